@@ -1,0 +1,133 @@
+"""What a tool kind declares about itself, and what it is given when it runs.
+
+A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
+fields) and ``run(params, context) -> TaskResult | ChildRequest``. See ``noetl.kinds.registry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+Pool = Literal["control", "io", "cpu", "python"]
+
+
+@dataclass(frozen=True, slots=True)
+class KindSpec:
+    """Static facts about a kind; everything outside (engine, worker, schema, docs, infra) reads them here."""
+
+    name: str
+    summary: str
+    pool: Pool
+    """``control`` runs inside the engine without a message; ``io`` overlaps many calls; ``cpu`` few; ``python`` is isolated."""
+    default_timeout: float = 60.0
+    """Seconds one call may take unless the task says otherwise."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Published other spellings of parameters: alias → name (``{"endpoint": "url"}``)."""
+    sql_fields: tuple[str, ...] = ()
+    """Parameters whose templates become bound SQL parameters."""
+    raw_fields: tuple[str, ...] = ()
+    """Parameters that are never templates (``code``): taken literally, braces and all."""
+    lowered: bool = False
+    """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
+    needs_network: bool = False
+    long_running: bool = False
+    extra: str | None = None
+    """Optional dependency group that must be installed (``local``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParamProblem:
+    """One thing wrong with a task's parameters, found without running it."""
+
+    path: tuple[str | int, ...]
+    message: str
+    hint: str | None = None
+    code: str = "kind-params"
+
+
+class Hole:
+    """Stands where a template stands when parameters are checked before rendering: fits any type."""
+
+    def __repr__(self) -> str:
+        return "<template>"
+
+
+HOLE = Hole()
+
+
+class KindLookup(Protocol):
+    """The registry as the compiler needs it (given as an argument, so imports keep their direction)."""
+
+    def names(self) -> tuple[str, ...]:
+        """Every kind, sorted."""
+
+    def spec(self, name: str) -> KindSpec:
+        """Raises KeyError."""
+
+    def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
+        """Check parameters with ``HOLE`` in the place of templates: unknown and missing fields, literal values."""
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """JSON Schema of the parameters (aliases included)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """A named secret as a kind receives it. ``data`` must never reach an event, a log or a result."""
+
+    name: str
+    type: str
+    data: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """Limits and grants of the place where tasks run."""
+
+    http_allow: tuple[str, ...] = ()
+    """Hosts and CIDRs that may be reached although they are internal (``NOETL_HTTP_ALLOW``)."""
+    http_max_bytes: int = 64 * 1024 * 1024
+    python_memory_bytes: int = 1024 * 1024 * 1024
+    output_max_bytes: int = 64 * 1024 * 1024
+    """Largest result or output a task may produce."""
+    workspace_dsn: str | None = None
+    """Scratch database of a local run: what ``postgres`` uses when a task names no ``auth``."""
+    data_dirs: tuple[str, ...] = ()
+    """Folders that duckdb and script may read (the playbook's own folder in a local run)."""
+    work_dir: str | None = None
+    """Folder for files that tasks of this deployment may write."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    """What a running task may know and use."""
+
+    execution_id: int
+    step: str
+    task: str
+    attempt: int
+    """1-based try number of this task."""
+    idempotency_key: str
+    """Stable over every attempt: execution / step run / iteration / task."""
+    timeout: float
+    """Seconds this call may take."""
+    settings: TaskSettings
+    credential: Callable[[str], Credential]
+    """Looks a credential up by name. Raises TaskError(kind="auth")."""
+    cancelled: Callable[[], bool] = lambda: False
+    log: Callable[[str], None] = lambda line: None
+    """One line of the task's own output."""
+    input: Mapping[str, Any] = field(default_factory=dict)
+    """The task's rendered ``args``/``input``."""
+    lookup: Callable[[str], Any] = lambda name: (_ for _ in ()).throw(KeyError(name))
+    """A name from the task's scope (python fills ``main()`` parameters that ``args`` does not give). Raises KeyError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What a call gave. ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``."""
+
+    result: Any
+    meta: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,97 @@
+"""What a worker reports about a command: outcomes, errors, patches, and the trace of what it did.
+
+All values are JSON values (dict, list, str, int of any size, finite float, bool, None). A value too
+large to travel is replaced by the mapping of a ``ResultRef`` (domain/results.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+OutcomeStatus = Literal["ok", "error", "skipped", "suspended"]
+PatchScope = Literal["ctx", "vars", "step"]
+PatchOp = Literal["set", "add", "append", "extend", "merge", "replace", "max", "min", "union", "first"]
+
+
+class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A failure as playbooks see it (``error.*``, ``outcome.error.*``)."""
+
+    message: str
+    kind: str = "unknown"
+    code: str | None = None
+    status: int | None = None
+    retryable: bool = False
+    hint: str | None = None
+    position: str | None = None
+    """``path:line:column`` in the playbook when the playbook caused it."""
+    details: dict[str, Any] = {}
+
+
+class Patch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``."""
+
+    scope: PatchScope
+    name: str
+    value: Any
+    op: PatchOp = "set"
+
+
+class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that a ``next`` action goes to, with the token payload it carries."""
+
+    step: str
+    args: dict[str, Any] = {}
+
+
+class Trace(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something a worker did that history shows: stored name, entity and payload."""
+
+    name: str
+    entity: str = ""
+    status: Literal["in_progress", "success", "error", "skipped"] = "success"
+    payload: dict[str, Any] = {}
+
+
+class ChildRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sub-execution the pipeline waits for (or does not: ``wait=False``)."""
+
+    path: str
+    version: int | None = None
+    payload: dict[str, Any] = {}
+    return_step: str | None = None
+    wait: bool = True
+
+
+class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The pipeline cannot go on now: the engine issues it again as the next turn.
+
+    Exactly one reason: ``delay`` seconds (a retry), or ``child`` (a sub-execution to wait for).
+    ``machine`` is the pipeline's own state, opaque to the engine; the next turn gets it back.
+    """
+
+    machine: dict[str, Any]
+    delay: float | None = None
+    child: ChildRequest | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of one command (or of one item of a loop chunk).
+
+    ``result`` is the unwrapped result of the last task (or what the ``result`` action made of it).
+    ``labels`` holds every task's result of a pipeline of several tasks. ``patches`` are in the order
+    they were made. ``route`` is the target list of a ``next`` action that a worker-side case took;
+    ``None`` when there was none (an empty list is a decision too: go nowhere).
+    """
+
+    status: OutcomeStatus
+    result: Any = None
+    error: ErrorInfo | None = None
+    labels: dict[str, Any] = {}
+    patches: list[Patch] = []
+    route: list[Target] | None = None
+    trace: list[Trace] = []
+    suspend: Suspend | None = None
+    meta: dict[str, Any] = {}
+    """``duration_ms``, ``attempts``, ``worker``, and helpers such as ``http`` / ``pg`` / ``py``."""

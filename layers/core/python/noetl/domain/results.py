@@ -1,0 +1,54 @@
+"""Results that are too large to travel: the reference that stands for them.
+
+A reference is a mapping with ``"kind": "result_ref"``; objects are immutable and live under their execution.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from typing import Any, TypeGuard
+
+INLINE_LIMIT = 32 * 1024
+"""Bytes of encoded JSON that travel inline (default; ``spec.result.inline_max_bytes`` overrides per task)."""
+PREVIEW_LIMIT = 1024
+PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
+"""Scalars of a large result that stay readable on its reference."""
+
+
+def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """True for the mapping of a result reference."""
+    return isinstance(value, Mapping) and value.get("kind") == "result_ref" and "ref" in value
+
+
+def ref_uri(execution_id: int, step: str, key: str) -> str:
+    """``noetl://execution/<eid>/result/<step>/<uuid>``; the uuid is derived from ``key``, so a repeat writes the same object."""
+    digest = uuid.UUID(bytes=hashlib.sha256(f"{execution_id}/{step}/{key}".encode()).digest()[:16], version=4)
+    return f"noetl://execution/{execution_id}/result/{step}/{digest}"
+
+
+def make_ref(
+    uri: str, *, store: str, size: int, sha256: str, value: Any, preview_limit: int = PREVIEW_LIMIT, encoded: bytes = b""
+) -> dict[str, Any]:
+    """The mapping that takes a large value's place: where it is, how to check it, promoted scalars and a preview."""
+    promoted: dict[str, Any] = {}
+    if isinstance(value, Mapping):
+        promoted = {
+            name: value[name]
+            for name in PROMOTED
+            if name in value and (isinstance(value[name], (int, float, bool)) or (isinstance(value[name], str) and len(value[name]) <= 200))
+        }
+    elif isinstance(value, list):
+        promoted = {"count": len(value)}
+    return {
+        "kind": "result_ref",
+        "ref": uri,
+        "store": store,
+        "size": size,
+        "sha256": sha256,
+        "scope": "execution",
+        "expires_at": None,
+        "extracted": promoted,
+        "preview": {"truncated": True, "bytes": size, "sample": encoded[:preview_limit].decode("utf-8", "replace")},
+    }

@@ -1,0 +1,66 @@
+"""The seam between templates and the places that evaluate them.
+
+``noetl.templating`` offers (see its ``__init__``):
+
+* ``render(node, scope) -> Any``: a ``Node`` of a Program to plain JSON values (``Expr`` keeps types, ``Text`` is str,
+  ``Sql`` gives ``RenderedSql``). Values that are exactly a reference to a large result stay references (``ResultRef`` mappings)
+  unless an attribute of them is touched.
+* ``is_true(node, scope) -> bool``: a guard.
+* ``reads_of(source) -> tuple[str, ...]``: the names a template touches, for the compiler.
+* ``check_syntax(source)``: raises TemplateError(code="template_syntax").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Scope(Protocol):
+    """Where names come from. Lookups are lazy: a name nobody touches costs nothing."""
+
+    def lookup(self, name: str) -> Any:
+        """The value of a bare name (``ctx``, ``fetch``, ``workload``, ``x`` …). Raises KeyError when unknown."""
+
+    def names(self) -> Iterable[str]:
+        """Known names, for "did you mean"."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedStatement:
+    """One SQL statement with ``%(name)s`` placeholders and its parameters (psycopg style; ``%%`` is a percent sign)."""
+
+    text: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedSql:
+    """A SQL text, split into statements; ``source_line`` of each for errors. All run in one transaction."""
+
+    statements: tuple[RenderedStatement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappingScope:
+    """A scope over a plain mapping, with an optional parent."""
+
+    values: Mapping[str, Any]
+    parent: Scope | None = None
+
+    def lookup(self, name: str) -> Any:
+        if name in self.values:
+            return self.values[name]
+        if self.parent is None:
+            raise KeyError(name)
+        return self.parent.lookup(name)
+
+    def names(self) -> Iterable[str]:
+        yield from self.values
+        if self.parent is not None:
+            yield from self.parent.names()
+
+
+Hydrate = Callable[[Mapping[str, Any]], Any]
+"""Loads the value behind a ``ResultRef`` mapping."""
