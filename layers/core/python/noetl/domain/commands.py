@@ -1,0 +1,94 @@
+"""What a worker is told to do, and what it tells back.
+
+One command is one message: a whole pipeline of a step run, a stage after it (tasks that a case runs), or a chunk of a
+loop's items. A worker needs nothing else: the program (by hash), and the scope frozen when the command was issued.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.outcomes import Outcome, Patch
+
+
+class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
+
+    ``steps`` holds step slots: ``{"status", "data", "error", "labels"}``. ``extra`` holds names of the moment, for a stage after the
+    body: ``event``, ``result``, ``this``, ``response``.
+    """
+
+    workload: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    vars: dict[str, Any] = {}
+    steps: dict[str, Any] = {}
+    args: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
+    job: dict[str, Any] = {}
+    now: float = 0.0
+
+
+class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
+
+    ``items`` are the elements of exactly this slice. ``parent`` is the enclosing iteration (``iter.parent``), if any.
+    """
+
+    round: int
+    start: int
+    stop: int
+    total: int
+    iterator: str
+    mode: Literal["sequential", "parallel"]
+    items: list[Any] = []
+    skip: tuple[int, ...] = ()
+    fail_fast: bool = True
+    iterator_vars: bool = False
+    parent: dict[str, Any] | None = None
+
+
+class Command(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``attempt`` counts deliveries after a lost worker; ``turn`` counts continuations of one command.
+
+    ``machine`` is the pipeline state a suspension left (None on turn 0); ``child`` the outcome of the sub-execution it waited for.
+    ``overlay`` are the writes that earlier items of a sequential loop made. ``rule`` is the index into ``Step.cases`` for stage ``case``.
+    ``delay``: seconds, by the database's clock, before it may run.
+    """
+
+    execution_id: int
+    command_id: str
+    run: int
+    step: str
+    program: str
+    pool: str
+    stage: Literal["body", "case"] = "body"
+    rule: int = -1
+    attempt: int = 1
+    turn: int = 0
+    delay: float = 0.0
+    scope: FrozenScope = FrozenScope()
+    loop: LoopSlice | None = None
+    machine: dict[str, Any] | None = None
+    child: Outcome | None = None
+    overlay: list[Patch] = []
+
+
+class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One finished or suspended item. ``outcome.status == "suspended"`` only in parallel loops (the item goes on alone)."""
+
+    index: int
+    outcome: Outcome
+
+
+class Rest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is left of a chunk that stops early: items from ``start`` on.
+
+    A sequential loop's item ``start`` was suspended (``outcome.suspend``), or the worker nears its deadline (``outcome`` None) and hands back.
+    ``overlay`` are the writes the next turn must see.
+    """
+
+    start: int
+    outcome: Outcome | None = None
+    overlay: list[Patch] = []

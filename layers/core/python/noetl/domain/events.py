@@ -1,0 +1,201 @@
+"""What can happen to an execution: the inputs of ``handle_event``.
+
+Ids are derived (domain/ids.py), so each happening is applied once. ``program`` is the hash of the execution's program, carried so
+that the shell knows what to read before its first round trip.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.commands import ItemOutcome, Rest
+from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+
+
+class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who waits for a child execution: the parent's command and turn (and the loop item, when it was one)."""
+
+    execution_id: int
+    command_id: str
+    turn: int
+    run: int
+    round: int = -1
+    index: int = -1
+    wait: bool = True
+    return_step: str | None = None
+
+
+class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_defaults=True):
+    """Begin: materialise the workload, enter the entry step. ``path``/``version`` find the playbook when ``program`` is empty."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    path: str = ""
+    version: int | None = None
+    payload: dict[str, Any] = {}
+    parent: Parent | None = None
+    depth: int = 0
+    principal: str = ""
+    principal_kind: str = ""
+
+
+class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", omit_defaults=True):
+    """A worker's outcome for a command of the main lane."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    command_id: str
+    attempt: int
+    turn: int
+    run: int
+    step: str
+    outcome: Outcome
+    stage: Literal["body", "case"] = "body"
+
+
+class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):
+    """A worker's outcomes for items of a loop chunk. It never locks the execution.
+
+    ``closed``: the command is finished (its row goes). ``rest``: it goes on as another turn. ``elapsed``: seconds of work on ``items``.
+    """
+
+    execution_id: int
+    event_id: str
+    program: str
+    command_id: str
+    attempt: int
+    turn: int
+    run: int
+    step: str
+    round: int
+    items: list[ItemOutcome]
+    closed: bool = True
+    rest: Rest | None = None
+    elapsed: float = 0.0
+
+
+class LoopAlert(msgspec.Struct, frozen=True, tag="loop.alert", tag_field="type", omit_defaults=True):
+    """An item failed under fail_fast, or took a ``next``: the main lane closes the gate."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    run: int
+    round: int
+    step: str
+    index: int
+    cause: Literal["failed", "next"]
+
+
+class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the shell gathered from the items before the main lane folds a finished loop.
+
+    ``results``: the list in index order, or the reference of its manifest. ``patches`` are already combined in index order.
+    ``route`` and ``error`` are those of the lowest index that has one.
+    """
+
+    total: int
+    issued: int
+    done: int
+    failed: int
+    results: Any = None
+    patches: list[Patch] = []
+    route: list[Target] | None = None
+    route_index: int = -1
+    error: ErrorInfo | None = None
+    error_index: int = -1
+
+
+class LoopDone(msgspec.Struct, frozen=True, tag="loop.done", tag_field="type", omit_defaults=True):
+    """Everything that was issued has come back. ``summary`` is filled in by the shell."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    run: int
+    round: int
+    step: str
+    summary: LoopSummary | None = None
+
+
+class TimerFired(msgspec.Struct, frozen=True, tag="timer", tag_field="type", omit_defaults=True):
+    execution_id: int
+    event_id: str
+    program: str
+    timer: str
+    generation: int
+
+
+class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit_defaults=True):
+    """A sub-execution ended; ``outcome`` is what the waiting pipeline receives as its task's outcome."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    parent: Parent
+    child_id: int
+    outcome: Outcome
+
+
+class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", omit_defaults=True):
+    execution_id: int
+    event_id: str
+    program: str
+    patches: list[Patch]
+    principal: str = ""
+    reason: str = ""
+    correlation_id: str = ""
+
+
+class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", omit_defaults=True):
+    execution_id: int
+    event_id: str
+    program: str
+    step: str
+    args: dict[str, Any] = {}
+    principal: str = ""
+    reason: str = ""
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
+    """``cascade``: children are cancelled as well."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    reason: str = ""
+    principal: str = ""
+    cascade: bool = True
+
+
+Event = (
+    Start
+    | CommandDone
+    | ItemsDone
+    | LoopAlert
+    | LoopDone
+    | TimerFired
+    | ChildDone
+    | ContextPatched
+    | TokenInjected
+    | Cancel
+)
+MainEvent = (
+    Start | CommandDone | LoopAlert | LoopDone | TimerFired | ChildDone | ContextPatched | TokenInjected | Cancel
+)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(Event)
+
+
+def encode_event(event: Event) -> bytes:
+    return _ENCODER.encode(event)
+
+
+def decode_event(data: bytes | str) -> Event:
+    """Raises msgspec.DecodeError for anything that is not an event of this version."""
+    return _DECODER.decode(data)

@@ -1,0 +1,267 @@
+"""What happened: the facts that history consists of, and the only input of ``apply``.
+
+A fact records everything its evaluation saw, so history can be folded again without templates, clocks or tools. The tag of each fact
+is the stored event name of docs/dsl.md; other vocabularies are views over these rows (``noetl.services.history``).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.events import Parent
+from noetl.domain.outcomes import ErrorInfo, Patch, Trace
+
+
+class Initialized(msgspec.Struct, frozen=True, tag="playbook.initialized", tag_field="name", omit_defaults=True):
+    program: str
+    path: str
+    entry: str
+    run: int
+    workload: dict[str, Any] = {}
+    parent: Parent | None = None
+    depth: int = 0
+    principal: str = ""
+    at: float = 0.0
+
+
+class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A token that a ``next`` released: its run number, step, the arc it came over (-1: none) and payload."""
+
+    run: int
+    step: str
+    arc: int = -1
+    sync: bool = True
+    args: dict[str, Any] = {}
+
+
+class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
+    """``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block."""
+
+    run: int
+    step: str
+    merged: tuple[int, ...] = ()
+    args: dict[str, Any] = {}
+
+
+class StepParked(msgspec.Struct, frozen=True, tag="step.parked", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    rule: int = -1
+
+
+class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    reason: str = ""
+
+
+class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field="name", omit_defaults=True):
+    """``child``: this turn waits for that execution. ``delay``: seconds before it may run."""
+
+    run: int
+    step: str
+    command_id: str
+    pool: str
+    stage: Literal["body", "case"] = "body"
+    rule: int = -1
+    turn: int = 0
+    delay: float = 0.0
+    child: int | None = None
+
+
+class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
+    """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result (body only)."""
+
+    run: int
+    step: str
+    stage: Literal["body", "case"] = "body"
+    result: Any = None
+    labels: dict[str, Any] = {}
+    trace: list[Trace] = []
+    meta: dict[str, Any] = {}
+
+
+class CallFailed(msgspec.Struct, frozen=True, tag="call.error", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    error: ErrorInfo
+    stage: Literal["body", "case"] = "body"
+    labels: dict[str, Any] = {}
+    trace: list[Trace] = []
+    meta: dict[str, Any] = {}
+
+
+class Suspended(msgspec.Struct, frozen=True, tag="retry.scheduled", tag_field="name", omit_defaults=True):
+    """A pipeline was suspended for a delayed retry; what it did until then is in ``trace``."""
+
+    run: int
+    step: str
+    turn: int
+    delay: float
+    trace: list[Trace] = []
+
+
+class Waiting(msgspec.Struct, frozen=True, tag="child.started", tag_field="name", omit_defaults=True):
+    """A pipeline waits for a sub-execution (or started one without waiting)."""
+
+    run: int
+    step: str
+    turn: int
+    child: int
+    path: str
+    trace: list[Trace] = []
+
+
+class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    round: int
+    total: int
+    mode: Literal["sequential", "parallel"]
+    max_in_flight: int
+
+
+class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", omit_defaults=True):
+    """An item closed the loop's gate: nothing more is issued, what is in flight drains."""
+
+    run: int
+    step: str
+    index: int
+    cause: Literal["failed", "next"]
+
+
+class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    round: int
+    total: int
+    done: int
+    failed: int
+    results: Any = None
+    error: ErrorInfo | None = None
+
+
+class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="name", omit_defaults=True):
+    patches: list[Patch]
+    run: int = 0
+    step: str = ""
+    principal: str = ""
+    reason: str = ""
+    correlation_id: str = ""
+
+
+class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field="name", omit_defaults=True):
+    """A case entry the engine took. ``result`` is what its ``result`` action made of the step's result."""
+
+    run: int
+    step: str
+    event: str
+    rule: int
+    has_result: bool = False
+    result: Any = None
+
+
+class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+
+
+class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name", omit_defaults=True):
+    run: int
+    step: str
+    error: ErrorInfo
+
+
+class NextEvaluated(msgspec.Struct, frozen=True, tag="next.evaluated", tag_field="name", omit_defaults=True):
+    """The step run's token is gone; ``targets`` are the new ones. ``ended``: it had no successor."""
+
+    run: int
+    step: str
+    targets: tuple[Arrival, ...] = ()
+    ended: bool = False
+
+
+class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="name", omit_defaults=True):
+    arrival: Arrival
+    principal: str = ""
+    reason: str = ""
+
+
+class TimerSet(msgspec.Struct, frozen=True, tag="timer.set", tag_field="name", omit_defaults=True):
+    timer: str
+    generation: int
+    seconds: float
+    run: int = 0
+
+
+class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name", omit_defaults=True):
+    timer: str
+    generation: int
+
+
+class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_field="name", omit_defaults=True):
+    """An outcome that no longer fits (older attempt or turn, or an execution that has ended): recorded, changes nothing."""
+
+    event_id: str
+    command_id: str = ""
+    attempt: int = 0
+    turn: int = 0
+    status: str = ""
+
+
+class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field="name", omit_defaults=True):
+    """``steps``: whose results make the execution's result (one: its value; several: a mapping by name)."""
+
+    steps: tuple[str, ...] = ()
+
+
+class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name", omit_defaults=True):
+    error: ErrorInfo
+    step: str = ""
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+
+
+Fact = (
+    Initialized
+    | StepEntered
+    | StepParked
+    | StepSkipped
+    | CommandIssued
+    | CallDone
+    | CallFailed
+    | Suspended
+    | Waiting
+    | LoopStarted
+    | LoopItem
+    | LoopFinished
+    | ContextChanged
+    | CaseEvaluated
+    | StepExited
+    | StepFailed
+    | NextEvaluated
+    | TokenAdded
+    | TimerSet
+    | TimerRang
+    | Superseded
+    | Completed
+    | Failed
+    | Cancelled
+)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(list[Fact])
+
+
+def encode_facts(facts: list[Fact]) -> bytes:
+    return _ENCODER.encode(facts)
+
+
+def decode_facts(data: bytes | str) -> list[Fact]:
+    """Raises msgspec.DecodeError when a row was written by something newer."""
+    return _DECODER.decode(data)

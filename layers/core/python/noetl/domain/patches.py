@@ -1,0 +1,154 @@
+"""Changes of scopes: what each operation does to a value, and how many changes become one.
+
+The same rules serve ``set_ctx``, reducers, ``collect`` and context patches. Reducers (add, append, max, min, union, first) give the
+same outcome in any order of arrival because loops fold them in index order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.outcomes import Patch
+
+REDUCERS = ("add", "append", "max", "min", "union", "first")
+MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
+
+
+def apply_patch(current: Any, patch: Patch) -> Any:
+    """The value after ``patch``; ``current`` is ``MISSING`` when the name was not set.
+
+    Raises InvalidInputError(code="patch_type") when the operation does not fit the values.
+    """
+    try:
+        return _OPERATIONS[patch.op](current, patch.value)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"{patch.scope}.{patch.name}: cannot {patch.op} {_show(patch.value)} to {_show(current)}",
+            code="patch_type",
+            hint=f"the {patch.op} operation needs values of matching types",
+        ) from error
+
+
+def combine(patches: Iterable[Patch]) -> list[Patch]:
+    """Fold patches, in order, into at most one per name and kind of change, with the same effect.
+
+    Consecutive ``add`` add up, ``append``/``extend`` become one ``extend``, ``max``/``min`` keep the extreme, ``set`` forgets what came before.
+    """
+    folded: dict[tuple[str, str], list[Patch]] = {}
+    for patch in patches:
+        pending = folded.setdefault((patch.scope, patch.name), [])
+        if patch.op in ("set", "replace"):
+            pending[:] = [patch]
+        elif pending and (merged := _merge(pending[-1], patch)) is not None:
+            pending[-1] = merged
+        else:
+            pending.append(patch)
+    return [patch for pending in folded.values() for patch in pending]
+
+
+def _merge(first: Patch, second: Patch) -> Patch | None:
+    """One patch with the effect of both, or None when they have to stay two."""
+    if first.op in ("set", "replace"):
+        return Patch(first.scope, first.name, apply_patch(first.value, second), "set")
+    if first.op in ("append", "extend") and second.op in ("append", "extend"):
+        left = first.value if first.op == "extend" else [first.value]
+        right = second.value if second.op == "extend" else [second.value]
+        return Patch(first.scope, first.name, _Growing.join(left, right), "extend")
+    if first.op == second.op and first.op in ("add", "max", "min", "merge", "union", "first"):
+        return Patch(first.scope, first.name, apply_patch(first.value, second), first.op)
+    return None
+
+
+class _Growing(list[Any]):
+    """A list this module made itself, so that it may grow in place: folding n appends stays linear."""
+
+    @classmethod
+    def join(cls, left: Any, right: Any) -> _Growing:
+        grown = left if isinstance(left, cls) else cls(_items(left))
+        grown.extend(_items(right))
+        return grown
+
+
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError("not a list")
+    return value
+
+
+def _set(current: Any, value: Any) -> Any:
+    return value
+
+
+def _add(current: Any, value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError("not a number")
+    if current is MISSING or current is None:
+        return value
+    if isinstance(current, bool) or not isinstance(current, (int, float)):
+        raise TypeError("not a number")
+    return current + value
+
+
+def _append(current: Any, value: Any) -> Any:
+    return [value] if current is MISSING or current is None else [*_items(current), value]
+
+
+def _extend(current: Any, value: Any) -> Any:
+    return list(_items(value)) if current is MISSING or current is None else [*_items(current), *_items(value)]
+
+
+def _merge_maps(current: Any, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise TypeError("not a mapping")
+    return value if current is MISSING or current is None else deep_merge(current, value)
+
+
+def _max(current: Any, value: Any) -> Any:
+    return value if current is MISSING or current is None else max(current, value)
+
+
+def _min(current: Any, value: Any) -> Any:
+    return value if current is MISSING or current is None else min(current, value)
+
+
+def _union(current: Any, value: Any) -> Any:
+    known = [] if current is MISSING or current is None else list(_items(current))
+    for item in value if isinstance(value, list) else [value]:
+        if item not in known:
+            known.append(item)
+    return known
+
+
+def _first(current: Any, value: Any) -> Any:
+    return value if current is MISSING else current
+
+
+_OPERATIONS = {
+    "set": _set,
+    "replace": _set,
+    "add": _add,
+    "append": _append,
+    "extend": _extend,
+    "merge": _merge_maps,
+    "max": _max,
+    "min": _min,
+    "union": _union,
+    "first": _first,
+}
+
+
+def deep_merge(base: Any, over: Any) -> Any:
+    """``over`` laid over ``base``: mappings merge key by key, anything else (lists too) is replaced."""
+    if not isinstance(base, dict) or not isinstance(over, dict):
+        return over
+    merged = dict(base)
+    for key, value in over.items():
+        merged[key] = deep_merge(base[key], value) if key in base else value
+    return merged
+
+
+def _show(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"

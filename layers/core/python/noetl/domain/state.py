@@ -1,0 +1,104 @@
+"""The state of one execution: tokens, joins and counters. Values live in slots, not here.
+
+Bounded by the size of the playbook, never by history or loop size.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.events import Parent
+from noetl.domain.outcomes import ErrorInfo
+
+Status = Literal["running", "paused", "completed", "failed", "cancelled"]
+Phase = Literal["arrived", "parked", "entered", "body", "loop", "case", "called", "failed"]
+TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
+
+LEGAL_STATUS: dict[str, frozenset[str]] = {
+    "running": frozenset({"paused", "completed", "failed", "cancelled"}),
+    "paused": frozenset({"running", "failed", "cancelled"}),
+    "completed": frozenset(),
+    "failed": frozenset(),
+    "cancelled": frozenset(),
+}
+LEGAL_PHASE: dict[str, frozenset[str]] = {
+    "arrived": frozenset({"parked", "entered"}),
+    "parked": frozenset({"entered"}),
+    "entered": frozenset({"body", "loop", "called", "failed"}),
+    "body": frozenset({"body", "called", "failed"}),
+    "loop": frozenset({"loop", "called", "failed"}),
+    "called": frozenset({"case", "failed", "called"}),
+    "case": frozenset({"case", "called", "failed"}),
+    "failed": frozenset({"failed", "case"}),
+}
+"""Which phase may follow which; docs/state-machine.md draws this table and a test compares the two."""
+
+
+class Token(msgspec.Struct, omit_defaults=True):
+    """A step run: a token at a step.
+
+    ``arrived``: waiting at a join · ``parked``: not admitted yet · ``body``/``case``: its command is out · ``loop``: its loop runs ·
+    ``called``/``failed``: its outcome is known, routing follows. ``pending_*`` keep what routing needs while a case stage runs.
+    """
+
+    run: int
+    step: str
+    phase: Phase = "arrived"
+    arc: int = -1
+    sync: bool = True
+    command: str | None = None
+    turn: int = 0
+    round: int = 0
+    closing: str | None = None
+    """Why a loop's gate is closed: ``failed`` or ``next``."""
+    rule: int = -1
+    event: str = ""
+    """The boundary whose case stage is running."""
+    error: ErrorInfo | None = None
+    route: list[Any] | None = None
+
+
+class ExecutionState(msgspec.Struct, omit_defaults=True):
+    v: int = 1
+    program: str = ""
+    status: Status = "running"
+    next_run: int = 1
+    tokens: dict[int, Token] = {}
+    ends: list[str] = []
+    """Steps that ended without a successor, in order, each once."""
+    final: bool = False
+    """The final step has been fired."""
+    timers: dict[str, int] = {}
+    parent: Parent | None = None
+    depth: int = 0
+    error: ErrorInfo | None = None
+    started: float = 0.0
+    steps_done: int = 0
+
+
+Slots = dict[tuple[str, str], Any]
+"""(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args (by run number)."""
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(ExecutionState)
+
+
+def encode_state(state: ExecutionState) -> bytes:
+    return _ENCODER.encode(state)
+
+
+def decode_state(data: bytes | str) -> ExecutionState:
+    return _DECODER.decode(data)
+
+
+def copy_state(state: ExecutionState) -> ExecutionState:
+    """A copy that can be changed without touching the original (tokens are copied, values are shared)."""
+    import copy
+
+    twin = copy.copy(state)
+    twin.tokens = {run: copy.copy(token) for run, token in state.tokens.items()}
+    twin.ends = list(state.ends)
+    twin.timers = dict(state.timers)
+    return twin
