@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
 
@@ -20,7 +22,9 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
-        return json.dumps(msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(
+            msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False
+        ).encode()
 
 
 def decode(data: bytes | str) -> Any:
@@ -29,6 +33,16 @@ def decode(data: bytes | str) -> Any:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
         return json.loads(data, parse_constant=_refuse)
+
+
+def decode_as(decoder: msgspec.json.Decoder[T], data: bytes | str) -> T:
+    """JSON → the decoder's type, with the same latitude as ``decode``. Raises msgspec.DecodeError (a ValueError) otherwise."""
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        return msgspec.convert(json.loads(data, parse_constant=_refuse), decoder.type)
 
 
 def _refuse(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.commands import ItemOutcome, Rest
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 
@@ -185,17 +186,24 @@ Event = (
     | Cancel
 )
 MainEvent = (
-    Start | CommandDone | LoopAlert | LoopDone | TimerFired | ChildDone | ContextPatched | TokenInjected | Cancel
+    Start
+    | CommandDone
+    | LoopAlert
+    | LoopDone
+    | TimerFired
+    | ChildDone
+    | ContextPatched
+    | TokenInjected
+    | Cancel
 )
 
-_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Event)
 
 
 def encode_event(event: Event) -> bytes:
-    return _ENCODER.encode(event)
+    return codec.encode(event)
 
 
 def decode_event(data: bytes | str) -> Event:
     """Raises msgspec.DecodeError for anything that is not an event of this version."""
-    return _DECODER.decode(data)
+    return codec.decode_as(_DECODER, data)

@@ -10,11 +10,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Patch, Trace
 
 
-class Initialized(msgspec.Struct, frozen=True, tag="playbook.initialized", tag_field="name", omit_defaults=True):
+class Initialized(
+    msgspec.Struct, frozen=True, tag="playbook.initialized", tag_field="name", omit_defaults=True
+):
     program: str
     path: str
     entry: str
@@ -254,14 +257,13 @@ Fact = (
     | Cancelled
 )
 
-_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(list[Fact])
 
 
 def encode_facts(facts: list[Fact]) -> bytes:
-    return _ENCODER.encode(facts)
+    return codec.encode(facts)
 
 
 def decode_facts(data: bytes | str) -> list[Fact]:
     """Raises msgspec.DecodeError when a row was written by something newer."""
-    return _DECODER.decode(data)
+    return codec.decode_as(_DECODER, data)

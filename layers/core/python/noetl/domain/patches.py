@@ -96,7 +96,9 @@ def _append(current: Any, value: Any) -> Any:
 
 
 def _extend(current: Any, value: Any) -> Any:
-    return list(_items(value)) if current is MISSING or current is None else [*_items(current), *_items(value)]
+    return (
+        list(_items(value)) if current is MISSING or current is None else [*_items(current), *_items(value)]
+    )
 
 
 def _merge_maps(current: Any, value: Any) -> Any:

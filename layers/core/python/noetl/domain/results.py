@@ -29,7 +29,14 @@ def ref_uri(execution_id: int, step: str, key: str) -> str:
 
 
 def make_ref(
-    uri: str, *, store: str, size: int, sha256: str, value: Any, preview_limit: int = PREVIEW_LIMIT, encoded: bytes = b""
+    uri: str,
+    *,
+    store: str,
+    size: int,
+    sha256: str,
+    value: Any,
+    preview_limit: int = PREVIEW_LIMIT,
+    encoded: bytes = b"",
 ) -> dict[str, Any]:
     """The mapping that takes a large value's place: where it is, how to check it, promoted scalars and a preview."""
     promoted: dict[str, Any] = {}
@@ -37,7 +44,11 @@ def make_ref(
         promoted = {
             name: value[name]
             for name in PROMOTED
-            if name in value and (isinstance(value[name], (int, float, bool)) or (isinstance(value[name], str) and len(value[name]) <= 200))
+            if name in value
+            and (
+                isinstance(value[name], (int, float, bool))
+                or (isinstance(value[name], str) and len(value[name]) <= 200)
+            )
         }
     elif isinstance(value, list):
         promoted = {"count": len(value)}
@@ -50,5 +61,9 @@ def make_ref(
         "scope": "execution",
         "expires_at": None,
         "extracted": promoted,
-        "preview": {"truncated": True, "bytes": size, "sample": encoded[:preview_limit].decode("utf-8", "replace")},
+        "preview": {
+            "truncated": True,
+            "bytes": size,
+            "sample": encoded[:preview_limit].decode("utf-8", "replace"),
+        },
     }

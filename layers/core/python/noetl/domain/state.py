@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo
 
@@ -81,16 +82,15 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
 Slots = dict[tuple[str, str], Any]
 """(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args (by run number)."""
 
-_ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(ExecutionState)
 
 
 def encode_state(state: ExecutionState) -> bytes:
-    return _ENCODER.encode(state)
+    return codec.encode(state)
 
 
 def decode_state(data: bytes | str) -> ExecutionState:
-    return _DECODER.decode(data)
+    return codec.decode_as(_DECODER, data)
 
 
 def copy_state(state: ExecutionState) -> ExecutionState:

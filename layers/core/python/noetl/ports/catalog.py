@@ -1,0 +1,34 @@
+"""Where playbooks are kept: immutable versions by path, found by content hash too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class CatalogEntry(msgspec.Struct, frozen=True):
+    """``program``: the hash of the compiled Program; ``content``: the source text; ``source_name``: what diagnostics print."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    content: str
+    source_name: str
+    created_at: float = 0.0
+
+
+class Catalog(Protocol):
+    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+        """Keep a playbook; the same content at the same path gives the version it has already."""
+
+    def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
+        """A version, or the latest."""
+
+    def by_program(self, program: str) -> CatalogEntry | None:
+        """Any entry with this program hash."""
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
+        """Latest version of each path, in path order."""

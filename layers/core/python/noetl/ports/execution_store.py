@@ -1,0 +1,335 @@
+"""Where executions live. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract suite holds both to this text.
+
+Every method is one round trip unless it says otherwise. Two lanes write:
+
+* the **main lane** (``load`` → decide → ``commit``): serialised per execution by ``version`` (compare and swap);
+* the **item lane** (``commit_items``): loop items count themselves under their loop's row and never touch the execution's.
+
+Locks are taken execution → event → loop → command, each ascending by key. Only the store's clock decides leases, delays and timers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from noetl.domain.commands import Command, FrozenScope, Rest
+from noetl.domain.events import Event, ItemsDone, Start
+from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.state import Status
+
+
+class LoadRequest(msgspec.Struct, frozen=True):
+    """What the shell wants to know about one execution, in one round trip.
+
+    ``names``: slot names, in whatever scope they are. ``scopes``: scopes wanted whole. ``commands``: command ids whose fence is needed.
+    ``events``: event ids of which it must know whether they were applied already.
+    """
+
+    execution_id: int
+    names: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """An open command as the store knows it."""
+
+    attempt: int
+    turn: int
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """An execution at one version. ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds."""
+
+    execution_id: int
+    version: int
+    program: str
+    status: Status
+    state: bytes
+    slots: dict[tuple[str, str], Any]
+    fences: dict[str, Fence]
+    applied: frozenset[str]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """``executions`` lacks the ids that do not exist."""
+
+    now: float
+    executions: Mapping[int, Snapshot]
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """One row of history. ``facts`` is encoded (domain/facts.py). ``lane`` 0 is the main lane; otherwise the run number of a loop.
+
+    ``seq``: place in the main lane (1, 2, …); for item rows the item's index. ``type``: stored name of the row's leading fact.
+    """
+
+    event_id: str
+    seq: int
+    type: str
+    facts: bytes
+    lane: int = 0
+    at: float = 0.0
+
+
+class TimerChange(msgspec.Struct, frozen=True):
+    """Set (``seconds`` from now, by the store's clock) or clear (``seconds`` None) a timer."""
+
+    timer: str
+    generation: int
+    seconds: float | None
+
+
+class LoopRow(msgspec.Struct, frozen=True):
+    """A loop run as it starts. ``window``: most items in flight. ``items``: the collection inline, or ``items_ref`` its reference."""
+
+    run: int
+    round: int
+    step: str
+    pool: str
+    program: str
+    total: int
+    window: int
+    mode: Literal["sequential", "parallel"]
+    iterator: str
+    fail_fast: bool
+    iterator_vars: bool
+    scope: FrozenScope
+    items: list[Any] | None = None
+    items_ref: dict[str, Any] | None = None
+    parent: dict[str, Any] | None = None
+
+
+class GateChange(msgspec.Struct, frozen=True):
+    """Close a loop's gate: nothing more is issued; when nothing is in flight any more the store emits its ``LoopDone``."""
+
+    run: int
+    round: int
+
+
+class Wake(msgspec.Struct, frozen=True):
+    """A waiting command goes on: its sub-execution ended with ``outcome``."""
+
+    command_id: str
+    turn: int
+    outcome: Outcome
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Everything one or more handled events of one execution write, in one commit.
+
+    ``expected``: the version that was read (0: the execution must not exist yet, ``created`` tells how to make it).
+    ``slots``: value, or None to delete. ``issue``: new commands, or new turns of existing ones (same id, higher turn: the row is
+    replaced and keeps its attempt count). ``waiting`` commands are stored but not given out until a Wake.
+    ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
+    go (cancel, timeout). ``end``: the execution is over: all its commands, timers and loops' gates go.
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
+    ``handled``: event ids whose outbox rows are done with.
+    """
+
+    execution_id: int
+    expected: int
+    status: Status
+    state: bytes
+    program: str
+    events: tuple[EventRow, ...]
+    slots: Mapping[tuple[str, str], Any] = {}
+    issue: tuple[Command, ...] = ()
+    waiting: tuple[Command, ...] = ()
+    close: tuple[tuple[str, int, int], ...] = ()
+    drop_runs: tuple[int, ...] = ()
+    loops: tuple[LoopRow, ...] = ()
+    gates: tuple[GateChange, ...] = ()
+    wakes: tuple[Wake, ...] = ()
+    timers: tuple[TimerChange, ...] = ()
+    outbox: tuple[Event, ...] = ()
+    handled: tuple[str, ...] = ()
+    end: bool = False
+    cancel_children: bool = False
+    cancel_reason: str = ""
+    variables: tuple[Patch, ...] = ()
+    """Writes of ``vars``: rows of ``transient`` (value after the change; ``op`` is ``set``), with ``variables_step`` as their source."""
+    variables_step: str = ""
+    created: CreatedExecution | None = None
+
+
+class CreatedExecution(msgspec.Struct, frozen=True):
+    path: str
+    name: str
+    playbook_version: str = ""
+    parent_execution_id: int | None = None
+    principal: str = ""
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
+    woken ones and a new loop's first chunks included, in issue order. Without an owner both stay in the store for ``claim``/``undelivered``."""
+
+    commands: tuple[Command, ...] = ()
+    events: tuple[Event, ...] = ()
+
+
+class ItemBatch(msgspec.Struct, frozen=True):
+    """One ItemsDone, with the encoded row of each item (facts column holds the encoded Outcome). ``chunk``: items per new command
+    (pure policy decided by the shell). ``spread``: commands the free window may be split into."""
+
+    event: ItemsDone
+    rows: tuple[EventRow, ...]
+    chunk: int
+    size: int
+    """Bytes of results in ``rows``: kept in the loop row, so that folding knows whether they fit inline."""
+    failed: int
+    patched: int
+    """How many items carry patches."""
+    alert: Literal["", "failed", "next"] = ""
+    alert_index: int = -1
+    resumed: tuple[Command, ...] = ()
+    """Continuations of suspended items, or of the rest of the chunk, ready to be stored."""
+    waiting: tuple[Command, ...] = ()
+    outbox: tuple[Event, ...] = ()
+
+
+class ItemsCommitted(msgspec.Struct, frozen=True):
+    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new."""
+
+    superseded: bool
+    counted: int = 0
+    done: int = 0
+    failed: int = 0
+    total: int = 0
+
+
+class LoopProgress(msgspec.Struct, frozen=True):
+    run: int
+    round: int
+    step: str
+    total: int
+    issued: int
+    done: int
+    failed: int
+    size: int
+    patched: int
+    gate: Literal["open", "closing", "closed"]
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    index: int
+    outcome: bytes
+    """Encoded Outcome."""
+
+
+class ExecutionInfo(msgspec.Struct, frozen=True):
+    """What lists and status show."""
+
+    execution_id: int
+    path: str
+    name: str
+    status: Status
+    program: str
+    version: int
+    started_at: float
+    ended_at: float | None
+    parent_execution_id: int | None
+    state: bytes
+
+
+class StoredEvent(msgspec.Struct, frozen=True):
+    event_id: str
+    lane: int
+    seq: int
+    type: str
+    at: float
+    facts: bytes
+
+
+class VersionConflictError(Exception):
+    """Someone else moved on at least one of the executions, a fence was gone, or an event was applied already: nothing was written."""
+
+    def __init__(self, execution_ids: Sequence[int] = ()) -> None:
+        super().__init__("version conflict")
+        self.execution_ids = tuple(execution_ids)
+
+
+class ExecutionStore(Protocol):
+    """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
+
+    def load(self, requests: Sequence[LoadRequest]) -> Loaded:
+        """Read without locks."""
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        """Write all changes in one transaction, or raise VersionConflictError and write nothing.
+
+        ``owner``: this process; what it issues is leased to it at once. Loops started here get their first chunks (one item each,
+        up to ``window`` items; sequential loops one chunk with all items).
+        """
+
+    def commit_items(
+        self, batches: Sequence[ItemBatch], owner: str | None = None
+    ) -> tuple[Sequence[ItemsCommitted], Committed]:
+        """Insert items once, count the new ones, refill the window while the gate is open, end the loop when nothing is left.
+
+        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. The first
+        alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the issued count) emits the LoopDone, once.
+        """
+
+    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
+        """Make an execution row in version 0 with an empty state and put its Start into the outbox, in one transaction.
+
+        False when it exists already.
+        """
+
+    def record_superseded(self, rows: Sequence[tuple[int, EventRow]]) -> None:
+        """Keep what came too late, without touching any execution (a repeat of the same row is dropped)."""
+
+    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
+        """All loop runs of an execution, live or over."""
+
+    def loop_items(
+        self, execution_id: int, run: int, round_: int, start: int, limit: int
+    ) -> Sequence[ItemRow]:
+        """Finished items in index order, from ``start`` on."""
+
+    # --- recovery: what a process asks for when it starts, and then periodically ---
+
+    def heartbeat(self, owner: str, lease_seconds: float) -> None:
+        """Say that this owner lives; whatever is leased to owners that stopped saying so can be claimed by others."""
+
+    def release(self, owner: str) -> None:
+        """This owner ends: its leases are free at once."""
+
+    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+        """Take commands that are due and belong to nobody alive; their attempt goes up by one. Loop chunks come with ``skip`` filled
+        from items that are done, and with the overlay of their patches when the loop is sequential."""
+
+    def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
+        """Take outbox events that belong to nobody alive."""
+
+    def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
+        """Timers that are due, as TimerFired (a timer row goes when its event is applied), and seconds until the next one."""
+
+    # --- reading ---
+
+    def info(self, execution_id: int) -> ExecutionInfo | None: ...
+
+    def executions(
+        self, *, limit: int, before: int | None = None, status: str | None = None
+    ) -> Sequence[ExecutionInfo]: ...
+
+    def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        """Main lane, ascending ``seq``, strictly after ``after``."""
+
+    def item_events(
+        self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
+    ) -> Sequence[StoredEvent]: ...
+
+    def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]: ...
+
+    def open_work(self, execution_id: int) -> Mapping[str, int]:
+        """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``."""
+
+    def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
+        """All rows of all loop lanes (for replay), read in pages."""
