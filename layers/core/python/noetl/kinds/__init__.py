@@ -1,0 +1,1 @@
+"""Tool kinds: one file each, looked up through ``noetl.kinds.registry``."""

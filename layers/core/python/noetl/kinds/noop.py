@@ -1,0 +1,23 @@
+"""Does nothing: a place for routing, rules and ``set``. Gives its input back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.kinds.base import KindParams
+
+SPEC = KindSpec(
+    name="noop", summary="Does nothing and gives its input back; for routing, rules and set.", pool="control"
+)
+
+EXAMPLE: dict[str, Any] = {}
+
+
+class Params(KindParams):
+    """None."""
+
+
+def run(params: Params, context: TaskContext) -> TaskResult:
+    """The task's input, or None when it has none."""
+    return TaskResult(dict(context.input) or None)

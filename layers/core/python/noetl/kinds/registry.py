@@ -1,0 +1,200 @@
+"""Which kinds exist, and one door to them: facts, parameter checks, JSON Schema, and the call itself.
+
+A built-in kind is one file beside this one and one line in ``BUILT_IN``. A package adds its own with an entry
+point in the group ``noetl.kinds`` whose name is the kind's name and whose value is the module. Either way the
+module is imported when somebody asks for that kind, never before. It offers:
+
+* ``SPEC``: a KindSpec
+* ``Params``: a ``KindParams`` model
+* ``run(params, context) -> TaskResult | ChildRequest`` (left out by kinds that the compiler rewrites)
+* ``EXAMPLE``: a mapping of parameters that passes ``check``
+* optionally ``check(params) -> list[ParamProblem]``: what a model cannot say (``params`` may hold ``HOLE``)
+
+The compiled Program carries what the engine needs of a kind (``Pipeline.pool``), so the engine imports none
+of this.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import NoetlError, PlaybookError, TaskError
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.outcomes import ChildRequest
+
+if TYPE_CHECKING:
+    from noetl.kinds.params import ParamsChecker
+
+ENTRY_POINT_GROUP = "noetl.kinds"
+
+BUILT_IN: Mapping[str, str] = MappingProxyType(
+    {
+        "duckdb": "noetl.kinds.duckdb",
+        "http": "noetl.kinds.http",
+        "iterator": "noetl.kinds.iterator",
+        "noop": "noetl.kinds.noop",
+        "playbook": "noetl.kinds.playbook",
+        "postgres": "noetl.kinds.postgres",
+        "python": "noetl.kinds.python",
+        "script": "noetl.kinds.script",
+        "workbook": "noetl.kinds.workbook",
+    }
+)
+
+Run = Callable[[Any, TaskContext], TaskResult | ChildRequest]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKind:
+    """A kind whose module has been imported."""
+
+    spec: KindSpec
+    params: ParamsChecker
+    run: Run | None
+    example: Mapping[str, Any]
+    extra_check: Callable[[Mapping[str, Any]], Iterable[ParamProblem]] | None
+
+
+class Registry:
+    """Kinds by name; implements ``domain.kinds.KindLookup``. Safe to share between threads."""
+
+    def __init__(self, modules: Mapping[str, str] = BUILT_IN, *, discover: bool = True) -> None:
+        """``modules``: name → module path. ``discover``: also read the entry points of installed packages."""
+        self._modules: dict[str, str] = dict(modules)
+        self._loaded: dict[str, LoadedKind] = {}
+        self._lock = threading.RLock()
+        if discover:
+            self._discover()
+
+    def names(self) -> tuple[str, ...]:
+        """Every kind, sorted."""
+        return tuple(sorted(self._modules.keys() | self._loaded.keys()))
+
+    def spec(self, name: str) -> KindSpec:
+        """Raises KeyError (unknown) or PlaybookError(code="kind_unavailable") (its module cannot be used)."""
+        return self._load(name).spec
+
+    def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
+        """Every problem of ``params``; ``HOLE`` stands for a template. Raises KeyError (unknown kind)."""
+        kind = self._load(name)
+        problems = kind.params.check(params)
+        if not problems and kind.extra_check is not None:
+            problems = list(kind.extra_check(kind.params.canonical(params)))
+        return problems
+
+    def schema(self, name: str) -> dict[str, Any]:
+        """JSON Schema of the parameters as a playbook writes them: aliases included, templates allowed."""
+        return self._load(name).params.schema()
+
+    def example(self, name: str) -> Mapping[str, Any]:
+        """Parameters that are right for this kind, for docs and tests."""
+        return self._load(name).example
+
+    def add(self, kind: Any) -> None:
+        """Register a module or object with ``SPEC``, ``Params`` and ``run``; it replaces its namesake."""
+        loaded = _loaded(kind)
+        with self._lock:
+            self._loaded[loaded.spec.name] = loaded
+
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest:
+        """Call a kind with rendered parameters.
+
+        Raises TaskError: ``kind="schema"`` with code ``kind_params`` (a field does not fit), ``unknown_kind``
+        or ``kind_not_callable``; otherwise what the kind raised. What a kind raises that is not one of our
+        errors becomes a TaskError of kind ``unknown``: a defective kind fails its task and not its worker.
+        """
+        try:
+            kind = self._load(name)
+        except KeyError:
+            hint = _nearest(name, self.names())
+            raise TaskError(
+                f"there is no tool kind {name!r}", kind="schema", code="unknown_kind", hint=hint
+            ) from None
+        if kind.run is None:
+            raise TaskError(
+                f"tool kind {name!r} is rewritten by the compiler and cannot be called",
+                kind="schema",
+                code="kind_not_callable",
+            )
+        params = kind.params.parse(raw_params)
+        try:
+            return kind.run(params, context)
+        except NoetlError:
+            raise
+        except Exception as error:
+            raise TaskError(
+                f"{name} failed: {type(error).__name__}: {error}", kind="unknown", code=type(error).__name__
+            ) from error
+
+    def _discover(self) -> None:
+        for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
+            if point.name in self._modules:
+                warnings.warn(
+                    f"kind {point.name!r} of {point.value} is ignored: a kind of that name exists already",
+                    RuntimeWarning,
+                    stacklevel=3,
+                )
+            else:
+                self._modules[point.name] = point.value
+
+    def _load(self, name: str) -> LoadedKind:
+        found = self._loaded.get(name)
+        if found is not None:
+            return found
+        path = self._modules[name]
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = _import_kind(name, path)
+            return self._loaded[name]
+
+
+@cache
+def default_registry() -> Registry:
+    """Built-in and installed kinds, shared by the whole process."""
+    return Registry()
+
+
+def _import_kind(name: str, path: str) -> LoadedKind:
+    try:
+        loaded = _loaded(importlib.import_module(path))
+    except Exception as error:
+        raise PlaybookError(
+            f"tool kind {name!r} cannot be used: {path}: {type(error).__name__}: {error}",
+            code="kind_unavailable",
+        ) from error
+    if loaded.spec.name != name:
+        raise PlaybookError(
+            f"tool kind {name!r} cannot be used: {path} calls itself {loaded.spec.name!r}",
+            code="kind_unavailable",
+        )
+    return loaded
+
+
+def _loaded(kind: Any) -> LoadedKind:
+    from noetl.kinds.params import ParamsChecker
+
+    spec: KindSpec = kind.SPEC
+    run: Run | None = None if spec.lowered else kind.run
+    return LoadedKind(
+        spec=spec,
+        params=ParamsChecker(kind.Params, spec),
+        run=run,
+        example=getattr(kind, "EXAMPLE", {}),
+        extra_check=getattr(kind, "check", None),
+    )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {found[0]!r}?" if found else None

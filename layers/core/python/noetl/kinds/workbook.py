@@ -1,0 +1,27 @@
+"""Runs a named task of the playbook's ``workbook``. The compiler puts that task in its place."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from noetl.domain.kinds import KindSpec
+from noetl.kinds.base import KindParams
+
+SPEC = KindSpec(
+    name="workbook",
+    summary="Runs a named task of the playbook's workbook, its sinks included.",
+    pool="control",
+    aliases={"args": "input", "with": "input", "task": "name"},
+    lowered=True,
+)
+
+EXAMPLE: dict[str, Any] = {"name": "notify", "input": {"text": "done"}}
+
+
+class Params(KindParams):
+    """Which task, and what it is given."""
+
+    name: Annotated[str, Field(min_length=1, description="Name of a task in `workbook`.")]
+    input: dict[str, Any] = Field(default_factory=dict, description="The task's arguments; win over its own.")
