@@ -2,8 +2,8 @@
 
 Values are accepted in the lenient mode of pydantic (``"5"`` fits an int), because a rendered template may
 give text; unknown fields never are. A rule over several fields (``model_validator``) also runs when a
-playbook is checked before rendering; it then meets ``HOLE`` in the place of templates and must only look at whether a
-field is given.
+playbook is checked before rendering: it then meets ``HOLE`` in the place of templates and must only look at
+whether a field is given.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool =
     """The real path behind ``path`` (symbolic links and ``..`` followed), which lies inside one of ``roots``.
 
     A relative path is looked for below each root in turn; the first that exists wins. With
-    ``must_exist=False`` the file itself may be missing (it is about to be written); its folder is still resolved and checked.
+    ``must_exist=False`` the file itself may be missing (it is about to be written); its folder is still
+    resolved and checked.
     Raises TaskError: kind ``storage_access`` (code ``path_outside`` or ``path_invalid``) or ``not_found``
     (code ``file_not_found``).
     """

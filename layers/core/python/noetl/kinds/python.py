@@ -1,0 +1,131 @@
+"""Runs Python code of the playbook in a warm process of its own, confined and killed when it goes too far."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.kinds.base import KindParams
+from noetl.kinds.sandbox.child import Owner, Watch
+from noetl.kinds.sandbox.noetl_guest.program import compile_code
+from noetl.kinds.sandbox.pool import shared_pool
+
+SPEC = KindSpec(
+    name="python",
+    summary="Runs Python code: `result = …`, `def main(...)` or `return`; prints are log lines.",
+    pool="python",
+    raw_fields=("code",),
+    needs_network=True,
+)
+
+EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
+
+CODE_CHARACTERS = 1_000_000
+
+
+class Params(KindParams):
+    """The code; what it works on comes in the task's ``args``/``input``."""
+
+    code: Annotated[
+        str, Field(min_length=1, max_length=CODE_CHARACTERS, description="Python source, never a template.")
+    ]
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "libs": "install libraries where workers run; code may import whatever is installed there",
+        "script": "write the code under `code`, or run a file with `kind: script`",
+        "auth": "pass what the code needs by name: `args: {token: '{{ keychain.<name>.token }}'}`",
+    }
+
+
+def check(params: Mapping[str, Any]) -> list[ParamProblem]:
+    """Code that Python cannot parse is found before it runs."""
+    code = params.get("code")
+    if not isinstance(code, str):
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile_code(code, ())
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        line = getattr(error, "lineno", None)
+        words = getattr(error, "msg", None) or str(error) or "too deeply nested"
+        return [
+            ParamProblem(("code",), f"'code' is not Python: {words}{_where(line, _source_line(code, line))}")
+        ]
+    return []
+
+
+def run(params: Params, context: TaskContext) -> TaskResult:
+    """The code's result; ``meta.py`` tells how many lines it printed.
+
+    Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source,
+    traceback), ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``,
+    ``process_crashed`` or ``no_answer``; kind ``timeout``; kind ``cancelled``.
+    """
+    settings = context.settings
+    owner = Owner(context.execution_id, settings.python_memory_bytes, settings.output_max_bytes)
+    watch = Watch(
+        deadline=time.monotonic() + context.timeout,
+        timeout=context.timeout,
+        cancelled=context.cancelled,
+        log=context.log,
+        lookup=context.lookup,
+    )
+    with shared_pool().lease(owner, watch) as child:
+        answer = child.call(params.code, context.input, watch)
+    if "error" in answer:
+        raise _raised(answer["error"], settings.python_memory_bytes)
+    if "problem" in answer:
+        raise TaskError(
+            str(answer["problem"]["message"]), kind="transform", code=str(answer["problem"]["code"])
+        )
+    result = answer.get("result")
+    unstorable = codec.find_unstorable(result)
+    if unstorable is not None:
+        raise TaskError(f"the result cannot be kept: {unstorable}", kind="transform", code="result_not_json")
+    return TaskResult(result, {"py": {"lines": answer["lines"]}})
+
+
+def _raised(error: Any, memory_bytes: int) -> TaskError:
+    """The TaskError for an exception of the code, from what the child says about it."""
+    facts: dict[str, Any] = error if isinstance(error, dict) else {}
+    name = str(facts.get("type", "Exception"))
+    text = str(facts.get("message", ""))
+    message = f"{name}: {text}" if text else name
+    return TaskError(
+        message + _where(facts.get("line"), facts.get("source")),
+        kind="transform",
+        code=name,
+        hint=_hint(name, memory_bytes),
+        details={key: facts[key] for key in ("line", "source", "traceback") if facts.get(key)},
+    )
+
+
+def _where(line: Any, source: Any) -> str:
+    if not line:
+        return ""
+    return f" (line {line}: {source})" if source else f" (line {line})"
+
+
+def _source_line(code: str, line: int | None) -> str:
+    lines = code.splitlines()
+    return lines[line - 1].strip() if line and line <= len(lines) else ""
+
+
+def _hint(name: str, memory_bytes: int) -> str | None:
+    if name == "NameError":
+        return "what the code needs from the playbook is passed under args"
+    if name == "ModuleNotFoundError":
+        return "the library must be installed where workers run"
+    if name == "MemoryError":
+        return f"a python task may use {memory_bytes} bytes of memory"
+    if name == "SystemExit":
+        return "give a result, or raise an exception that says what is wrong"
+    return None

@@ -1,0 +1,268 @@
+"""The parent's side of a warm Python child: one call at a time, within its time, memory and output."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.kinds.sandbox.noetl_guest.serve import READY
+from noetl.kinds.sandbox.output import LogLines
+from noetl.kinds.sandbox.process import Confined, describe_end, library_path, start_confined
+
+LENGTH = 4
+CHUNK = 1 << 20
+FRAME_OVERHEAD = 64 * 1024
+"""What an answer may be larger than its result: the envelope, or an error with its traceback."""
+CANCEL_CHECK_SECONDS = 0.25
+END_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whom a child works for. A child is never given to another owner."""
+
+    execution_id: int
+    memory_bytes: int
+    output_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What ends a call early, and where its output goes."""
+
+    deadline: float
+    """On ``time.monotonic()``."""
+    timeout: float
+    """The same as a length, for messages."""
+    cancelled: Callable[[], bool]
+    log: Callable[[str], None]
+    lookup: Callable[[str], Any]
+    """A name of the task's scope. Raises KeyError."""
+
+
+class Child:
+    """One process. Not safe for two threads at once; the pool sees to that."""
+
+    def __init__(self) -> None:
+        """Starts the process and returns before it is ready; ``owner`` is None until ``adopt``."""
+        answers, theirs = os.pipe()
+        try:
+            self._confined: Confined = start_confined(
+                "serve",
+                str(theirs),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs,),
+            )
+        except BaseException:
+            os.close(answers)
+            raise
+        finally:
+            os.close(theirs)
+        process = self._confined.process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._answers = answers
+        self._requests = process.stdin.fileno()
+        self._output = process.stdout.fileno()
+        os.set_blocking(self._requests, False)
+        os.set_blocking(self._output, False)
+        self._poller = select.poll()
+        self._poller.register(self._answers, select.POLLIN)
+        self._poller.register(self._output, select.POLLIN)
+        self._buffer = bytearray()
+        self._calls = 0
+        self._closed = False
+        self._pending_setup = b""
+        self._ready = False
+        self.owner: Owner | None = None
+        self.worn = False
+        """The last call left the process unfit for another: out of memory, or without its output."""
+
+    def adopt(self, owner: Owner) -> None:
+        """Give the child to an execution and fix its limits; they take effect before the first call."""
+        self.owner = owner
+        setup = {
+            "memory": owner.memory_bytes,
+            "file_size": owner.output_bytes,
+            "answer_size": owner.output_bytes,
+            "path": library_path(),
+        }
+        self._pending_setup = _frame(setup)
+
+    @property
+    def alive(self) -> bool:
+        """False once the process has ended."""
+        return not self._closed and self._confined.process.poll() is None
+
+    def call(self, code: str, values: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
+        """Run ``code`` with ``values``: a mapping with one of ``result``, ``error`` and ``problem``.
+
+        Raises TaskError when there is no answer (timeout, cancelled, process gone, too much output, an answer
+        that is none); the child must be closed then.
+        """
+        output = LogLines(watch.log)
+        call_id = f"{self._calls}-{os.urandom(8).hex()}"
+        self._calls += 1
+        request = {"id": call_id, "code": code, "input": values, "seconds": watch.timeout}
+        try:
+            self._send(self._pending_setup + _frame(request), watch, output)
+            self._pending_setup = b""
+            if not self._ready:
+                self._answer_to(READY, watch, output)
+                self._ready = True
+            answer = self._answer_to(call_id, watch, output)
+            while "need" in answer:
+                self._send(_frame({"values": _look_up(answer["need"], watch.lookup)}), watch, output)
+                answer = self._answer_to(call_id, watch, output)
+        finally:
+            with contextlib.suppress(OSError):
+                self._drain(output, watch)
+            output.close()
+        self.worn = bool(answer.pop("worn", False))
+        answer["lines"] = output.lines
+        return answer
+
+    def close(self) -> None:
+        """End the process, whatever it is doing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._confined.kill()
+        os.close(self._answers)
+        for stream in (self._confined.process.stdin, self._confined.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def _send(self, data: bytes, watch: Watch, output: LogLines) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._requests, view) :]
+            except BlockingIOError:
+                self._wait(watch, output, to_write=True)
+            except BrokenPipeError:
+                raise self._gone() from None
+
+    def _answer_to(self, call_id: str, watch: Watch, output: LogLines) -> dict[str, Any]:
+        while len(self._buffer) < (wanted := self._announced()):
+            if not self._wait(watch, output):
+                continue
+            chunk = os.read(self._answers, CHUNK)
+            if not chunk:
+                raise self._gone()
+            self._buffer += chunk
+        data = bytes(self._buffer[LENGTH:wanted])
+        del self._buffer[:wanted]
+        try:
+            answer = codec.decode(data)
+        except (ValueError, RecursionError) as error:
+            raise _no_answer(str(error)) from None
+        if not isinstance(answer, dict) or answer.pop("id", None) != call_id:
+            raise _no_answer("it belongs to no call")
+        return answer
+
+    def _announced(self) -> int:
+        """How long the first frame of the buffer is, as far as the buffer tells."""
+        if len(self._buffer) < LENGTH:
+            return LENGTH
+        size = int.from_bytes(self._buffer[:LENGTH], "big")
+        limit = self.owner.output_bytes + FRAME_OVERHEAD if self.owner else 0
+        if size > limit:
+            raise _no_answer(f"it announces {size} bytes")
+        return LENGTH + size
+
+    def _wait(self, watch: Watch, output: LogLines, *, to_write: bool = False) -> bool:
+        """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
+        left = watch.deadline - time.monotonic()
+        if left <= 0:
+            raise TaskError(
+                f"the code ran longer than {watch.timeout:g} s and was stopped",
+                kind="timeout",
+                code="timeout",
+            )
+        if to_write:
+            self._poller.register(self._requests, select.POLLOUT)
+        try:
+            events = self._poller.poll(max(1, int(min(left, CANCEL_CHECK_SECONDS) * 1000)))
+        finally:
+            if to_write:
+                self._poller.unregister(self._requests)
+        ready = False
+        for descriptor, _ in events:
+            if descriptor == self._output:
+                self._drain(output, watch)
+            ready = ready or descriptor == self._answers
+        if not events and watch.cancelled():
+            raise TaskError(
+                "the execution was cancelled; the code was stopped", kind="cancelled", code="cancelled"
+            )
+        return ready
+
+    def _drain(self, output: LogLines, watch: Watch) -> None:
+        """Take the output that is there; never more than passes the limit, never past the deadline."""
+        limit = self.owner.output_bytes if self.owner else 0
+        while time.monotonic() < watch.deadline:
+            try:
+                chunk = os.read(self._output, CHUNK)
+            except BlockingIOError:
+                return
+            if not chunk:
+                with contextlib.suppress(KeyError):
+                    self._poller.unregister(self._output)
+                return
+            output.feed(chunk)
+            if output.total > limit:
+                raise TaskError(
+                    f"the code printed more than {limit} bytes and was stopped",
+                    kind="transform",
+                    code="output_limit",
+                )
+
+    def _gone(self) -> TaskError | InfrastructureError:
+        process = self._confined.process
+        try:
+            returncode = process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return _no_answer("its channel was closed")
+        code, words = describe_end(returncode)
+        if not self._ready:
+            return InfrastructureError(f"a process for python code could not be prepared: {words}")
+        return TaskError(
+            f"the code ended its own process: {words}",
+            kind="transform",
+            code=code,
+            hint="return a result instead of ending the process" if returncode >= 0 else None,
+            details={"returncode": returncode},
+        )
+
+
+def _frame(value: Any) -> bytes:
+    data = codec.encode(value)
+    return len(data).to_bytes(LENGTH, "big") + data
+
+
+def _look_up(names: Any, lookup: Callable[[str], Any]) -> dict[str, Any]:
+    if not isinstance(names, list):
+        raise _no_answer("it asks for something that is not a list of names")
+    found = {}
+    for name in names:
+        with contextlib.suppress(KeyError):
+            found[str(name)] = lookup(str(name))
+    return found
+
+
+def _no_answer(why: str) -> TaskError:
+    return TaskError(
+        f"the code disturbed the channel that carries its result: {why}", kind="transform", code="no_answer"
+    )

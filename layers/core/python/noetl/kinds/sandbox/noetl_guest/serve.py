@@ -1,0 +1,202 @@
+"""The life of a warm child: limits first, then one call after the other until its parent goes.
+
+Frames are a length (4 bytes, big endian) and JSON. Calls come in on what was standard input, answers leave on
+the descriptor named by the last argument; 1 and 2 are the task's own output. Every answer repeats the random
+``id`` of its call, so an answer that user code forged ahead of time fits no later call.
+"""
+
+from __future__ import annotations
+
+import _thread
+import json
+import math
+import os
+import resource
+import select
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from .confine import confine
+from .plain import NotJsonError, plain
+from .program import FILENAME, execute
+
+LENGTH = 4
+READY = "ready"
+"""The id of the first frame: limits are in force."""
+MESSAGE_CHARACTERS = 2000
+TRACE_FRAMES = 10
+SPARE_CPU_SECONDS = 10
+PROCESSORS = os.cpu_count() or 1
+
+
+def main() -> None:
+    """Serves until end of file. Arguments: the guest's folder, the descriptor of answers."""
+    answers = int(sys.argv[2])
+    sys.path.pop(0)
+    sys.argv[:] = [FILENAME]
+    requests = os.dup(0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.set_inheritable(answers, False)
+    sys.dont_write_bytecode = True
+    _thread.start_new_thread(_end_with_parent, (requests,))
+    setup = _read(requests)
+    if setup is None:
+        return
+    sys.path[:] = setup["path"]
+    confine(setup["memory"], setup["file_size"])
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
+    _write(answers, _encode({"id": READY}))
+    session = _Session(requests, answers, setup["answer_size"])
+    while (request := _read(requests)) is not None:
+        session.answer(request)
+
+
+class _Session:
+    """Calls of one execution."""
+
+    def __init__(self, requests: int, answers: int, answer_size: int) -> None:
+        self._requests = requests
+        self._answers = answers
+        self._answer_size = answer_size
+        self._streams = (sys.stdout, sys.stderr)
+
+    def answer(self, request: dict[str, Any]) -> None:
+        """Run one call and send what came of it."""
+        call_id: str = request["id"]
+        sys.stdout, sys.stderr = self._streams
+        _allow_cpu(request["seconds"])
+
+        def ask(names: list[str]) -> dict[str, Any]:
+            _write(self._answers, json.dumps({"id": call_id, "need": names}).encode())
+            found = _read(self._requests)
+            if found is None:
+                os._exit(0)
+            values: dict[str, Any] = found["values"]
+            return values
+
+        try:
+            answer = {"id": call_id, "result": plain(execute(request["code"], request["input"], ask))}
+        except NotJsonError as error:
+            answer = _problem(call_id, "result_not_json", str(error))
+        except BaseException as error:
+            answer = {"id": call_id, "error": _describe(error, request["code"])}
+            answer["worn"] = isinstance(error, MemoryError)
+        if not self._flush():
+            answer["worn"] = True
+        _write(self._answers, self._encoded(answer))
+
+    def _flush(self) -> bool:
+        """Send what was printed; False when the code closed its output, and no later call could print."""
+        try:
+            for stream in self._streams:
+                stream.flush()
+                os.fstat(stream.fileno())
+        except (ValueError, OSError):
+            return False
+        return True
+
+    def _encoded(self, answer: dict[str, Any]) -> bytes:
+        try:
+            data = _encode(answer)
+        except MemoryError:
+            return _encode(
+                _problem(answer["id"], "result_too_large", "no memory is left to write the result")
+            )
+        if len(data) <= self._answer_size:
+            return data
+        message = f"the result is {len(data)} bytes of JSON; at most {self._answer_size} are allowed"
+        return _encode(_problem(answer["id"], "result_too_large", message))
+
+
+def _encode(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
+    return {"id": call_id, "problem": {"code": code, "message": message}}
+
+
+def _describe(error: BaseException, code: str) -> dict[str, Any]:
+    """What happened and where in the user's code; frames of libraries are left out."""
+    trace: list[tuple[int, str]] = []
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == FILENAME:
+            trace.append((step.tb_lineno, step.tb_frame.f_code.co_name))
+        step = step.tb_next
+    if isinstance(error, SyntaxError) and error.filename == FILENAME and error.lineno:
+        trace.append((error.lineno, "<module>"))
+    lines = code.splitlines()
+
+    def source(line: int) -> str:
+        return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
+
+    return {
+        "type": type(error).__name__[:100],
+        "message": _message(error),
+        "line": trace[-1][0] if trace else None,
+        "source": source(trace[-1][0]) if trace else "",
+        "traceback": [
+            f"line {line}, in {'the code' if name in ('<module>', '__body__') else name}: {source(line)}"
+            for line, name in trace[-TRACE_FRAMES:]
+        ],
+    }
+
+
+def _message(error: BaseException) -> str:
+    try:
+        text = error.msg if isinstance(error, SyntaxError) else str(error)
+    except BaseException as second:
+        text = f"its message cannot be read: {type(second).__name__}"
+    return text[:MESSAGE_CHARACTERS]
+
+
+def _allow_cpu(seconds: float) -> None:
+    """A backstop, for code whose parent died while C code held the interpreter."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    spent = usage.ru_utime + usage.ru_stime
+    soft = math.ceil(spent + seconds * PROCESSORS) + SPARE_CPU_SECONDS
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    resource.setrlimit(
+        resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard)
+    )
+
+
+def _end_with_parent(requests: int) -> None:
+    """Watches for the other end of ``requests`` to close. Leaves no empty folder behind."""
+    poller = select.poll()
+    poller.register(requests, 0)
+    poller.poll()
+    with suppress(OSError):
+        Path.cwd().rmdir()
+    os._exit(0)
+
+
+def _read(source: int) -> Any:
+    """The next frame's value, or None at end of file."""
+    header = _read_exactly(source, LENGTH)
+    if not header:
+        return None
+    data = _read_exactly(source, int.from_bytes(header, "big"))
+    return json.loads(data) if data else None
+
+
+def _read_exactly(source: int, size: int) -> bytes:
+    data = os.read(source, size)
+    while 0 < len(data) < size:
+        more = os.read(source, size - len(data))
+        if not more:
+            return b""
+        data += more
+    return data
+
+
+def _write(target: int, data: bytes) -> None:
+    view = memoryview(len(data).to_bytes(LENGTH, "big") + data)
+    while view:
+        view = view[os.write(target, view) :]
