@@ -1,0 +1,114 @@
+"""The names history is told in: every stored event name, whom it is about, and what the formal vocabulary calls it.
+
+One table. Stored names are what rows hold (or what a row's facts and traces expand to, see ``noetl.services.history``);
+formal names are a view over the same rows. A name that is not in the table keeps its name in both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Vocabulary = Literal["stored", "formal"]
+EventStatus = Literal["in_progress", "success", "error", "skipped"]
+EntityType = Literal[
+    "playbook", "workflow", "step", "tool", "task", "loop", "sink", "retry", "case", "next", "batch"
+]
+Source = Literal["server", "worker"]
+
+
+@dataclass(frozen=True, slots=True)
+class Formal:
+    """A formal name; ``status`` None: that of the stored event."""
+
+    name: str
+    status: EventStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """What a stored name means. ``formal`` empty: it has no other name there and keeps its own."""
+
+    entity: EntityType
+    source: Source = "server"
+    formal: tuple[Formal, ...] = ()
+
+
+_PROCESSED = (Formal("playbook.processed"),)
+_STEP_FINISHED = (Formal("step.finished"),)
+
+NAMES: dict[str, Name] = {
+    "playbook.initialized": Name(
+        "playbook",
+        formal=(
+            Formal("playbook.execution.requested", "success"),
+            Formal("playbook.request.evaluated", "success"),
+            Formal("playbook.started", "in_progress"),
+        ),
+    ),
+    "playbook.completed": Name("playbook", formal=_PROCESSED),
+    "playbook.failed": Name("playbook", formal=_PROCESSED),
+    "execution.cancelled": Name("playbook", formal=_PROCESSED),
+    "execution.paused": Name("playbook"),
+    "execution.resumed": Name("playbook"),
+    "workflow.initialized": Name("workflow", formal=(Formal("workflow.started"),)),
+    "workflow.completed": Name("workflow", formal=(Formal("workflow.finished"),)),
+    "command.issued": Name("tool"),
+    "command.claimed": Name("tool", "worker"),
+    "command.started": Name("tool", "worker"),
+    "command.heartbeat": Name("tool", "worker"),
+    "command.completed": Name("tool", "worker"),
+    "command.failed": Name("tool", "worker"),
+    "command.superseded": Name("tool"),
+    "step.enter": Name("step", formal=(Formal("step.started"),)),
+    "step.exit": Name("step", formal=_STEP_FINISHED),
+    "step.failed": Name("step", formal=_STEP_FINISHED),
+    "step.skipped": Name("step", formal=_STEP_FINISHED),
+    "step.parked": Name("step"),
+    "call.done": Name("tool", "worker"),
+    "call.error": Name("tool", "worker"),
+    "loop.started": Name("loop"),
+    "loop.item": Name(
+        "loop",
+        "worker",
+        (Formal("loop.iteration.started", "in_progress"), Formal("loop.iteration.finished")),
+    ),
+    "loop.closing": Name("loop"),
+    "loop.done": Name("loop", formal=(Formal("loop.finished"),)),
+    "case.evaluated": Name("case", formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"))),
+    "next.evaluated": Name("next"),
+    "retry.scheduled": Name("retry", "worker", (Formal("retry.started"),)),
+    "retry.processed": Name("retry", "worker"),
+    "sink.started": Name("sink", "worker"),
+    "sink.processed": Name("sink", "worker"),
+    "task.started": Name("task", "worker", (Formal("tool.started"),)),
+    "task.done": Name("task", "worker", (Formal("tool.processed"),)),
+    "child.started": Name("playbook"),
+    "ctx.patched": Name("workflow"),
+    "token.injected": Name("step"),
+    "token.absorbed": Name("step"),
+    "join.fired": Name("step"),
+    "final.fired": Name("step"),
+    "timer.set": Name("workflow"),
+    "timer.fired": Name("workflow"),
+    "batch.accepted": Name("batch"),
+    "batch.processing": Name("batch"),
+    "batch.completed": Name("batch"),
+    "batch.failed": Name("batch"),
+}
+
+TERMINAL_EVENTS: frozenset[str] = frozenset({"playbook.completed", "playbook.failed", "execution.cancelled"})
+"""Every execution has exactly one of these."""
+
+_UNKNOWN = Name("workflow")
+
+
+def name_of(event_type: str) -> Name:
+    """What a stored name means; one that a newer version wrote is told as the workflow's."""
+    return NAMES.get(event_type, _UNKNOWN)
+
+
+def formal_names(event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
+    """The formal events that one stored event stands for, in order: (name, status)."""
+    formal = name_of(event_type).formal or (Formal(event_type),)
+    return [(entry.name, entry.status or status) for entry in formal]

@@ -1,0 +1,345 @@
+"""History as people and clients read it: stored rows expanded to events.
+
+A row holds several facts and what workers traced; each becomes one event with the id ``<row's event id>:<n>`` (formal names that
+share a stored event add another ``:<m>``). Rows are read as plain JSON, not as facts, so that a row written by a newer
+version is shown as well as it can be. Order: the main lane, and each loop's items in index order before the loop's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.vocabulary import EventStatus, Source, Vocabulary, formal_names, name_of
+from noetl.ports.execution_store import ExecutionStore, StoredEvent
+
+PAGE = 500
+
+
+class HistoryEvent(msgspec.Struct, frozen=True):
+    """The event envelope of the API. ``execution_id`` is text: it does not fit a JavaScript number."""
+
+    event_id: str
+    event_type: str
+    execution_id: str
+    timestamp: str
+    source: Source
+    entity_type: str
+    entity_id: str
+    status: EventStatus
+    payload: dict[str, Any]
+    meta: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """One event before it gets its id."""
+
+    name: str
+    status: EventStatus
+    entity: str
+    payload: dict[str, Any]
+    meta: dict[str, Any]
+    source: Source | None = None
+
+
+_STATUS: dict[str, EventStatus] = {
+    **dict.fromkeys(
+        (
+            "workflow.initialized",
+            "step.enter",
+            "step.parked",
+            "command.issued",
+            "command.claimed",
+            "command.started",
+            "loop.started",
+            "loop.closing",
+            "retry.scheduled",
+            "child.started",
+            "timer.set",
+        ),
+        "in_progress",
+    ),
+    **dict.fromkeys(
+        ("step.failed", "call.error", "command.failed", "playbook.failed", "execution.cancelled"), "error"
+    ),
+    **dict.fromkeys(("step.skipped", "command.superseded", "token.absorbed"), "skipped"),
+}
+_ENTITY_KEYS = ("command_id", "timer", "step", "path")
+_NOT_PAYLOAD = frozenset({"name", "trace", "meta"})
+
+
+def row_events(
+    execution_id: int, row: StoredEvent, *, step: str = "", vocabulary: Vocabulary = "stored"
+) -> Iterator[HistoryEvent]:
+    """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat."""
+    told = _tell_item(row, step) if row.lane else _tell_row(execution_id, row)
+    for number, event in enumerate(told):
+        event_id = f"{row.event_id}:{number}"
+        if vocabulary == "stored":
+            yield _envelope(execution_id, row, event, event_id, event.name, event.status)
+            continue
+        names = formal_names(event.name, event.status)
+        for part, (name, status) in enumerate(names):
+            part_id = event_id if len(names) == 1 else f"{event_id}:{part}"
+            yield _envelope(execution_id, row, event, part_id, name, status)
+
+
+def _envelope(
+    execution_id: int, row: StoredEvent, event: _Told, event_id: str, name: str, status: EventStatus
+) -> HistoryEvent:
+    known = name_of(event.name)
+    return HistoryEvent(
+        event_id=event_id,
+        event_type=name,
+        execution_id=str(execution_id),
+        timestamp=rfc3339(row.at),
+        source=event.source or known.source,
+        entity_type=known.entity,
+        entity_id=event.entity,
+        status=status,
+        payload=event.payload,
+        meta={"lane": row.lane, "seq": row.seq, **event.meta},
+    )
+
+
+def rfc3339(at: float) -> str:
+    """Epoch seconds → ``2026-11-21T01:02:03.000004Z``."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+# --- main lane ----------------------------------------------------------------------------------
+
+
+def _tell_row(execution_id: int, row: StoredEvent) -> Iterator[_Told]:
+    command = _command_of(row.event_id)
+    for fact in _facts(row):
+        by_worker = command is not None and fact.get("run") == _run_of(command[0])
+        yield from _tell_fact(execution_id, fact, command if by_worker else None)
+        if by_worker and fact.get("name") in _WORKER_FACTS:
+            command = None
+
+
+def _tell_fact(
+    execution_id: int, fact: Mapping[str, Any], command: tuple[str, int] | None
+) -> Iterator[_Told]:
+    name = str(fact.get("name", ""))
+    told = _fact_event(execution_id, fact, name)
+    if name in _WORKER_FACTS:
+        yield from _tell_call(told, fact, command)
+    elif name == "playbook.initialized":
+        yield told
+        yield _Told("workflow.initialized", "in_progress", str(execution_id), {}, {})
+    elif name in ("playbook.completed", "playbook.failed", "execution.cancelled"):
+        yield _Told("workflow.completed", told.status, str(execution_id), {}, {})
+        yield told
+    else:
+        yield told
+
+
+def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _Told:
+    if name == "loop.item":
+        name = "loop.closing"
+    status: EventStatus = _STATUS.get(name, "success")
+    if name == "loop.done" and fact.get("error"):
+        status = "error"
+    meta = dict(fact.get("meta") or {})
+    for key in ("run", "turn", "principal", "correlation_id"):
+        if fact.get(key):
+            meta[key] = fact[key]
+    payload = {key: value for key, value in fact.items() if key not in _NOT_PAYLOAD}
+    return _Told(name, status, _entity(execution_id, fact), payload, meta)
+
+
+def _entity(execution_id: int, fact: Mapping[str, Any]) -> str:
+    arrival = fact.get("arrival")
+    if isinstance(arrival, Mapping):
+        return str(arrival.get("step", ""))
+    return str(next((fact[key] for key in _ENTITY_KEYS if fact.get(key)), execution_id))
+
+
+_WORKER_FACTS = frozenset({"call.done", "call.error", "retry.scheduled", "child.started"})
+"""Facts that tell what a worker reported, when it was a worker that ran the step (control kinds run in the engine)."""
+
+
+def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | None) -> Iterator[_Told]:
+    meta = {"run": fact.get("run"), "step": fact.get("step")}
+    if command is not None:
+        command_meta = {**meta, "turn": command[1]}
+        yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
+        yield _Told("command.started", "in_progress", command[0], {}, command_meta)
+    yield from _tell_trace(fact.get("trace"), meta)
+    yield _Told(
+        told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
+    )
+    if command is not None and told.name in ("call.done", "call.error"):
+        ended = "command.completed" if told.name == "call.done" else "command.failed"
+        yield _Told(ended, told.status, command[0], {}, command_meta)
+
+
+def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
+    for entry in trace if isinstance(trace, list) else ():
+        yield _Told(
+            str(entry.get("name", "")),
+            entry.get("status", "success"),
+            str(entry.get("entity", "")),
+            dict(entry.get("payload") or {}),
+            meta,
+        )
+
+
+# --- items --------------------------------------------------------------------------------------
+
+
+def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
+    outcome = codec.decode(row.facts)
+    status = outcome.get("status")
+    meta = {
+        "run": row.lane,
+        "step": step,
+        "loop_event_id": _loop_of(row.event_id),
+        "loop_iteration_index": row.seq,
+    }
+    yield from _tell_trace(outcome.get("trace"), meta)
+    if status == "suspended":
+        suspend = outcome.get("suspend") or {}
+        told = "child.started" if suspend.get("child") else "retry.scheduled"
+        shown = {key: suspend[key] for key in ("delay", "child") if suspend.get(key) is not None}
+        yield _Told(told, "in_progress", step, shown, meta)
+        return
+    failed = status == "error"
+    payload = {
+        "loop_event_id": meta["loop_event_id"],
+        "loop_iteration_index": row.seq,
+        **{
+            key: outcome[key]
+            for key in ("result", "error", "labels", "route")
+            if outcome.get(key) is not None
+        },
+    }
+    told_status: EventStatus = "error" if failed else "skipped" if status == "skipped" else "success"
+    full = {**meta, **(outcome.get("meta") or {})}
+    yield _Told("call.error" if failed else "call.done", told_status, step, payload, full)
+    yield _Told("loop.item", told_status, step, {"index": row.seq}, meta)
+
+
+# --- reading ids --------------------------------------------------------------------------------
+
+
+def _facts(row: StoredEvent) -> list[dict[str, Any]]:
+    found = codec.decode(row.facts)
+    return [fact for fact in found if isinstance(fact, dict)] if isinstance(found, list) else []
+
+
+def _command_of(event_id: str) -> tuple[str, int] | None:
+    """``cmd:<command>:<turn>`` → (command, turn)."""
+    parts = event_id.split(":")
+    if len(parts) != 3 or parts[0] != "cmd" or not parts[2].isdigit():
+        return None
+    return parts[1], int(parts[2])
+
+
+def _run_of(command: str) -> int:
+    head = command.split(".", 1)[0]
+    return int(head) if head.isdigit() else -1
+
+
+def _loop_of(event_id: str) -> str:
+    """``item:<run>:<round>:<index>…`` → the id of the loop's end."""
+    parts = event_id.split(":")
+    if len(parts) < 4 or not (parts[1].isdigit() and parts[2].isdigit()):
+        return event_id
+    return ids.loop_done_event(int(parts[1]), int(parts[2]))
+
+
+# --- walking the lanes --------------------------------------------------------------------------
+
+
+class HistoryReader:
+    """Reads an execution's history once, from the start or from where the last ``read`` stopped.
+
+    While a loop runs, its items are told as far as they are complete in index order; the others follow when the loop ends.
+    """
+
+    def __init__(self, store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored") -> None:
+        self._store = store
+        self._execution_id = execution_id
+        self._vocabulary = vocabulary
+        self._seq = 0
+        self._lanes: dict[int, tuple[str, int]] = {}
+        """Run of a live loop → its step, and the last item index that was told."""
+
+    def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
+        """Events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
+        for row in self._main_rows():
+            yield from self._row(row)
+        for run in list(self._lanes):
+            yield from self._items(run, gaps=everything)
+
+    def _main_rows(self) -> Iterator[StoredEvent]:
+        while True:
+            page = self._store.events(self._execution_id, after=self._seq, limit=PAGE)
+            for row in page:
+                self._seq = max(self._seq, row.seq)
+                yield row
+            if len(page) < PAGE:
+                return
+
+    def _row(self, row: StoredEvent) -> Iterator[HistoryEvent]:
+        for fact in _facts(row):
+            run = fact.get("run", -1)
+            if fact.get("name") == "loop.started":
+                self._lanes[run] = (str(fact.get("step", "")), -1)
+            elif fact.get("name") == "loop.done" and run in self._lanes:
+                yield from self._items(run, gaps=True)
+                del self._lanes[run]
+        yield from row_events(self._execution_id, row, vocabulary=self._vocabulary)
+
+    def _items(self, run: int, *, gaps: bool) -> Iterator[HistoryEvent]:
+        step, last = self._lanes[run]
+        more = True
+        while more:
+            page, more = self._item_page(run, last)
+            for index, rows in groupby(page, key=attrgetter("seq")):
+                item = sorted(rows, key=_turn_order)
+                if not gaps and (index != last + 1 or _suspended(item[-1])):
+                    more = False
+                    break
+                for row in item:
+                    yield from row_events(self._execution_id, row, step=step, vocabulary=self._vocabulary)
+                last = index
+        self._lanes[run] = (step, last)
+
+    def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
+        """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""
+        limit = PAGE
+        while True:
+            page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
+            if len(page) < limit:
+                return page, False
+            whole = [row for row in page if row.seq < page[-1].seq]
+            if whole:
+                return whole, True
+            limit *= 2
+
+
+def _suspended(row: StoredEvent) -> bool:
+    return row.event_id.count(":") > 3
+
+
+def _turn_order(row: StoredEvent) -> tuple[bool, float, str]:
+    return (not _suspended(row), row.at, row.event_id)
+
+
+def history(
+    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored"
+) -> Iterator[HistoryEvent]:
+    """All events of an execution so far, in order."""
+    return HistoryReader(store, execution_id, vocabulary).read(everything=True)

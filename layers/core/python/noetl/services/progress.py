@@ -1,0 +1,196 @@
+"""What the step runs of an execution are doing: history folded for people (status, live view), a row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from noetl.domain import codec
+from noetl.domain.vocabulary import TERMINAL_EVENTS
+from noetl.ports.execution_store import ExecutionStore, LoopProgress, StoredEvent
+
+PAGE = 500
+
+RunStatus = Literal["running", "waiting", "retrying", "done", "failed", "skipped", "cancelled"]
+OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled"})
+
+
+@dataclass(slots=True)
+class LoopCount:
+    """Items of a loop run."""
+
+    total: int
+    mode: str
+    round: int = 0
+    issued: int = 0
+    done: int = 0
+    failed: int = 0
+
+
+@dataclass(slots=True)
+class StepRun:
+    """One firing of a step. Times are epoch seconds by the store's clock; ``ended`` None while it runs.
+
+    ``waiting``: not admitted yet · ``retrying``: suspended until a delayed retry · ``child``: the sub-execution it waits for.
+    """
+
+    run: int
+    step: str
+    status: RunStatus
+    started: float
+    ended: float | None = None
+    attempts: int = 1
+    loop: LoopCount | None = None
+    child: int | None = None
+    error: dict[str, Any] | None = None
+
+    def end(self, status: RunStatus, at: float) -> None:
+        self.status, self.ended, self.child = status, at, None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Step runs by number, in the order they began; ``terminal`` is the name of the event that ended the execution."""
+
+    runs: dict[int, StepRun] = field(default_factory=dict)
+    seq: int = 0
+    terminal: str = ""
+    completed_steps: tuple[str, ...] = ()
+    error: dict[str, Any] | None = None
+    error_step: str = ""
+    reason: str = ""
+
+    def add(self, row: StoredEvent) -> None:
+        """Fold the next main-lane row."""
+        self.seq = max(self.seq, row.seq)
+        facts = codec.decode(row.facts)
+        for fact in facts if isinstance(facts, list) else ():
+            if isinstance(fact, dict) and (fold := _FOLDS.get(str(fact.get("name")))):
+                fold(self, fact, row.at)
+
+    def count(self, loops: Iterable[LoopProgress]) -> None:
+        """Take over how far loops are; rows of loops say it, history only at the end."""
+        for progress in loops:
+            step_run = self.runs.get(progress.run)
+            if step_run and step_run.loop and step_run.loop.round == progress.round:
+                step_run.loop.issued, step_run.loop.done = progress.issued, progress.done
+                step_run.loop.failed = progress.failed
+
+    @property
+    def looping(self) -> bool:
+        """A loop is under way, so ``count`` has something to tell."""
+        return any(r.loop is not None and r.status not in OVER for r in self.runs.values())
+
+
+def read_progress(store: ExecutionStore, execution_id: int, progress: Progress | None = None) -> Progress:
+    """Fold what history holds beyond ``progress`` (or all of it), and how far live loops are."""
+    progress = progress or Progress()
+    had_loops = progress.looping
+    while True:
+        page = store.events(execution_id, after=progress.seq, limit=PAGE)
+        for row in page:
+            progress.add(row)
+        if len(page) < PAGE:
+            break
+    if had_loops or any(run.loop for run in progress.runs.values()):
+        progress.count(store.loop_progress(execution_id))
+    return progress
+
+
+# --- one fold per fact that people see ------------------------------------------------------------
+
+Fact = Mapping[str, Any]
+
+
+def _begin(progress: Progress, fact: Fact, at: float, status: RunStatus) -> StepRun:
+    run = int(fact["run"])
+    found = progress.runs.get(run)
+    if found is None:
+        found = progress.runs[run] = StepRun(run, str(fact.get("step", "")), status, at)
+    found.status = status
+    return found
+
+
+def _entered(progress: Progress, fact: Fact, at: float) -> None:
+    _begin(progress, fact, at, "running")
+
+
+def _parked(progress: Progress, fact: Fact, at: float) -> None:
+    _begin(progress, fact, at, "waiting")
+
+
+def _skipped(progress: Progress, fact: Fact, at: float) -> None:
+    _begin(progress, fact, at, "skipped").end("skipped", at)
+
+
+def _issued(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "retrying" if fact.get("delay") else "running")
+    step_run.child = fact.get("child")
+
+
+def _called(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "running")
+    step_run.child = None
+    attempts = (fact.get("meta") or {}).get("attempts")
+    if fact.get("stage", "body") == "body" and isinstance(attempts, int):
+        step_run.attempts = max(step_run.attempts, attempts)
+
+
+def _suspended(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "retrying")
+    step_run.attempts += 1
+
+
+def _child(progress: Progress, fact: Fact, at: float) -> None:
+    _begin(progress, fact, at, "running").child = fact.get("child")
+
+
+def _loop_started(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "running")
+    step_run.loop = LoopCount(int(fact.get("total", 0)), str(fact.get("mode", "")), int(fact.get("round", 0)))
+
+
+def _loop_done(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "running")
+    if step_run.loop is not None:
+        step_run.loop.done, step_run.loop.failed = int(fact.get("done", 0)), int(fact.get("failed", 0))
+
+
+def _exited(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = progress.runs.get(int(fact["run"]))
+    if step_run is not None and step_run.status not in OVER:
+        step_run.end("done", at)
+
+
+def _failed_step(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "failed")
+    step_run.end("failed", at)
+    step_run.error = fact.get("error")
+
+
+def _terminal(progress: Progress, fact: Fact, at: float) -> None:
+    progress.terminal = str(fact["name"])
+    progress.completed_steps = tuple(fact.get("steps") or ())
+    progress.error, progress.error_step = fact.get("error"), str(fact.get("step", ""))
+    progress.reason = str(fact.get("reason", ""))
+    for step_run in progress.runs.values():
+        if step_run.status not in OVER:
+            step_run.end("cancelled", at)
+
+
+_FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
+    "step.enter": _entered,
+    "step.parked": _parked,
+    "step.skipped": _skipped,
+    "command.issued": _issued,
+    "call.done": _called,
+    "call.error": _called,
+    "retry.scheduled": _suspended,
+    "child.started": _child,
+    "loop.started": _loop_started,
+    "loop.done": _loop_done,
+    "step.exit": _exited,
+    "step.failed": _failed_step,
+    **dict.fromkeys(TERMINAL_EVENTS, _terminal),
+}

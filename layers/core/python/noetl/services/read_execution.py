@@ -1,0 +1,293 @@
+"""What an execution is doing and what came of it, for people and clients. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.errors import ConflictError, NoetlError, NotFoundError
+from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.results import is_ref
+from noetl.domain.state import TERMINAL, ExecutionState, decode_state
+from noetl.dsl.program import Admission, Expr, Program
+from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services.progress import Progress, StepRun, read_progress
+
+Programs = Callable[[str], Program]
+STATUSES = ("running", "waiting", "paused", "completed", "failed", "cancelled")
+MAX_DEPTH = 100
+
+
+class LoopView(msgspec.Struct, frozen=True):
+    total: int
+    done: int
+    failed: int
+    issued: int
+    mode: str
+
+
+class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One step run. ``status``: running, waiting, retrying, done, failed, skipped, cancelled. Durations in milliseconds."""
+
+    run: int
+    step: str
+    status: str
+    started_at: float
+    duration_ms: int
+    attempts: int = 1
+    loop: LoopView | None = None
+    child_execution_id: str | None = None
+    error: dict[str, Any] | None = None
+
+
+class ParkedStep(msgspec.Struct, frozen=True):
+    """A step that is not admitted. ``guard``: the rule's text; ``keys``: context keys it reads, which a patch would set."""
+
+    step: str
+    guard: str
+    keys: tuple[str, ...]
+
+
+class ExecutionSummary(msgspec.Struct, frozen=True):
+    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+
+
+class ExecutionView(msgspec.Struct, frozen=True):
+    """``error`` has message, kind, code, hint, position and step. ``outstanding``: counts of commands, timers, outbox."""
+
+    summary: ExecutionSummary
+    steps: list[StepView]
+    error: dict[str, Any] | None
+    reason: str
+    parked: list[ParkedStep]
+    outstanding: dict[str, int]
+
+    @property
+    def status(self) -> str:
+        return self.summary.status
+
+    def to_dict(self) -> dict[str, Any]:
+        """The view as one JSON mapping."""
+        shown: dict[str, Any] = msgspec.to_builtins(self)
+        return {**shown.pop("summary"), **shown}
+
+
+def find(store: ExecutionStore, execution_id: int) -> ExecutionInfo:
+    """Raises NotFoundError."""
+    info = store.info(execution_id)
+    if info is None:
+        raise NotFoundError(
+            f"there is no execution {execution_id}",
+            code="execution_not_found",
+            hint="`noetl list` shows what there is",
+        )
+    return info
+
+
+def describe(
+    store: ExecutionStore,
+    programs: Programs,
+    execution_id: int,
+    *,
+    now: float,
+    progress: Progress | None = None,
+) -> ExecutionView:
+    """An execution with its steps. ``progress``: what an earlier look folded already. Raises NotFoundError."""
+    info = find(store, execution_id)
+    progress = read_progress(store, execution_id, progress)
+    state = _state(info)
+    return ExecutionView(
+        summary=_summary(info, now),
+        steps=[_step_view(run, now) for run in progress.runs.values()],
+        error=_error(state, progress),
+        reason=progress.reason,
+        parked=_parked(state, programs),
+        outstanding=dict(store.open_work(execution_id)),
+    )
+
+
+def list_executions(
+    store: ExecutionStore, *, limit: int, now: float, before: int | None = None, status: str | None = None
+) -> list[ExecutionSummary]:
+    """Newest first. ``status``: one of ``STATUSES``."""
+    stored = "running" if status == "waiting" else status
+    found: list[ExecutionSummary] = []
+    for info in _all(store, limit, before, stored):
+        summary = _summary(info, now)
+        if status is None or summary.status == status:
+            found.append(summary)
+        if len(found) == limit:
+            break
+    return found
+
+
+def _all(
+    store: ExecutionStore, limit: int, before: int | None, status: str | None
+) -> Iterator[ExecutionInfo]:
+    while True:
+        page = store.executions(limit=limit, before=before, status=status)
+        yield from page
+        if len(page) < limit:
+            return
+        before = page[-1].execution_id
+
+
+def latest(store: ExecutionStore) -> int:
+    """The execution that was started last. Raises NotFoundError when there is none."""
+    newest = store.executions(limit=1)
+    if not newest:
+        raise NotFoundError(
+            "nothing has been executed yet", code="execution_not_found", hint="start with `noetl run FILE`"
+        )
+    return newest[0].execution_id
+
+
+def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> Any:
+    """What a completed execution gave, large parts read from where they lie.
+
+    One step that ended without a successor (or the final step): its value; several: a mapping by step name.
+    Raises NotFoundError, and ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result.
+    """
+    info = find(store, execution_id)
+    if info.status != "completed":
+        raise _no_result(info)
+    slots = store.slots(execution_id)
+    steps = _completed_steps(store, info)
+    if len(steps) == 1:
+        return resolve(_step_value(slots, steps[0]), results)
+    return {name: resolve(_step_value(slots, name), results) for name in steps} or None
+
+
+def _no_result(info: ExecutionInfo) -> ConflictError:
+    status = view_status(info)
+    if info.status in TERMINAL:
+        error = _state(info).error
+        return ConflictError(
+            f"execution {info.execution_id} {info.status}, so it has no result",
+            code="execution_failed",
+            hint=error.message if error else f"`noetl status {info.execution_id}` tells why",
+        )
+    return ConflictError(
+        f"execution {info.execution_id} is {status}; its result is known when it has completed",
+        code="not_completed",
+        hint=f"`noetl status {info.execution_id}` shows how far it is",
+    )
+
+
+def _completed_steps(store: ExecutionStore, info: ExecutionInfo) -> Sequence[str]:
+    seq = _state(info).seq
+    for row in store.events(info.execution_id, after=max(seq - 1, 0)):
+        for fact in codec.decode(row.facts):
+            if fact.get("name") == "playbook.completed":
+                return tuple(fact.get("steps") or ())
+    return ()
+
+
+def _step_value(slots: Mapping[tuple[str, str], Any], step: str) -> Any:
+    slot = slots.get(("step", step))
+    data = slot.get("data") if isinstance(slot, Mapping) else None
+    if isinstance(data, Mapping) and data.get("kind") == "loop_result":
+        return data.get("results")
+    return data
+
+
+def resolve(value: Any, results: ResultStore, depth: int = 0) -> Any:
+    """``value`` with every result reference in it replaced by what it refers to. Raises NotFoundError when that is gone."""
+    if depth > MAX_DEPTH:
+        return value
+    if is_ref(value):
+        return resolve(codec.decode(results.get(str(value["ref"]))), results, depth + 1)
+    if isinstance(value, Mapping):
+        return {key: resolve(item, results, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve(item, results, depth + 1) for item in value]
+    return value
+
+
+# --- parts of a view ----------------------------------------------------------------------------
+
+
+def view_status(info: ExecutionInfo) -> str:
+    """The stored status, or ``waiting`` when every token is parked (or waits at a join for one that is)."""
+    if info.status != "running":
+        return info.status
+    phases = {token.phase for token in _state(info).tokens.values()}
+    return "waiting" if "parked" in phases and phases <= {"parked", "arrived"} else "running"
+
+
+def _state(info: ExecutionInfo) -> ExecutionState:
+    return decode_state(info.state) if info.state else ExecutionState(program=info.program)
+
+
+def _summary(info: ExecutionInfo, now: float) -> ExecutionSummary:
+    parent = info.parent_execution_id
+    return ExecutionSummary(
+        execution_id=str(info.execution_id),
+        path=info.path,
+        name=info.name,
+        status=view_status(info),
+        started_at=info.started_at,
+        ended_at=info.ended_at,
+        duration_ms=_milliseconds(info.started_at, info.ended_at, now),
+        parent_execution_id=None if parent is None else str(parent),
+    )
+
+
+def _step_view(run: StepRun, now: float) -> StepView:
+    loop = run.loop
+    return StepView(
+        run=run.run,
+        step=run.step,
+        status=run.status,
+        started_at=run.started,
+        duration_ms=_milliseconds(run.started, run.ended, now),
+        attempts=run.attempts,
+        loop=LoopView(loop.total, loop.done, loop.failed, loop.issued, loop.mode) if loop else None,
+        child_execution_id=str(run.child) if run.child else None,
+        error=run.error,
+    )
+
+
+def _milliseconds(started: float, ended: float | None, now: float) -> int:
+    return max(0, round(((now if ended is None else ended) - started) * 1000))
+
+
+def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:
+    if progress.error is None and state.error is None:
+        return None
+    error: ErrorInfo | None = state.error
+    shown = dict(progress.error) if progress.error is not None else msgspec.to_builtins(error)
+    return {**shown, "step": progress.error_step or None}
+
+
+def _parked(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
+    steps = [token.step for token in state.tokens.values() if token.phase == "parked"]
+    if not steps:
+        return []
+    try:
+        program = programs(state.program)
+    except NoetlError:
+        return [ParkedStep(step, "", ()) for step in steps]
+    return [_parked_step(step, program.step(step).admit) for step in steps]
+
+
+def _parked_step(step: str, admit: Admission | None) -> ParkedStep:
+    """Tells what would open the gate: the first rule that admits on a condition."""
+    for rule in admit.rules if admit else ():
+        if rule.allow == "yes" and isinstance(rule.when, Expr):
+            keys = tuple(name.removeprefix("ctx.") for name in rule.when.reads if name.startswith("ctx."))
+            return ParkedStep(step, rule.when.source.strip(), tuple(key for key in keys if key != "*"))
+    return ParkedStep(step, "", ())
