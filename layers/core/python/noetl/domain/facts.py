@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.events import Parent
-from noetl.domain.outcomes import ErrorInfo, Patch, Trace
+from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
 
 
 class Initialized(
@@ -49,9 +49,20 @@ class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name
 
 
 class StepParked(msgspec.Struct, frozen=True, tag="step.parked", tag_field="name", omit_defaults=True):
+    """Not admitted yet; the tokens are merged already and ``args`` kept."""
+
     run: int
     step: str
     rule: int = -1
+    merged: tuple[int, ...] = ()
+    args: dict[str, Any] = {}
+
+
+class TokensAbsorbed(msgspec.Struct, frozen=True, tag="token.absorbed", tag_field="name", omit_defaults=True):
+    """Late tokens at a join (any, n of m) that has fired: they end there."""
+
+    step: str
+    runs: tuple[int, ...]
 
 
 class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="name", omit_defaults=True):
@@ -82,6 +93,7 @@ class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", o
     stage: Literal["body", "case"] = "body"
     result: Any = None
     labels: dict[str, Any] = {}
+    route: list[Target] | None = None
     trace: list[Trace] = []
     meta: dict[str, Any] = {}
 
@@ -144,6 +156,7 @@ class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name
     failed: int
     results: Any = None
     error: ErrorInfo | None = None
+    route: list[Target] | None = None
 
 
 class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="name", omit_defaults=True):
@@ -156,7 +169,8 @@ class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="
 
 
 class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field="name", omit_defaults=True):
-    """A case entry the engine took. ``result`` is what its ``result`` action made of the step's result."""
+    """A case entry the engine took. ``result`` is what its ``result`` action made of the step's result;
+    ``route`` what its ``next`` chose."""
 
     run: int
     step: str
@@ -164,6 +178,7 @@ class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field
     rule: int
     has_result: bool = False
     result: Any = None
+    route: list[Target] | None = None
 
 
 class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name", omit_defaults=True):
@@ -190,6 +205,19 @@ class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="n
     arrival: Arrival
     principal: str = ""
     reason: str = ""
+
+
+class JoinFired(msgspec.Struct, frozen=True, tag="join.fired", tag_field="name", omit_defaults=True):
+    """A join of the kind any / n-of-m fired (``open``), or its wave is over and the next token starts a new one."""
+
+    step: str
+    open: bool
+
+
+class FinalFired(msgspec.Struct, frozen=True, tag="final.fired", tag_field="name", omit_defaults=True):
+    """No token was left: ``executor.spec.final_step`` runs, once."""
+
+    arrival: Arrival
 
 
 class TimerSet(msgspec.Struct, frozen=True, tag="timer.set", tag_field="name", omit_defaults=True):
@@ -234,6 +262,7 @@ Fact = (
     Initialized
     | StepEntered
     | StepParked
+    | TokensAbsorbed
     | StepSkipped
     | CommandIssued
     | CallDone
@@ -249,6 +278,8 @@ Fact = (
     | StepFailed
     | NextEvaluated
     | TokenAdded
+    | JoinFired
+    | FinalFired
     | TimerSet
     | TimerRang
     | Superseded

@@ -5,13 +5,14 @@ Bounded by the size of the playbook, never by history or loop size.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Literal
 
 import msgspec
 
 from noetl.domain import codec
 from noetl.domain.events import Parent
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes import ErrorInfo, Target
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
 Phase = Literal["arrived", "parked", "entered", "body", "loop", "case", "called", "failed"]
@@ -26,13 +27,13 @@ LEGAL_STATUS: dict[str, frozenset[str]] = {
 }
 LEGAL_PHASE: dict[str, frozenset[str]] = {
     "arrived": frozenset({"parked", "entered"}),
-    "parked": frozenset({"entered"}),
-    "entered": frozenset({"body", "loop", "called", "failed"}),
+    "parked": frozenset({"entered", "failed"}),
+    "entered": frozenset({"body", "loop", "case", "called", "failed"}),
     "body": frozenset({"body", "called", "failed"}),
     "loop": frozenset({"loop", "called", "failed"}),
-    "called": frozenset({"case", "failed", "called"}),
-    "case": frozenset({"case", "called", "failed"}),
-    "failed": frozenset({"failed", "case"}),
+    "case": frozenset({"case", "entered", "called", "failed"}),
+    "called": frozenset({"case", "called", "failed"}),
+    "failed": frozenset(),
 }
 """Which phase may follow which; docs/state-machine.md draws this table and a test compares the two."""
 
@@ -58,17 +59,21 @@ class Token(msgspec.Struct, omit_defaults=True):
     event: str = ""
     """The boundary whose case stage is running."""
     error: ErrorInfo | None = None
-    route: list[Any] | None = None
+    route: list[Target] | None = None
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
     v: int = 1
     program: str = ""
     status: Status = "running"
+    seq: int = 0
+    """Number of the last row in the main lane."""
     next_run: int = 1
     tokens: dict[int, Token] = {}
     ends: list[str] = []
     """Steps that ended without a successor, in order, each once."""
+    fired: list[str] = []
+    """Joins of the kind any / n-of-m that have fired and still swallow late tokens."""
     final: bool = False
     """The final step has been fired."""
     timers: dict[str, int] = {}
@@ -95,10 +100,9 @@ def decode_state(data: bytes | str) -> ExecutionState:
 
 def copy_state(state: ExecutionState) -> ExecutionState:
     """A copy that can be changed without touching the original (tokens are copied, values are shared)."""
-    import copy
-
     twin = copy.copy(state)
     twin.tokens = {run: copy.copy(token) for run, token in state.tokens.items()}
     twin.ends = list(state.ends)
+    twin.fired = list(state.fired)
     twin.timers = dict(state.timers)
     return twin

@@ -1,0 +1,293 @@
+"""``apply``: the only thing that makes state. Facts in, state and slots out; no template, clock or tool.
+
+``rebuild`` folds a whole history and must give what is stored; the engine itself folds each fact it decides through the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+from noetl.domain import facts as f
+from noetl.domain.patches import MISSING, apply_patch
+from noetl.domain.state import ExecutionState, Slots, Token, copy_state
+
+
+class SlotSpace(Protocol):
+    """Slots as folding needs them: a plain dict serves."""
+
+    def get(self, key: tuple[str, str], default: Any, /) -> Any: ...
+
+    def __setitem__(self, key: tuple[str, str], value: Any, /) -> None: ...
+
+    def pop(self, key: tuple[str, str], default: Any, /) -> Any: ...
+
+
+def apply(state: ExecutionState, slots: Slots, fact: f.Fact) -> tuple[ExecutionState, Slots]:
+    """State and slots after ``fact``; the arguments stay as they are."""
+    new_state, new_slots = copy_state(state), dict(slots)
+    evolve(new_state, new_slots, fact)
+    return new_state, new_slots
+
+
+def rebuild(rows: Iterable[tuple[int, list[f.Fact]]]) -> tuple[ExecutionState, Slots]:
+    """Fold main-lane rows ``(seq, facts)`` in ascending order from nothing."""
+    state, slots = ExecutionState(), Slots()
+    for seq, facts in rows:
+        for fact in facts:
+            evolve(state, slots, fact)
+        state.seq = seq
+    return state, slots
+
+
+def evolve(state: ExecutionState, slots: SlotSpace, fact: f.Fact) -> None:
+    """Fold one fact into a state (and slots) that the caller owns."""
+    _FOLDS[type(fact)](state, slots, fact)
+
+
+def _initialized(state: ExecutionState, slots: SlotSpace, fact: f.Initialized) -> None:
+    state.program, state.parent, state.depth, state.started = fact.program, fact.parent, fact.depth, fact.at
+    for name, value in fact.workload.items():
+        slots[("workload", name)] = value
+    _add_token(state, slots, f.Arrival(fact.run, fact.entry, sync=False))
+
+
+def _add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> None:
+    state.tokens[arrival.run] = Token(arrival.run, arrival.step, arc=arrival.arc, sync=arrival.sync)
+    state.next_run = max(state.next_run, arrival.run + 1)
+    if arrival.args:
+        slots[("args", str(arrival.run))] = arrival.args
+
+
+def _drop_token(state: ExecutionState, slots: SlotSpace, run: int) -> None:
+    state.tokens.pop(run, None)
+    slots.pop(("args", str(run)), None)
+    for timer in (f"step:{run}", f"admit:{run}"):
+        state.timers.pop(timer, None)
+
+
+def _merge(
+    state: ExecutionState, slots: SlotSpace, run: int, merged: tuple[int, ...], args: dict[str, Any]
+) -> Token:
+    for other in merged:
+        _drop_token(state, slots, other)
+    if args:
+        slots[("args", str(run))] = args
+    else:
+        slots.pop(("args", str(run)), None)
+    return state.tokens[run]
+
+
+def _entered(state: ExecutionState, slots: SlotSpace, fact: f.StepEntered) -> None:
+    token = _merge(state, slots, fact.run, fact.merged, fact.args)
+    token.phase = "entered"
+    state.timers.pop(f"admit:{fact.run}", None)
+
+
+def _parked(state: ExecutionState, slots: SlotSpace, fact: f.StepParked) -> None:
+    _merge(state, slots, fact.run, fact.merged, fact.args).phase = "parked"
+
+
+def _absorbed(state: ExecutionState, slots: SlotSpace, fact: f.TokensAbsorbed) -> None:
+    for run in fact.runs:
+        _drop_token(state, slots, run)
+
+
+def _skipped(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
+    slots[("step", fact.step)] = {"status": "skipped", "data": None}
+    state.tokens[fact.run].phase = "called"
+
+
+def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> None:
+    token = state.tokens[fact.run]
+    token.phase, token.command, token.turn = fact.stage, fact.command_id, fact.turn
+    token.rule = fact.rule
+
+
+def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> None:
+    token = state.tokens[fact.run]
+    token.command, token.turn, token.phase = None, 0, "called"
+    if fact.stage == "body":
+        token.route = fact.route
+        slots[("step", fact.step)] = _envelope("success", fact.result, None, fact.labels)
+
+
+def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) -> None:
+    token = state.tokens[fact.run]
+    token.command, token.turn, token.phase, token.error = None, 0, "failed", fact.error
+    slots[("step", fact.step)] = _envelope("error", None, fact.error, fact.labels)
+
+
+def _envelope(status: str, data: Any, error: Any, labels: dict[str, Any]) -> dict[str, Any]:
+    """What the slot of a step holds; absent keys mean null, so that small results stay small."""
+    slot: dict[str, Any] = {"status": status, "data": data}
+    if error is not None:
+        slot["error"] = error_view(error)
+    if labels:
+        slot["labels"] = labels
+    return slot
+
+
+def error_view(error: Any) -> dict[str, Any]:
+    """An ErrorInfo as templates and slots see it."""
+    return {
+        "message": error.message,
+        "kind": error.kind,
+        "code": error.code,
+        "status": error.status,
+        "retryable": error.retryable,
+        "details": error.details,
+    }
+
+
+def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting) -> None:
+    """Told for history; the CommandIssued or the wait that goes with it moves the token."""
+
+
+def _loop_started(state: ExecutionState, slots: SlotSpace, fact: f.LoopStarted) -> None:
+    token = state.tokens[fact.run]
+    token.phase, token.round = "loop", fact.round
+
+
+def _loop_item(state: ExecutionState, slots: SlotSpace, fact: f.LoopItem) -> None:
+    state.tokens[fact.run].closing = fact.cause
+
+
+def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished) -> None:
+    token = state.tokens[fact.run]
+    token.phase, token.closing, token.route = ("failed" if fact.error else "called"), None, fact.route
+    token.error = fact.error
+    data = {
+        "kind": "loop_result",
+        "results": fact.results,
+        "count": fact.done + fact.failed,
+        "failed": fact.failed,
+    }
+    slots[("step", fact.step)] = _envelope("error" if fact.error else "success", data, fact.error, {})
+
+
+def _context_changed(state: ExecutionState, slots: SlotSpace, fact: f.ContextChanged) -> None:
+    for patch in fact.patches:
+        if patch.scope == "step":
+            _local_changed(slots, fact.run, patch)
+            continue
+        key = (patch.scope, patch.name)
+        slots[key] = patch.value if patch.op == "set" else apply_patch(slots.get(key, MISSING), patch)
+
+
+def _local_changed(slots: SlotSpace, run: int, patch: Any) -> None:
+    """``step.x`` lives with its step run: kept beside its arguments, under a key no argument can have."""
+    key = ("args", str(run))
+    args = dict(slots.get(key, MISSING) or {}) if slots.get(key, MISSING) is not MISSING else {}
+    local = dict(args.get("$step", {}))
+    local[patch.name] = apply_patch(local.get(patch.name, MISSING), patch)
+    args["$step"] = local
+    slots[key] = args
+
+
+def _case_evaluated(state: ExecutionState, slots: SlotSpace, fact: f.CaseEvaluated) -> None:
+    token = state.tokens[fact.run]
+    token.event, token.rule = fact.event, fact.rule
+    if fact.route is not None:
+        token.route = fact.route
+    if fact.has_result:
+        slots[("step", fact.step)] = _envelope("success", fact.result, None, {})
+
+
+def _exited(state: ExecutionState, slots: SlotSpace, fact: f.StepExited) -> None:
+    state.steps_done += 1
+
+
+def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) -> None:
+    token = state.tokens[fact.run]
+    token.phase, token.error, token.command = "failed", fact.error, None
+    slots[("step", fact.step)] = _envelope("error", None, fact.error, {})
+    state.steps_done += 1
+
+
+def _next(state: ExecutionState, slots: SlotSpace, fact: f.NextEvaluated) -> None:
+    _drop_token(state, slots, fact.run)
+    if fact.ended and fact.step not in state.ends:
+        state.ends.append(fact.step)
+    for arrival in fact.targets:
+        _add_token(state, slots, arrival)
+
+
+def _token_added(state: ExecutionState, slots: SlotSpace, fact: f.TokenAdded) -> None:
+    _add_token(state, slots, fact.arrival)
+
+
+def _join_fired(state: ExecutionState, slots: SlotSpace, fact: f.JoinFired) -> None:
+    if fact.open and fact.step not in state.fired:
+        state.fired.append(fact.step)
+    elif not fact.open and fact.step in state.fired:
+        state.fired.remove(fact.step)
+
+
+def _timer_set(state: ExecutionState, slots: SlotSpace, fact: f.TimerSet) -> None:
+    state.timers[fact.timer] = fact.generation
+
+
+def _timer_rang(state: ExecutionState, slots: SlotSpace, fact: f.TimerRang) -> None:
+    state.timers.pop(fact.timer, None)
+
+
+def _superseded(state: ExecutionState, slots: SlotSpace, fact: f.Superseded) -> None:
+    """Recorded, changes nothing."""
+
+
+def _final_fired(state: ExecutionState, slots: SlotSpace, fact: f.FinalFired) -> None:
+    state.final = True
+    _add_token(state, slots, fact.arrival)
+
+
+def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> None:
+    _end(state, slots, "completed")
+
+
+def _failed(state: ExecutionState, slots: SlotSpace, fact: f.Failed) -> None:
+    state.error = fact.error
+    _end(state, slots, "failed")
+
+
+def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> None:
+    _end(state, slots, "cancelled")
+
+
+def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
+    for run in list(state.tokens):
+        _drop_token(state, slots, run)
+    state.status = status
+    state.timers.clear()
+    state.fired.clear()
+
+
+_FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
+    f.Initialized: _initialized,
+    f.StepEntered: _entered,
+    f.StepParked: _parked,
+    f.TokensAbsorbed: _absorbed,
+    f.StepSkipped: _skipped,
+    f.CommandIssued: _issued,
+    f.CallDone: _call_done,
+    f.CallFailed: _call_failed,
+    f.Suspended: _turn,
+    f.Waiting: _turn,
+    f.LoopStarted: _loop_started,
+    f.LoopItem: _loop_item,
+    f.LoopFinished: _loop_finished,
+    f.ContextChanged: _context_changed,
+    f.CaseEvaluated: _case_evaluated,
+    f.StepExited: _exited,
+    f.StepFailed: _failed_step,
+    f.NextEvaluated: _next,
+    f.TokenAdded: _token_added,
+    f.JoinFired: _join_fired,
+    f.FinalFired: _final_fired,
+    f.TimerSet: _timer_set,
+    f.TimerRang: _timer_rang,
+    f.Superseded: _superseded,
+    f.Completed: _completed,
+    f.Failed: _failed,
+    f.Cancelled: _cancelled,
+}

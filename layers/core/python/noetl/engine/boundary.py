@@ -1,0 +1,37 @@
+"""Names in scope at a step's boundaries: what ``event``, ``result``, ``this``, ``output``, ``error`` are when arcs and cases are evaluated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain.patches import MISSING
+from noetl.engine.decision import Decider
+from noetl.engine.scope import BoundaryName
+from noetl.templating import StepView, wrap
+
+
+def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Extra names for ``event`` (``step.enter``, ``loop.done``, ``step.exit``, ``step.done``, ``step.failed``) of a step."""
+    extra: dict[str, Any] = {name: wrap(value, d.view.hydrate) for name, value in (labels or {}).items()}
+    boundary = "failed" if event == "step.failed" else "done"
+    name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
+    extra["event"] = {"name": name, "step": step, "payload": {}}
+    if event == "step.enter":
+        return extra
+    slot = d.slots.get(("step", step), MISSING)
+    if slot is MISSING:
+        slot = {"status": "success", "data": None}
+    error = slot.get("error")
+    view = StepView(slot, d.view.hydrate)
+    data = wrap(slot.get("data"), d.view.hydrate)
+    ok = slot["status"] != "error"
+    envelope = {"status": "ok" if ok else "error", "data": data, "result": data, "error": error, "ref": _ref(slot)}
+    extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
+    if error is not None:
+        extra["error"] = error
+    return extra
+
+
+def _ref(slot: dict[str, Any]) -> Any:
+    data = slot.get("data")
+    return data.get("ref") if isinstance(data, dict) and data.get("kind") == "result_ref" else None

@@ -1,0 +1,153 @@
+"""Event form: the ``case`` entries the engine evaluates — at ``step.enter``, ``loop.done`` and ``step.exit``.
+
+For each boundary the entries are read from the top and the first true one wins. Tasks inside an entry (sinks, inline tasks) leave as a
+command of their own; what follows in the entry waits for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError, TaskError
+from noetl.domain.facts import CaseEvaluated, CommandIssued, StepSkipped
+from noetl.domain.outcomes import Patch, Target
+from noetl.domain.state import Token
+from noetl.dsl.program import (
+    CollectAction,
+    FailAction,
+    NextAction,
+    ResultAction,
+    Rule,
+    RunAction,
+    SetAction,
+    SinkAction,
+    SkipAction,
+    Step,
+)
+from noetl.engine.boundary import boundary_scope
+from noetl.engine.decision import Decider
+from noetl.engine.routing import change_context, exit_step, fail_step, patch_context
+from noetl.engine.scope import EngineScope, freeze
+from noetl.templating import is_true, unwrap
+
+BOUNDARIES = ("loop.done", "step.exit")
+STAGE_NAMES = ("event", "result", "response", "error")
+"""Names of the moment that tasks of an entry may use."""
+
+
+def on_enter(d: Decider, step: Step, token: Token) -> bool:
+    """Evaluate ``step.enter`` entries. True when the body must not start now: a stage runs, or the step is over.
+
+    Raises TemplateError or TaskError: the step fails.
+    """
+    if not step.cases:
+        return False
+    return _boundary(d, step, token, "step.enter") is not None
+
+
+def after_call(d: Decider, step: Step, token: Token, done: str = "") -> None:
+    """The result is known: evaluate the boundaries after ``done`` (a stage that just ended), then leave the step."""
+    try:
+        pending = [event for event in BOUNDARIES if event == "step.exit" or step.loop is not None]
+        if done:
+            pending = pending[pending.index(done) + 1 :]
+        for event in pending if step.cases else ():
+            if _boundary(d, step, token, event) is not None:
+                return
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
+        return
+    exit_step(d, token, step)
+
+
+def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
+    """Run the entry that matches. None: go on; "stage": a command left; "over": the step has been left."""
+    scope = d.scope(token.run, boundary_scope(d, step.name, event))
+    for index, rule in enumerate(step.cases):
+        if rule.events and event not in rule.events:
+            continue
+        if rule.when is not None and not is_true(rule.when, scope):
+            continue
+        return _take(d, step, token, event, index, rule, scope)
+    return None
+
+
+def _take(
+    d: Decider, step: Step, token: Token, event: str, index: int, rule: Rule, scope: EngineScope
+) -> str | None:
+    d.emit(CaseEvaluated(token.run, step.name, event, index))
+    if any(isinstance(action, (RunAction, SinkAction)) for action in rule.actions):
+        _issue_stage(d, step, token, index, scope)
+        return "stage"
+    return finish_entry(d, step, token, event, rule, scope)
+
+
+def _issue_stage(d: Decider, step: Step, token: Token, index: int, scope: EngineScope) -> None:
+    extra = {name: plain(scope.extra[name]) for name in STAGE_NAMES if name in scope.extra}
+    frozen = freeze(scope, step.exit_reads, extra)
+    command = Command(
+        d.execution_id,
+        ids.command_id(token.run, f"case.{index}.{token.event}"),
+        token.run,
+        step.name,
+        d.program.hash,
+        "io",
+        stage="case",
+        rule=index,
+        scope=frozen,
+    )
+    d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, "case", index))
+    d.decision.issue.append(command)
+
+
+def plain(value: Any) -> Any:
+    """A value of a boundary's scope as it travels in a command."""
+    if isinstance(value, dict):
+        return {key: str(item) if key == "name" else plain(item) for key, item in value.items()}
+    return unwrap(value)
+
+
+def finish_entry(
+    d: Decider, step: Step, token: Token, event: str, rule: Rule, scope: EngineScope
+) -> str | None:
+    """Everything of an entry but its tasks, in order. Raises TemplateError, or TaskError for ``fail``."""
+    for action in rule.actions:
+        if isinstance(action, SetAction):
+            change_context(d, token, step, (action,), scope)
+        elif isinstance(action, CollectAction):
+            value = d.value(action.source, scope)
+            patch_context(d, [Patch("ctx", action.into, value, action.mode)], token.run, step.name)
+        elif isinstance(action, ResultAction):
+            _set_result(d, step, token, event, d.value(action.value, scope))
+        elif isinstance(action, NextAction):
+            _set_route(d, step, token, event, action, scope)
+        elif isinstance(action, SkipAction):
+            d.emit(StepSkipped(token.run, step.name, str(d.value(action.message, scope)) if action.message else ""))
+            exit_step(d, token, step)
+            return "over"
+        elif isinstance(action, FailAction):
+            message = str(d.value(action.message, scope)) if action.message else f"step {step.name} failed by its case"
+            raise TaskError(message, code="case_fail")
+    if event == "step.enter" and token.route is not None:
+        exit_step(d, token, step)
+        return "over"
+    return None
+
+
+def _set_result(d: Decider, step: Step, token: Token, event: str, value: Any) -> None:
+    d.emit(CaseEvaluated(token.run, step.name, event, token.rule, has_result=True, result=value))
+
+
+def _set_route(
+    d: Decider, step: Step, token: Token, event: str, action: NextAction, scope: EngineScope
+) -> None:
+    """A ``next`` that a call already took stays; otherwise this one replaces the structural ``next``."""
+    if token.route is not None:
+        return
+    route = [
+        Target(target.step, d.value(target.args, scope) if target.args is not None else {})
+        for target in action.targets
+    ]
+    d.emit(CaseEvaluated(token.run, step.name, event, token.rule, route=route))

@@ -1,0 +1,172 @@
+"""A decision while it is being made: facts are emitted, folded at once, and side effects noted.
+
+``Decider`` owns private copies; what it gives back (``Decision``) is data. Everything here is pure: the clock is an argument, reads go
+through the view, ids are derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError, TemplateError
+from noetl.domain.events import Event, MainEvent, Parent
+from noetl.domain.facts import Fact, TimerSet
+from noetl.domain.outcomes import ErrorInfo, Patch
+from noetl.domain.patches import MISSING
+from noetl.domain.state import ExecutionState, Token, copy_state
+from noetl.dsl.program import Node, Program, Step, step_index
+from noetl.engine.apply import evolve
+from noetl.engine.scope import EngineScope
+from noetl.engine.view import DELETED, Key, Overlay, View
+from noetl.templating import render, unwrap
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStart:
+    """A loop run to be stored. ``items`` inline, or their blob's reference."""
+
+    run: int
+    round: int
+    step: Step
+    total: int
+    window: int
+    items: list[Any] | None
+    items_ref: dict[str, Any] | None
+    scope: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """Set (``seconds`` from now) or clear (None)."""
+
+    timer: str
+    generation: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Woken:
+    command_id: str
+    turn: int
+    outcome: Any
+
+
+@dataclass(slots=True)
+class Decision:
+    """What one event does to an execution. ``slots``: value, or ``DELETED``. ``blobs`` must be durable before the commit."""
+
+    state: ExecutionState
+    facts: list[Fact]
+    slots: dict[Key, Any]
+    issue: list[Command] = field(default_factory=list)
+    waiting: list[Command] = field(default_factory=list)
+    close: list[tuple[str, int, int]] = field(default_factory=list)
+    drop_runs: list[int] = field(default_factory=list)
+    loops: list[LoopStart] = field(default_factory=list)
+    gates: list[tuple[int, int]] = field(default_factory=list)
+    wakes: list[Woken] = field(default_factory=list)
+    timers: list[Timer] = field(default_factory=list)
+    outbox: list[Event] = field(default_factory=list)
+    blobs: list[tuple[str, bytes]] = field(default_factory=list)
+    variables: list[Patch] = field(default_factory=list)
+    variables_step: str = ""
+    end: bool = False
+    cancel_children: bool = False
+
+
+class Decider:
+    """Collects what one event decides. One per event; the modules of this package are functions over it."""
+
+    __slots__ = ("decision", "event", "execution_id", "moves", "now", "program", "slots", "state", "steps", "view")
+
+    def __init__(self, program: Program, state: ExecutionState, event: MainEvent, now: float, view: View) -> None:
+        self.program = program
+        self.steps = step_index(program)
+        self.state = copy_state(state)
+        self.state.seq += 1
+        self.event = event
+        self.execution_id = event.execution_id
+        self.now = now
+        self.view = view
+        self.slots = Overlay(view)
+        self.decision = Decision(self.state, [], self.slots.writes)
+        self.moves = 0
+
+    def emit(self, fact: Fact) -> None:
+        """Record a fact and fold it."""
+        self.decision.facts.append(fact)
+        evolve(self.state, self.slots, fact)
+
+    def args_of(self, run: int) -> dict[str, Any]:
+        value = self.slots.get(("args", str(run)), MISSING)
+        return {} if value is MISSING else value
+
+    def scope(
+        self, run: int, extra: Mapping[str, Any] | None = None, args: Mapping[str, Any] | None = None
+    ) -> EngineScope:
+        return EngineScope(
+            self.program,
+            self.execution_id,
+            self.slots,
+            self.now,
+            self.args_of(run) if args is None else args,
+            extra,
+        )
+
+    def value(self, node: Node, scope: EngineScope) -> Any:
+        """Render to plain JSON. Raises TemplateError."""
+        return unwrap(render(node, scope))
+
+    def number(self, node: Node, scope: EngineScope, what: str) -> float:
+        """Render to a number of seconds or items. Raises TemplateError(code="template_type")."""
+        value = self.value(node, scope)
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                value = None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+            raise TemplateError(f"{what} has to be a number that is not negative", code="template_type")
+        return float(value)
+
+    def error_of(self, error: NoetlError) -> ErrorInfo:
+        """An author's error as history and ``error.*`` show it, with its place in the playbook."""
+        position = None
+        if error.details.get("line"):
+            position = f"{self.program.source_name}:{error.details['line']}:{error.details.get('column', 0)}"
+        return ErrorInfo(
+            message=error.message,
+            kind=getattr(error, "kind", "template" if isinstance(error, TemplateError) else "unknown"),
+            code=error.code,
+            hint=error.hint,
+            retryable=error.retryable,
+            position=position,
+        )
+
+    # --- timers ---
+
+    def set_timer(self, timer: str, seconds: float, run: int = 0) -> None:
+        generation = self.state.seq
+        self.emit(TimerSet(timer, generation, seconds, run))
+        self.decision.timers.append(Timer(timer, generation, seconds))
+
+    def clear_timers(self, run: int) -> None:
+        """Timers of a step run that is over (folding its end forgets them in the state)."""
+        for timer in (f"step:{run}", f"admit:{run}"):
+            generation = self.state.timers.get(timer)
+            if generation is not None:
+                self.decision.timers.append(Timer(timer, generation, None))
+
+    def token(self, run: int) -> Token | None:
+        return self.state.tokens.get(run)
+
+    def parent(self) -> Parent | None:
+        return self.state.parent
+
+
+def slot_changes(decision: Decision) -> dict[Key, Any]:
+    """Slot writes with None for deletions, as stores take them."""
+    return {key: (None if value is DELETED else value) for key, value in decision.slots.items()}

@@ -1,0 +1,285 @@
+"""The engine: one event in, one decision out. Pure: everything it may know is an argument, everything it wants is in the Decision.
+
+``handle_event`` = decide (evaluate guards and templates, emit facts) + apply (fold each fact, ``engine/apply.py``). Read on in
+``entering`` (a token fires its step), ``outcomes`` (a worker reported), ``cases``, ``routing`` (tokens move), ``joins``, ``loops``, ``ending``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import (
+    Cancel,
+    ChildDone,
+    CommandDone,
+    ContextPatched,
+    LoopAlert,
+    LoopDone,
+    MainEvent,
+    Start,
+    TimerFired,
+    TokenInjected,
+)
+from noetl.domain.facts import Arrival, CallDone, CallFailed, ContextChanged, Initialized, JoinFired, TimerRang, TokenAdded, TokensAbsorbed
+from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.patches import deep_merge
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.dsl.program import Map, Program
+from noetl.engine import cases
+from noetl.engine.boundary import boundary_scope
+from noetl.engine.decision import Decider, Decision
+from noetl.engine.ending import cancel_execution, complete_if_done, fail_execution
+from noetl.engine.entering import fire, retry_parked, start_body
+from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
+from noetl.engine.loops import loop_alert, loop_done
+from noetl.engine.outcomes import body_outcome, child_done, superseded, suspend, waiting_token
+from noetl.engine.routing import fail_step, patch_context
+from noetl.engine.scope import EngineScope
+from noetl.engine.view import View
+
+
+def handle_event(program: Program, state: ExecutionState, event: MainEvent, now: float, view: View) -> Decision:
+    """Decide what ``event`` does to an execution.
+
+    ``state`` stays as it is; ``Decision.state`` is the new one. ``now``: epoch seconds, the store's clock. An event that does not fit
+    (its execution has ended, its command moved on) gives a Decision whose only fact is ``command.superseded``.
+    Raises NeedSlots when the view lacks something: read it and call again.
+    """
+    d = Decider(program, state, event, now, view)
+    if state.status in TERMINAL:
+        superseded(d, event.event_id)
+        return d.decision
+    _HANDLERS[type(event)](d, event)
+    settle(d)
+    return d.decision
+
+
+def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
+    """An execution that cannot begin (its playbook does not exist, say): it exists, has failed, and its parent hears of it."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    d.emit(Initialized("", event.path, "", 1, {}, event.parent, event.depth, event.principal, now))
+    fail_execution(d, d.error_of(error))
+    return d.decision
+
+
+def give_up(program: Program, state: ExecutionState, event: MainEvent, error: ErrorInfo, now: float, view: View) -> Decision:
+    """The engine itself failed on ``event``: the execution fails with what is known, its neighbours go on."""
+    d = Decider(program, state, event, now, view)
+    fail_execution(d, error)
+    return d.decision
+
+
+def settle(d: Decider) -> None:
+    """Fire every token that may fire, until all that live wait for something; complete when none is left.
+
+    Parked tokens are looked at again whenever the context has changed.
+    """
+    seen = 0
+    while d.state.status == "running":
+        seen = _look_at_parked(d, seen)
+        if d.state.status != "running":
+            return
+        ready = next_ready(d.program, d.state)
+        if isinstance(ready, Firing):
+            _fire(d, ready)
+        elif isinstance(ready, WaveOver):
+            d.emit(JoinFired(ready.step.name, open=False))
+            if ready.late:
+                d.emit(TokensAbsorbed(ready.step.name, tuple(token.run for token in ready.late)))
+        elif d.state.tokens:
+            _check_stuck(d)
+            return
+        else:
+            complete_if_done(d)
+
+
+def _look_at_parked(d: Decider, seen: int) -> int:
+    facts = d.decision.facts
+    changed = any(isinstance(fact, ContextChanged) for fact in facts[seen:])
+    seen = len(facts)
+    if changed:
+        retry_parked(d)
+    return seen
+
+
+def _fire(d: Decider, ready: Firing) -> None:
+    d.moves += 1
+    if d.moves > d.view.limits.inline_moves:
+        fail_execution(d, _endless(ready.step.name), ready.step.name)
+        return
+    if ready.opens:
+        d.emit(JoinFired(ready.step.name, open=True))
+    fire(d, ready.step, ready.tokens)
+
+
+def _endless(step: str) -> ErrorInfo:
+    return ErrorInfo(
+        message=f"step {step} is part of a cycle in which nothing is ever called",
+        kind="schema",
+        code="endless_cycle",
+        hint="a cycle needs a step with a tool, or an arc that leaves it",
+    )
+
+
+def _check_stuck(d: Decider) -> None:
+    tokens = stuck(d.program, d.state)
+    if tokens:
+        step = d.steps[tokens[0].step]
+        message = f"the join at {step.name} (join: {step.join}) can never be satisfied: {len(tokens)} token(s) wait there"
+        fail_execution(
+            d, ErrorInfo(message=message, kind="schema", code="join_unsatisfied", hint="lower spec.join"), step.name
+        )
+
+
+# --- one function per kind of event ---
+
+
+def _start(d: Decider, event: Start) -> None:
+    try:
+        workload = _workload(d, event)
+        failure = None
+    except NoetlError as error:
+        workload, failure = dict(event.payload), error
+    d.emit(
+        Initialized(
+            d.program.hash, d.program.path, d.program.entry, 1, workload, event.parent, event.depth, event.principal, d.now
+        )
+    )
+    if failure is not None:
+        fail_execution(d, d.error_of(failure))
+    elif event.depth > d.view.limits.max_depth:
+        message = f"sub-playbooks are nested more than {d.view.limits.max_depth} deep"
+        fail_execution(d, ErrorInfo(message=message, kind="schema", code="nesting_limit"))
+    elif d.program.timeout is not None:
+        _execution_timer(d)
+
+
+def _execution_timer(d: Decider) -> None:
+    assert d.program.timeout is not None
+    try:
+        d.set_timer("execution", d.number(d.program.timeout, d.scope(0), "the execution's timeout"))
+    except NoetlError as error:
+        fail_execution(d, d.error_of(error))
+
+
+def _workload(d: Decider, event: Start) -> dict[str, Any]:
+    """Defaults rendered from the top, each seeing the earlier ones; the payload is merged over them and wins."""
+    node = d.program.workload
+    done: dict[str, Any] = dict(event.payload)
+    if not isinstance(node, Map):
+        return deep_merge(d.value(node, EngineScope(d.program, d.execution_id, d.slots, d.now)) or {}, done)
+    for name, default in node.entries:
+        if name in event.payload and not isinstance(event.payload[name], dict):
+            continue
+        scope = EngineScope(d.program, d.execution_id, d.slots, d.now, args=done, extra={"workload": done})
+        value = d.value(default, scope)
+        done[name] = deep_merge(value, event.payload[name]) if name in event.payload else value
+    return done
+
+
+def _command_done(d: Decider, event: CommandDone) -> None:
+    token = waiting_token(d, event)
+    if token is None:
+        superseded(d, event.event_id, event.command_id, event.attempt, event.turn, event.outcome.status)
+        return
+    d.decision.close.append((event.command_id, event.attempt, event.turn))
+    step = d.steps[token.step]
+    if token.phase == "case":
+        _stage_done(d, event)
+    else:
+        body_outcome(d, step, token, event.outcome)
+
+
+def _stage_done(d: Decider, event: CommandDone) -> None:
+    """The tasks of a case entry are done: the rest of the entry, then on from its boundary."""
+    token = d.state.tokens[event.run]
+    step, outcome = d.steps[token.step], event.outcome
+    boundary, rule = token.event, step.cases[token.rule]
+    if outcome.status == "suspended":
+        suspend(d, step, token, outcome)
+        return
+    if outcome.status == "error":
+        error = outcome.error or ErrorInfo(message="a task of the case failed")
+        d.emit(CallFailed(token.run, step.name, error, stage="case", trace=outcome.trace, meta=outcome.meta))
+        fail_step(d, token, step, error)
+        return
+    try:
+        patch_context(d, outcome.patches, token.run, step.name)
+        labels = outcome.labels
+        d.emit(CallDone(token.run, step.name, stage="case", labels=labels, trace=outcome.trace, meta=outcome.meta))
+        scope = d.scope(token.run, boundary_scope(d, step.name, boundary, labels))
+        over = cases.finish_entry(d, step, token, boundary, rule, scope)
+    except NoetlError as problem:
+        fail_step(d, token, step, d.error_of(problem))
+        return
+    if over is not None:
+        return
+    if boundary == "step.enter":
+        start_body(d, step, token)
+    else:
+        cases.after_call(d, step, token, done=boundary)
+
+
+def _loop_alert(d: Decider, event: LoopAlert) -> None:
+    if not loop_alert(d, event):
+        superseded(d, event.event_id)
+
+
+def _loop_done(d: Decider, event: LoopDone) -> None:
+    before = len(d.decision.facts)
+    left = loop_done(d, event)
+    if left is not None:
+        cases.after_call(d, *left)
+    elif len(d.decision.facts) == before:
+        superseded(d, event.event_id)
+
+
+def _timer(d: Decider, event: TimerFired) -> None:
+    if d.state.timers.get(event.timer) != event.generation:
+        superseded(d, event.event_id)
+        return
+    d.emit(TimerRang(event.timer, event.generation))
+    what, _, run = event.timer.partition(":")
+    if what == "execution":
+        fail_execution(d, _timeout("the execution", "execution_timeout"))
+        return
+    token = d.token(int(run))
+    if token is None:
+        return
+    d.decision.drop_runs.append(token.run)
+    code = "admission_timeout" if what == "admit" else "step_timeout"
+    fail_step(d, token, d.steps[token.step], _timeout(f"step {token.step}", code))
+
+
+def _timeout(what: str, code: str) -> ErrorInfo:
+    return ErrorInfo(message=f"{what} took longer than its timeout", kind="timeout", code=code, retryable=False)
+
+
+def _context(d: Decider, event: ContextPatched) -> None:
+    patch_context(
+        d, event.patches, principal=event.principal, reason=event.reason, correlation_id=event.correlation_id
+    )
+
+
+def _token_injected(d: Decider, event: TokenInjected) -> None:
+    arrival = Arrival(d.state.next_run, event.step, sync=False, args=event.args)
+    d.emit(TokenAdded(arrival, event.principal, event.reason))
+
+
+def _cancel(d: Decider, event: Cancel) -> None:
+    cancel_execution(d, event.reason, event.principal, event.cascade)
+
+
+_HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
+    Start: _start,
+    CommandDone: _command_done,
+    LoopAlert: _loop_alert,
+    LoopDone: _loop_done,
+    TimerFired: _timer,
+    ChildDone: child_done,
+    ContextPatched: _context,
+    TokenInjected: _token_injected,
+    Cancel: _cancel,
+}

@@ -1,0 +1,205 @@
+"""What a worker reported: results and failures of a body, suspensions, and what came too late."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import ChildDone, CommandDone, Parent, Start
+from noetl.domain.facts import CallDone, CallFailed, CommandIssued, StepSkipped, Superseded, Suspended, Waiting
+from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.state import Token
+from noetl.dsl.program import Step
+from noetl.engine import cases
+from noetl.engine.boundary import boundary_scope
+from noetl.engine.decision import Decider, Woken
+from noetl.engine.routing import exit_step, fail_step, patch_context
+from noetl.engine.scope import freeze
+
+
+def superseded(d: Decider, event_id: str, command: str = "", attempt: int = 0, turn: int = 0, status: str = "") -> None:
+    d.emit(Superseded(event_id, command, attempt, turn, status))
+
+
+def waiting_token(d: Decider, event: CommandDone) -> Token | None:
+    """The token whose command and turn this outcome belongs to."""
+    token = d.token(event.run)
+    if token is None or token.command != event.command_id or token.turn != event.turn:
+        return None
+    return token
+
+
+def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
+    """Bind the result, then leave the step over its cases and arcs; or suspend; or fail."""
+    if outcome.status == "suspended":
+        suspend(d, step, token, outcome)
+        return
+    try:
+        patch_context(d, outcome.patches, token.run, step.name)
+    except NoetlError as error:
+        _failed(d, step, token, d.error_of(error), outcome)
+        return
+    start_detached(d, token, outcome)
+    if outcome.status == "error":
+        _failed(d, step, token, outcome.error or ErrorInfo(message="the task failed"), outcome)
+        return
+    d.emit(
+        CallDone(
+            token.run,
+            step.name,
+            result=outcome.result,
+            labels=outcome.labels,
+            route=outcome.route,
+            trace=outcome.trace,
+            meta=outcome.meta,
+        )
+    )
+    if outcome.status == "skipped":
+        d.emit(StepSkipped(token.run, step.name, str(outcome.result or "")))
+        exit_step(d, token, step)
+    else:
+        cases.after_call(d, step, token)
+
+
+def _failed(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
+    d.emit(CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta))
+    fail_step(d, token, step, error)
+
+
+def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
+    """Issue the next turn: after a delay, or once a sub-execution has ended. No worker is held meanwhile."""
+    reason = outcome.suspend
+    if reason is None:
+        _failed(d, step, token, ErrorInfo(message="suspended without a reason", kind="unknown", code="internal"), outcome)
+        return
+    try:
+        patch_context(d, outcome.patches, token.run, step.name)
+    except NoetlError as error:
+        _failed(d, step, token, d.error_of(error), outcome)
+        return
+    command = _next_turn(d, step, token, outcome)
+    if reason.child is not None:
+        _wait_for_child(d, token, command, reason.child, outcome)
+        return
+    delay = reason.delay or 0.0
+    command = msgspec.structs.replace(command, delay=delay)
+    d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
+    d.emit(_issued(command, token, delay=delay))
+    d.decision.issue.append(command)
+
+
+def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Command:
+    """The command again, one turn later, over the scope as it is now."""
+    stage = "case" if token.phase == "case" else "body"
+    extra = {}
+    if stage == "case":
+        names = boundary_scope(d, step.name, token.event)
+        extra = {name: cases.plain(names[name]) for name in cases.STAGE_NAMES if name in names}
+    reads = step.exit_reads if stage == "case" or step.body is None else step.body.reads
+    assert outcome.suspend is not None
+    return Command(
+        d.execution_id,
+        token.command or ids.command_id(token.run),
+        token.run,
+        step.name,
+        d.program.hash,
+        "io" if stage == "case" or step.body is None else worker_pool(step.body.pool),
+        stage=stage,  # type: ignore[arg-type]
+        rule=token.rule if stage == "case" else -1,
+        turn=token.turn + 1,
+        scope=freeze(d.scope(token.run), reads, extra),
+        machine=outcome.suspend.machine,
+    )
+
+
+def worker_pool(pool: str) -> str:
+    """A suspended pipeline of control kinds goes on in a worker."""
+    return "cpu" if pool == "control" else pool
+
+
+def _issued(command: Command, token: Token, delay: float = 0.0, child: int | None = None) -> CommandIssued:
+    return CommandIssued(
+        command.run,
+        command.step,
+        command.command_id,
+        command.pool,
+        command.stage,
+        command.rule,
+        command.turn,
+        delay,
+        child,
+    )
+
+
+def _wait_for_child(
+    d: Decider, token: Token, command: Command, request: ChildRequest, outcome: Outcome
+) -> None:
+    parent = Parent(d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step)
+    start = child_start(d, request, parent)
+    d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
+    d.emit(_issued(command, token, child=start.execution_id))
+    d.decision.waiting.append(command)
+    d.decision.outbox.append(start)
+
+
+def child_start(d: Decider, request: ChildRequest, parent: Parent, index: int = 0) -> Start:
+    return child_start_event(parent, request, d.state.depth + 1, index)
+
+
+def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: int = 0) -> Start:
+    """The Start of a sub-execution; its id is derived, so that asking twice starts one."""
+    key = parent.command_id if parent.index < 0 else f"{parent.command_id}/{parent.index}"
+    child = ids.child_execution_id(parent.execution_id, f"{key}#{index}" if index else key, parent.turn)
+    return Start(
+        child,
+        ids.start_event(),
+        program="",
+        path=request.path,
+        version=request.version,
+        payload=request.payload,
+        parent=parent,
+        depth=depth,
+    )
+
+
+def start_detached(d: Decider, token: Token, outcome: Outcome) -> None:
+    """Sub-executions that nobody waits for (``wait: false``), as the pipeline reports them in ``meta.children``."""
+    for index, raw in enumerate(outcome.meta.get("children", ()), start=1):
+        request = msgspec.convert(raw, ChildRequest)
+        parent = Parent(d.execution_id, ids.command_id(token.run), token.turn, token.run, wait=False)
+        start = child_start(d, request, parent, index)
+        d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, request.path))
+        d.decision.outbox.append(start)
+
+
+def child_done(d: Decider, event: ChildDone) -> None:
+    """A sub-execution ended: the turn that waits for it goes on (a loop item's is fenced by its own row)."""
+    parent = event.parent
+    token = d.token(parent.run)
+    loop_item = parent.round >= 0
+    fits = token is not None and (
+        (loop_item and token.phase == "loop" and token.round == parent.round)
+        or (not loop_item and token.command == parent.command_id and token.turn == parent.turn)
+    )
+    if not fits:
+        superseded(d, event.event_id, parent.command_id, 0, parent.turn, event.outcome.status)
+        return
+    d.decision.wakes.append(Woken(parent.command_id, parent.turn, event.outcome))
+    assert token is not None
+    if not loop_item:
+        step = d.steps[token.step]
+        pool = "io" if step.body is None else worker_pool(step.body.pool)
+        stage = "case" if token.phase == "case" else "body"
+        d.emit(
+            CommandIssued(
+                token.run,
+                token.step,
+                parent.command_id,
+                pool,
+                stage,  # type: ignore[arg-type]
+                token.rule if stage == "case" else -1,
+                parent.turn,
+            )
+        )

@@ -1,0 +1,115 @@
+"""From the end of a step run to the tokens it releases: sets, arcs, explicit targets, and what an unanswered failure does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
+from noetl.domain.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.state import Token
+from noetl.dsl.program import Arc, SetAction, Step
+from noetl.engine.boundary import boundary_scope
+from noetl.engine.decision import Decider
+from noetl.engine.ending import fail_execution
+from noetl.engine.scope import EngineScope
+from noetl.templating import is_true
+
+
+def exit_step(d: Decider, token: Token, step: Step) -> None:
+    """The step is done: its sets, then the arcs (or the targets that a case chose)."""
+    try:
+        scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
+        change_context(d, token, step, step.sets, scope)
+        route = token.route
+        targets = explicit_targets(d, step, route) if route is not None else _arcs(d, token, step, scope, "done")
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
+        return
+    d.clear_timers(token.run)
+    d.emit(StepExited(token.run, step.name))
+    if not targets and d.program.no_next_is_error and step.arcs and step.name != d.program.final_step:
+        fail_execution(d, no_next(step), step.name)
+        return
+    d.emit(NextEvaluated(token.run, step.name, tuple(targets), ended=not targets))
+
+
+def no_next(step: Step) -> ErrorInfo:
+    return ErrorInfo(
+        message=f"no arc of step {step.name} matched, and executor.spec.no_next_is_error is set",
+        kind="schema",
+        code="no_next",
+        hint="add an arc without `when` as the last one",
+    )
+
+
+def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
+    """The step failed: arcs that answer failures, else the execution fails."""
+    d.clear_timers(token.run)
+    d.emit(StepFailed(token.run, step.name, error))
+    try:
+        scope = d.scope(token.run, boundary_scope(d, step.name, "step.failed"))
+        targets = _arcs(d, token, step, scope, "failed")
+    except NoetlError as problem:
+        fail_execution(d, d.error_of(problem), step.name)
+        return
+    if targets:
+        d.emit(NextEvaluated(token.run, step.name, tuple(targets)))
+    else:
+        fail_execution(d, error, step.name)
+
+
+def _done_name(step: Step) -> str:
+    return "loop.done" if step.loop is not None else "step.done"
+
+
+def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: str) -> list[Arrival]:
+    chosen: list[Arrival] = []
+    for arc in step.arcs:
+        if boundary not in arc.on or not (arc.when is None or is_true(arc.when, scope)):
+            continue
+        change_context(d, token, step, arc.sets, scope)
+        chosen.append(_arrival(d, arc, scope, len(chosen), sync=arc.sync and boundary == "done"))
+        if step.mode == "exclusive":
+            break
+    return chosen
+
+
+def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) -> Arrival:
+    args = d.value(arc.args, scope) if arc.args is not None else {}
+    return Arrival(d.state.next_run + offset, arc.target, arc.index, sync, args)
+
+
+def explicit_targets(d: Decider, step: Step, route: list[Target]) -> list[Arrival]:
+    """Arrivals for the targets of a ``next`` action; each stands for the arc it names, if the step has one."""
+    by_target = {arc.target: arc.index for arc in reversed(step.arcs)}
+    return [
+        Arrival(d.state.next_run + offset, target.step, by_target.get(target.step, -1), True, target.args)
+        for offset, target in enumerate(route)
+    ]
+
+
+def change_context(
+    d: Decider, token: Token, step: Step, sets: tuple[SetAction, ...], scope: EngineScope
+) -> None:
+    """Evaluate writes and record them; each sees the earlier ones."""
+    for action in sets:
+        patch = Patch(_scope_name(action.scope), action.name, d.value(action.value, scope), action.op)  # type: ignore[arg-type]
+        patch_context(d, [patch], token.run, step.name)
+        scope.args = d.args_of(token.run)
+
+
+def _scope_name(scope: str) -> Any:
+    """``iter`` has no meaning outside an iteration: there it is the step run's own scope."""
+    return "step" if scope == "iter" else scope
+
+
+def patch_context(d: Decider, patches: list[Patch], run: int = 0, step: str = "", **who: str) -> None:
+    """Record patches; writes of ``vars`` also become rows of the variables table."""
+    if not patches:
+        return
+    d.emit(ContextChanged(patches, run, step, **who))
+    names = {patch.name for patch in patches if patch.scope == "vars"}
+    if names:
+        d.decision.variables_step = step
+        d.decision.variables += [Patch("vars", name, d.slots.get(("vars", name))) for name in sorted(names)]

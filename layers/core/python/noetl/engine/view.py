@@ -1,0 +1,145 @@
+"""What a decision may look at: the slots that were read for it, and large results on demand.
+
+The shell reads what the compiler says is needed. A name nobody foresaw raises ``NeedSlots``; the shell reads it and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.domain.errors import TaskError
+from noetl.domain.patches import MISSING
+from noetl.domain.results import INLINE_LIMIT
+
+Key = tuple[str, str]
+
+
+class NeedSlots(BaseException):
+    """Not an error: the decision needs slots that were not read yet.
+
+    A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error.
+    """
+
+    def __init__(self, names: frozenset[str] = frozenset(), scopes: frozenset[str] = frozenset()) -> None:
+        super().__init__(names, scopes)
+        self.names = names
+        self.scopes = scopes
+
+
+def no_hydration(ref: Mapping[str, Any]) -> Any:
+    """Hydration where no result store is at hand."""
+    raise TaskError(
+        f"the result {ref.get('ref')} cannot be read here", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers a decision depends on; one set per deployment."""
+
+    inline_bytes: int = INLINE_LIMIT
+    tier: str = "file"
+    """Name of the result store that blobs of a decision go to."""
+    window: int = 1000
+    """Most items of one loop in flight, whatever the playbook says."""
+    max_depth: int = 32
+    """Deepest nesting of sub-playbooks."""
+    inline_moves: int = 1000
+    """Step runs entered within one decision before it is called an endless cycle without work."""
+
+
+@dataclass(slots=True)
+class View:
+    """Slots by (scope, name); complete for every name in ``names`` and every scope in ``scopes``."""
+
+    slots: dict[Key, Any] = field(default_factory=dict)
+    names: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    hydrate: Any = no_hydration
+    limits: Limits = Limits()
+
+    def get(self, key: Key, default: Any = MISSING) -> Any:
+        value = self.slots.get(key, MISSING)
+        if value is not MISSING:
+            return value
+        if key[1] in self.names or key[0] in self.scopes:
+            return default
+        raise NeedSlots(names=frozenset((key[1],)))
+
+    def scope(self, scope: str) -> dict[str, Any]:
+        """All of a scope."""
+        if scope not in self.scopes:
+            raise NeedSlots(scopes=frozenset((scope,)))
+        return {name: value for (where, name), value in self.slots.items() if where == scope}
+
+
+class Overlay:
+    """A view with the writes of a decision on top. ``writes``: value, or None to delete."""
+
+    __slots__ = ("view", "writes")
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.writes: dict[Key, Any] = {}
+
+    def get(self, key: Key, default: Any = MISSING) -> Any:
+        if key in self.writes:
+            value = self.writes[key]
+            return default if value is DELETED else value
+        return self.view.get(key, default)
+
+    def __setitem__(self, key: Key, value: Any) -> None:
+        self.writes[key] = value
+
+    def pop(self, key: Key, default: Any = None) -> Any:
+        if self.writes.get(key, MISSING) is not MISSING or self.view.slots.get(key, MISSING) is not MISSING:
+            self.writes[key] = DELETED
+        return default
+
+    def scope(self, scope: str) -> dict[str, Any]:
+        values = self.view.scope(scope)
+        for (where, name), value in self.writes.items():
+            if where == scope:
+                if value is DELETED:
+                    values.pop(name, None)
+                else:
+                    values[name] = value
+        return values
+
+
+DELETED: Any = type("Deleted", (), {"__repr__": lambda self: "DELETED"})()
+
+
+class ScopeMapping(Mapping[str, Any]):
+    """One scope (``ctx``, ``vars``, ``workload``) as templates see it: entries are looked up one at a time.
+
+    ``also`` names a second scope whose entries show through (``ctx`` shows ``vars``).
+    """
+
+    __slots__ = ("also", "slots", "where", "wrap")
+
+    def __init__(self, slots: Overlay, where: str, wrap: Any, also: str | None = None) -> None:
+        self.slots = slots
+        self.where = where
+        self.also = also
+        self.wrap = wrap
+
+    def __getitem__(self, name: str) -> Any:
+        value = self.slots.get((self.where, name))
+        if value is MISSING and self.also is not None:
+            value = self.slots.get((self.also, name))
+        if value is MISSING:
+            raise KeyError(name)
+        return self.wrap(value)
+
+    def _all(self) -> dict[str, Any]:
+        below = self.slots.scope(self.also) if self.also is not None else {}
+        return {**below, **self.slots.scope(self.where)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())

@@ -1,0 +1,49 @@
+"""What the engine's shell needs from outside, gathered once by ``noetl.runtime``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.dsl.program import Program
+from noetl.engine.view import Limits
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+
+
+def _silent(message: str) -> None:
+    """No log."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineDeps:
+    """``programs``: hash → Program (raises NotFoundError); ``resolve``: (path, version) → hash (raises NotFoundError).
+
+    ``owner``: this process when it runs commands itself; None when commands go to queues. ``workers``: how many commands of a
+    pool run at once (chunks of a loop are cut accordingly). ``hydrate``: loads what a result reference stands for.
+    """
+
+    store: ExecutionStore
+    results: ResultStore
+    programs: Callable[[str], Program]
+    resolve: Callable[[str, int | None], str]
+    hydrate: Callable[[Mapping[str, Any]], Any]
+    owner: str | None = None
+    limits: Limits = Limits()
+    workers: Callable[[str], int] = lambda pool: 1
+    log: Callable[[str], None] = _silent
+
+
+@dataclass(slots=True)
+class Handled:
+    """What a batch caused: commands to run and events to handle next (both are durable already)."""
+
+    commands: list[Command] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
+        self.commands.extend(commands)
+        self.events.extend(events)

@@ -1,0 +1,147 @@
+"""What the main lane needs to know about a loop whose items have all come back: read in pages, folded in index order.
+
+Results stay inline while they fit; otherwise they become a manifest of parts in the result store, so that memory stays flat.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.events import LoopDone, LoopSummary
+from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+from noetl.domain.patches import combine
+from noetl.domain.results import make_ref, ref_uri
+from noetl.engine.apply import error_view
+from noetl.ports.execution_store import LoopProgress
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.hydration import manifest
+
+PAGE = 1000
+PATCH_FOLD = 5000
+"""Patches are combined whenever this many are pending, so that memory does not grow with the loop."""
+_OUTCOME = msgspec.json.Decoder(Outcome)
+
+
+def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
+    """``event`` with its summary filled in; unchanged when the loop run is unknown."""
+    progress = next(
+        (
+            found
+            for found in deps.store.loop_progress(event.execution_id)
+            if found.run == event.run and found.round == event.round
+        ),
+        None,
+    )
+    if progress is None:
+        return event
+    fold = _Fold(event, progress, deps)
+    for index, outcome in _items(event, deps):
+        fold.add(index, outcome)
+    return msgspec.structs.replace(event, summary=fold.summary())
+
+
+def _items(event: LoopDone, deps: EngineDeps) -> Iterator[tuple[int, Outcome]]:
+    start = 0
+    while True:
+        rows = deps.store.loop_items(event.execution_id, event.run, event.round, start, PAGE)
+        for row in rows:
+            yield row.index, codec.decode_as(_OUTCOME, row.outcome)
+        if len(rows) < PAGE:
+            return
+        start = rows[-1].index + 1
+
+
+class _Fold:
+    def __init__(self, event: LoopDone, progress: LoopProgress, deps: EngineDeps) -> None:
+        self.event = event
+        self.progress = progress
+        self.deps = deps
+        self.inline = progress.size <= deps.limits.inline_bytes
+        self.values: list[Any] = []
+        self.parts: list[dict[str, Any]] = []
+        self.size = 0
+        self.patches: list[Patch] = []
+        self.route: tuple[int, list[Target]] | None = None
+        self.error: tuple[int, ErrorInfo] | None = None
+
+    def add(self, index: int, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            self.values.append({"error": error_view(outcome.error)})
+            self.error = self.error or (index, outcome.error)
+        else:
+            self.values.append(outcome.result)
+        if outcome.route is not None and self.route is None:
+            self.route = (index, outcome.route)
+        self.patches += outcome.patches
+        if len(self.patches) > PATCH_FOLD:
+            self.patches = combine(self.patches)
+        if not self.inline and len(self.values) >= PAGE:
+            self._spill()
+
+    def _spill(self) -> None:
+        encoded = codec.encode(self.values)
+        uri = self._uri(f"part:{len(self.parts)}")
+        self.deps.results.put(uri, encoded)
+        self.parts.append(
+            {"ref": uri, "sha256": hashlib.sha256(encoded).hexdigest(), "count": len(self.values), "bytes": len(encoded)}
+        )
+        self.size += len(encoded)
+        self.values = []
+
+    def _uri(self, what: str) -> str:
+        event = self.event
+        return ref_uri(event.execution_id, event.step, f"loop:{event.run}:{event.round}:{what}")
+
+    def _results(self) -> Any:
+        if self.inline:
+            return self.values
+        if self.values:
+            self._spill()
+        encoded = codec.encode(manifest(self.parts))
+        uri = self._uri("manifest")
+        self.deps.results.put(uri, encoded)
+        ref = make_ref(
+            uri,
+            store=self.deps.limits.tier,
+            size=self.size,
+            sha256=hashlib.sha256(encoded).hexdigest(),
+            value={"count": sum(part["count"] for part in self.parts)},
+        )
+        return ref
+
+    def summary(self) -> LoopSummary:
+        progress = self.progress
+        return LoopSummary(
+            total=progress.total,
+            issued=progress.issued,
+            done=progress.done,
+            failed=progress.failed,
+            results=self._results(),
+            patches=self._patches(),
+            route=self.route[1] if self.route else None,
+            route_index=self.route[0] if self.route else -1,
+            error=self.error[1] if self.error else None,
+            error_index=self.error[0] if self.error else -1,
+        )
+
+    def _patches(self) -> list[Patch]:
+        """Combined; a value above the inline limit (rows that ``collect`` gathered) is kept in the result store."""
+        combined = combine(self.patches)
+        return [self._shrink(number, patch) for number, patch in enumerate(combined)]
+
+    def _shrink(self, number: int, patch: Patch) -> Patch:
+        encoded = codec.encode(patch.value)
+        if len(encoded) <= self.deps.limits.inline_bytes or patch.op not in ("set", "replace", "extend"):
+            return patch
+        uri = self._uri(f"patch:{number}")
+        self.deps.results.put(uri, encoded)
+        digest = hashlib.sha256(encoded).hexdigest()
+        ref = make_ref(
+            uri, store=self.deps.limits.tier, size=len(encoded), sha256=digest, value=patch.value, encoded=encoded
+        )
+        return Patch(patch.scope, patch.name, ref, "set")

@@ -1,0 +1,239 @@
+"""The engine's shell: take a batch of events, whatever it holds, and move every execution in it on.
+
+One read for all executions, decisions outside any lock, one write. A batch costs two round trips (more only when a decision needs a
+slot that could not be foreseen, or a loop is folded); losers of a race are decided again, alone, so one bad execution harms only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
+from noetl.domain.facts import Superseded, encode_facts
+from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.state import ExecutionState, decode_state
+from noetl.dsl.program import Program
+from noetl.engine.decision import Decision
+from noetl.engine.handle_event import give_up, handle_event, refuse_start
+from noetl.engine.prefetch import prefetch
+from noetl.engine.view import DELETED, NeedSlots, View
+from noetl.ports.execution_store import (
+    Change,
+    EventRow,
+    Loaded,
+    LoadRequest,
+    Snapshot,
+    VersionConflictError,
+)
+from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.fold_loop import fold_loop
+from noetl.services.handle_items import handle_items
+from noetl.services.make_change import make_change
+
+READS = 8
+"""Most times a decision is made again because it needed slots that were not foreseen."""
+TRIES = 20
+"""Most times an execution is decided again because someone else moved it on."""
+MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")
+
+
+def handle_events(events: Sequence[Event], deps: EngineDeps) -> Handled:
+    """Apply a batch. Returns what to run and handle next; raises InfrastructureError when the store is away (nothing was lost)."""
+    handled = Handled()
+    items = [event for event in events if isinstance(event, ItemsDone)]
+    if items:
+        handle_items(items, deps, handled)
+    work: dict[int, _Work] = {}
+    for event in events:
+        if not isinstance(event, ItemsDone):
+            work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
+    if work:
+        _handle(list(work.values()), deps, handled)
+    return handled
+
+
+@dataclass(slots=True)
+class _Work:
+    """The events of one execution in this batch, and what reading for them has to cover."""
+
+    execution_id: int
+    events: list[MainEvent] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    scopes: set[str] = field(default_factory=lambda: {"args"})
+    program: Program | None = None
+
+    def request(self) -> LoadRequest:
+        return LoadRequest(
+            self.execution_id,
+            tuple(self.names),
+            tuple(self.scopes),
+            tuple(event.command_id for event in self.events if isinstance(event, CommandDone)),
+            tuple(event.event_id for event in self.events),
+        )
+
+
+@dataclass(slots=True)
+class _Decided:
+    """``late``: rows for outcomes that change nothing. ``change`` is None when nothing else came of it."""
+
+    change: Change | None = None
+    late: list[tuple[int, EventRow]] = field(default_factory=list)
+
+
+def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
+    for work in works:
+        _prepare(work, deps)
+    try:
+        _round(works, deps, handled)
+        return
+    except VersionConflictError:
+        if len(works) > 1:
+            for work in works:
+                _handle([work], deps, handled)
+            return
+    for _ in range(TRIES):
+        try:
+            _round(works, deps, handled)
+            return
+        except VersionConflictError:
+            continue
+    raise NoetlError(f"execution {works[0].execution_id} is moved on by others all the time", code="contention")
+
+
+def _prepare(work: _Work, deps: EngineDeps) -> None:
+    """Fold finished loops, find the program, and say what to read."""
+    work.events = [fold_loop(event, deps) if isinstance(event, LoopDone) else event for event in work.events]
+    for event in work.events:
+        if event.program:
+            work.program = work.program or deps.programs(event.program)
+            names, scopes = prefetch(work.program, event)
+            work.names.update(names)
+            work.scopes.update(scopes)
+
+
+def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
+    loaded = deps.store.load([work.request() for work in works])
+    changes: list[Change] = []
+    late: list[tuple[int, EventRow]] = []
+    for work in works:
+        decided = _decide_isolated(work, loaded, deps)
+        late += decided.late
+        if decided.change is not None:
+            changes.append(decided.change)
+    if late:
+        deps.store.record_superseded(late)
+    if changes:
+        committed = deps.store.commit(changes, deps.owner)
+        handled.add(committed.commands, committed.events)
+
+
+def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
+    """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone."""
+    for _ in range(READS):
+        try:
+            return _decide(work, loaded, deps)
+        except NeedSlots as need:
+            work.names |= need.names
+            work.scopes |= need.scopes
+            loaded = deps.store.load([work.request()])
+    return _decide(work, loaded, deps)
+
+
+def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
+    snapshot = loaded.executions.get(work.execution_id)
+    state = ExecutionState() if snapshot is None else decode_state(snapshot.state)
+    view = View(
+        dict(snapshot.slots) if snapshot is not None else {},
+        frozenset(work.names),
+        frozenset(work.scopes) if snapshot is not None else frozenset(("args", "workload", "ctx", "vars", "step")),
+        deps.hydrate,
+        deps.limits,
+    )
+    decided = _Decided()
+    decisions: list[tuple[MainEvent, Decision]] = []
+    for event in work.events:
+        if snapshot is not None and event.event_id in snapshot.applied:
+            continue
+        if snapshot is None and not isinstance(event, Start):
+            deps.log(f"event {event.event_id} is for execution {event.execution_id}, which does not exist")
+            continue
+        if isinstance(event, CommandDone) and not _fenced(event, snapshot):
+            decided.late.append((work.execution_id, late_row(event, loaded.now)))
+            continue
+        decision = _one(work, event, state, loaded.now, view, snapshot, deps)
+        if decision is None or isinstance(decision.facts[0], Superseded):
+            decided.late.append((work.execution_id, late_row(event, loaded.now)))
+            continue
+        decisions.append((event, decision))
+        state = decision.state
+        _show(view, decision)
+    if decisions:
+        decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
+    return decided
+
+
+def _fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
+    """Whether the command is open with this attempt and turn."""
+    fence = snapshot.fences.get(event.command_id) if snapshot is not None else None
+    return fence is not None and (fence.attempt, fence.turn) == (event.attempt, event.turn)
+
+
+def _one(
+    work: _Work,
+    event: MainEvent,
+    state: ExecutionState,
+    now: float,
+    view: View,
+    snapshot: Snapshot | None,
+    deps: EngineDeps,
+) -> Decision | None:
+    try:
+        program = _program(work, event, snapshot, deps)
+    except NoetlError as error:
+        if isinstance(event, Start):
+            return refuse_start(MISSING_PROGRAM, event, error, now, view)
+        raise
+    try:
+        return handle_event(program, state, event, now, view)
+    except Exception as error:
+        deps.log(f"execution {event.execution_id}: the engine failed on {event.event_id}: {error!r}")
+        info = ErrorInfo(
+            message=f"the engine failed on event {event.event_id}: {type(error).__name__}: {error}",
+            code="engine_error",
+            hint="this is a defect of the engine; the log has the details",
+        )
+        return give_up(program, state, event, info, now, view)
+
+
+def _program(work: _Work, event: MainEvent, snapshot: Snapshot | None, deps: EngineDeps) -> Program:
+    if work.program is None:
+        if event.program:
+            work.program = deps.programs(event.program)
+        elif snapshot is not None and snapshot.program:
+            work.program = deps.programs(snapshot.program)
+        elif isinstance(event, Start):
+            work.program = deps.programs(deps.resolve(event.path, event.version))
+        else:
+            return MISSING_PROGRAM
+    return work.program
+
+
+def _show(view: View, decision: Decision) -> None:
+    """What a decision wrote is what the next event of this batch sees."""
+    for key, value in decision.slots.items():
+        if value is DELETED:
+            view.slots.pop(key, None)
+        else:
+            view.slots[key] = value
+
+
+def late_row(event: MainEvent, now: float) -> EventRow:
+    """The row for something that came too late: recorded, changes nothing."""
+    command = event.command_id if isinstance(event, CommandDone) else ""
+    attempt = event.attempt if isinstance(event, CommandDone) else 0
+    turn = event.turn if isinstance(event, CommandDone) else 0
+    status = event.outcome.status if isinstance(event, CommandDone) else ""
+    fact = Superseded(event.event_id, command, attempt, turn, status)
+    return EventRow(f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now)

@@ -1,0 +1,187 @@
+"""The item lane: outcomes of loop items are counted under their loop's row, never under the execution's lock.
+
+One statement for a whole batch inserts the items' rows (once each), counts the new ones, refills the window, and ends the loop when
+nothing is left (adapters' ``commit_items``). What is decided here is pure policy: how large the next chunks are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
+from noetl.domain.events import Event, ItemsDone, Parent
+from noetl.domain.facts import Superseded, encode_facts
+from noetl.domain.outcomes import Outcome
+from noetl.dsl.program import Step
+from noetl.engine.outcomes import child_start_event, worker_pool
+from noetl.ports.execution_store import EventRow, ItemBatch
+from noetl.services.engine_deps import EngineDeps, Handled
+
+CHUNK_SECONDS = 1.0
+"""Work one chunk should carry: long enough to amortise a message, short enough that a crash repeats little."""
+GROWTH = 4
+"""How much larger the next chunk may be than the one that was measured."""
+
+
+def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
+    """Items per command from now on: towards CHUNK_SECONDS of work, never more than a worker's share of the window."""
+    share = max(1, window // max(1, workers))
+    if items == 0:
+        return 1
+    by_time = share if elapsed <= 0 else int(CHUNK_SECONDS * items / elapsed)
+    return max(1, min(share, by_time, items * GROWTH))
+
+
+def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled) -> None:
+    """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing."""
+    batches = [_batch(event, deps) for event in events]
+    answers, committed = deps.store.commit_items(batches, deps.owner)
+    handled.add(committed.commands, committed.events)
+    late = [
+        (event.execution_id, _late_row(event))
+        for event, answer in zip(events, answers, strict=True)
+        if answer.superseded
+    ]
+    if late:
+        deps.store.record_superseded(late)
+
+
+def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
+    step = deps.programs(event.program).step(event.step)
+    loop = step.loop
+    pool = worker_pool(step.body.pool if step.body is not None else "io")
+    rows: list[EventRow] = []
+    resumed: list[Command] = []
+    waiting: list[Command] = []
+    outbox: list[Event] = []
+    failed = patched = size = 0
+    alert, alert_index = "", -1
+    fail_fast = loop is None or loop.failure == "fail_fast"
+    for item in event.items:
+        outcome = item.outcome
+        if outcome.status == "suspended":
+            _continue_item(event, step, pool, item, resumed, waiting, outbox)
+            continue
+        data = codec.encode(outcome)
+        size += len(data)
+        failed += outcome.status == "error"
+        patched += bool(outcome.patches)
+        if outcome.route is not None or (outcome.status == "error" and fail_fast):
+            cause = "next" if outcome.route is not None else "failed"
+            if not alert or item.index < alert_index:
+                alert, alert_index = cause, item.index
+        kind = "call.error" if outcome.status == "error" else "call.done"
+        event_id = ids.item_event(event.run, event.round, item.index)
+        rows.append(EventRow(event_id, item.index, kind, data, lane=event.run))
+    if event.rest is not None:
+        _continue_chunk(event, step, pool, event.rest, resumed, waiting, outbox)
+    window = deps.limits.window
+    return ItemBatch(
+        event=event,
+        rows=tuple(rows),
+        chunk=next_chunk(len(event.items), event.elapsed, window, deps.workers(pool)),
+        size=size,
+        failed=failed,
+        patched=patched,
+        alert=alert,  # type: ignore[arg-type]
+        alert_index=alert_index,
+        resumed=tuple(resumed),
+        waiting=tuple(waiting),
+        outbox=tuple(outbox),
+    )
+
+
+def _continue_item(
+    event: ItemsDone,
+    step: Step,
+    pool: str,
+    item: ItemOutcome,
+    resumed: list[Command],
+    waiting: list[Command],
+    outbox: list[Event],
+) -> None:
+    """A suspended item of a parallel loop goes on in a command of its own."""
+    command_id = ids.item_command_id(event.run, event.round, item.index)
+    turn = event.turn + 1 if event.command_id == command_id else 1
+    piece = _slice(event, step, item.index, item.index + 1)
+    command = _command(event, pool, command_id, turn, piece, item.outcome)
+    _file(event, item.index, command, item.outcome, resumed, waiting, outbox)
+
+
+def _continue_chunk(
+    event: ItemsDone,
+    step: Step,
+    pool: str,
+    rest: Rest,
+    resumed: list[Command],
+    waiting: list[Command],
+    outbox: list[Event],
+) -> None:
+    """What is left of a chunk is the next turn of its command."""
+    piece = _slice(event, step, rest.start, -1)
+    command = _command(event, pool, event.command_id, event.turn + 1, piece, rest.outcome, rest)
+    _file(event, rest.start, command, rest.outcome, resumed, waiting, outbox)
+
+
+def _slice(event: ItemsDone, step: Step, start: int, stop: int) -> LoopSlice:
+    """``stop`` -1: as the command had it. Items and scope come from the loop's row."""
+    assert step.loop is not None
+    return LoopSlice(event.round, start, stop, -1, step.loop.iterator, step.loop.mode)
+
+
+def _command(
+    event: ItemsDone,
+    pool: str,
+    command_id: str,
+    turn: int,
+    piece: LoopSlice,
+    outcome: Outcome | None,
+    rest: Rest | None = None,
+) -> Command:
+    suspend = outcome.suspend if outcome is not None else None
+    return Command(
+        event.execution_id,
+        command_id,
+        event.run,
+        event.step,
+        event.program,
+        pool,
+        turn=turn,
+        delay=(suspend.delay or 0.0) if suspend is not None else 0.0,
+        loop=piece,
+        machine=suspend.machine if suspend is not None else None,
+        overlay=rest.overlay if rest is not None else [],
+    )
+
+
+def _file(
+    event: ItemsDone,
+    index: int,
+    command: Command,
+    outcome: Outcome | None,
+    resumed: list[Command],
+    waiting: list[Command],
+    outbox: list[Event],
+) -> None:
+    child = outcome.suspend.child if outcome is not None and outcome.suspend is not None else None
+    if child is None:
+        resumed.append(command)
+        return
+    parent = Parent(
+        event.execution_id,
+        command.command_id,
+        command.turn,
+        event.run,
+        event.round,
+        index,
+        return_step=child.return_step,
+    )
+    waiting.append(command)
+    outbox.append(child_start_event(parent, child, depth=1, index=0))
+
+
+def _late_row(event: ItemsDone) -> EventRow:
+    fact = Superseded(event.event_id, event.command_id, event.attempt, event.turn, f"{len(event.items)} item(s)")
+    event_id = f"late:{event.event_id}:{event.attempt}"
+    return EventRow(event_id, 0, "command.superseded", encode_facts([fact]), lane=-1)

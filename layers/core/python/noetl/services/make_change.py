@@ -1,0 +1,122 @@
+"""From the decisions of a batch to what the store writes for one execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain.commands import FrozenScope
+from noetl.domain.events import CommandDone, MainEvent, Start
+from noetl.domain.facts import Cancelled, Failed, encode_facts
+from noetl.domain.state import encode_state
+from noetl.engine.decision import Decision, LoopStart, slot_changes
+from noetl.ports.execution_store import (
+    Change,
+    CreatedExecution,
+    EventRow,
+    GateChange,
+    LoopRow,
+    Snapshot,
+    TimerChange,
+    Wake,
+)
+from noetl.services.engine_deps import EngineDeps
+
+
+def make_change(
+    execution_id: int,
+    snapshot: Snapshot | None,
+    decisions: list[tuple[MainEvent, Decision]],
+    now: float,
+    deps: EngineDeps,
+) -> Change:
+    """One Change for all decisions, in order. Blobs are durable before it is returned."""
+    slots: dict[tuple[str, str], Any] = {}
+    rows: list[EventRow] = []
+    for event, decision in decisions:
+        for uri, data in decision.blobs:
+            deps.results.put(uri, data)
+        slots |= slot_changes(decision)
+        rows.append(
+            EventRow(event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now)
+        )
+    last = decisions[-1][1]
+    each = [decision for _, decision in decisions]
+    return Change(
+        execution_id=execution_id,
+        expected=snapshot.version if snapshot is not None else 0,
+        status=last.state.status,
+        state=encode_state(last.state),
+        program=last.state.program,
+        events=tuple(rows),
+        slots=slots,
+        issue=tuple(command for d in each for command in d.issue),
+        waiting=tuple(command for d in each for command in d.waiting),
+        close=tuple(_close(decisions)),
+        drop_runs=tuple(run for d in each for run in d.drop_runs),
+        loops=tuple(_loop_row(start, last.state.program) for d in each for start in d.loops),
+        gates=tuple(GateChange(run, round_) for d in each for run, round_ in d.gates),
+        wakes=tuple(Wake(woken.command_id, woken.turn, woken.outcome) for d in each for woken in d.wakes),
+        timers=tuple(TimerChange(timer.timer, timer.generation, timer.seconds) for d in each for timer in d.timers),
+        outbox=tuple(event for d in each for event in d.outbox),
+        handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
+        end=last.end,
+        cancel_children=any(d.cancel_children for d in each),
+        cancel_reason=_reason(last),
+        variables=tuple(patch for d in each for patch in d.variables),
+        variables_step=last.variables_step,
+        created=_created(decisions[0][0], last, deps) if snapshot is None else None,
+    )
+
+
+def _leading(decision: Decision) -> str:
+    """The stored name of the row: that of its first fact."""
+    return str(decision.facts[0].__struct_config__.tag)
+
+
+def _close(decisions: list[tuple[MainEvent, Decision]]) -> list[tuple[str, int, int]]:
+    """Commands that are over. One that goes on as another turn keeps its row, which the new turn replaces."""
+    again = {command.command_id for _, d in decisions for command in (*d.issue, *d.waiting)}
+    return [closed for _, d in decisions for closed in d.close if closed[0] not in again]
+
+
+def _loop_row(start: LoopStart, program: str) -> LoopRow:
+    step = start.step
+    assert step.loop is not None and step.body is not None
+    scope: FrozenScope = start.scope
+    return LoopRow(
+        run=start.run,
+        round=start.round,
+        step=step.name,
+        pool="cpu" if step.body.pool == "control" else step.body.pool,
+        program=program,
+        total=start.total,
+        window=start.window,
+        mode=step.loop.mode,
+        iterator=step.loop.iterator,
+        fail_fast=step.loop.failure == "fail_fast",
+        iterator_vars=step.loop.iterator_vars,
+        scope=scope,
+        items=start.items,
+        items_ref=start.items_ref,
+    )
+
+
+def _reason(decision: Decision) -> str:
+    for fact in decision.facts:
+        if isinstance(fact, Cancelled):
+            return fact.reason or "the parent execution was cancelled"
+        if isinstance(fact, Failed):
+            return "the parent execution failed"
+    return ""
+
+
+def _created(event: MainEvent, decision: Decision, deps: EngineDeps) -> CreatedExecution:
+    assert isinstance(event, Start)
+    program = deps.programs(decision.state.program) if decision.state.program else None
+    return CreatedExecution(
+        path=program.path if program is not None else event.path,
+        name=program.name if program is not None else event.path,
+        playbook_version=program.version if program is not None else "",
+        parent_execution_id=event.parent.execution_id if event.parent is not None else None,
+        principal=event.principal,
+    )
