@@ -1,0 +1,108 @@
+"""Text → ``Program``: load, refuse old shapes, check shape, lower, check meaning.
+
+Nothing here does I/O, and the registry of kinds is given, so a playbook compiles the same way in the CLI, the API and a test.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+
+import msgspec
+
+from noetl.domain.kinds import KindLookup
+from noetl.dsl.checks import check_program
+from noetl.dsl.diagnostics import Diagnostic, Diagnostics
+from noetl.dsl.expressions import BUILT_INS
+from noetl.dsl.loader import load
+from noetl.dsl.lowering import lower
+from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.lowering.document import PROGRAM_VERSION, SEMANTICS
+from noetl.dsl.program import Program
+from noetl.dsl.reachability import with_reachability
+from noetl.dsl.reads import with_reads
+from noetl.dsl.refusals import refuse_known_shapes
+from noetl.dsl.shape import check_shape
+from noetl.dsl.tree import Mapping, Sequence, Tree, text_of
+
+COMPILER_VERSION = 1
+"""Raised with every change of lowering: part of a Program's hash."""
+_CACHED = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program that can run, and the warnings about it."""
+
+    program: Program
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def compile_playbook(text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup) -> Compiled:
+    """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included."""
+    diagnostics = Diagnostics()
+    root = load(text, diagnostics)
+    if root is None:
+        diagnostics.raise_errors(source_name)
+        raise AssertionError("a document is either a tree or has problems")
+    refuse_known_shapes(root, diagnostics)
+    check_shape(root, diagnostics)
+    diagnostics.raise_errors(source_name)
+    lowering = Lowering(kinds, diagnostics, ambiguous=_stored_names(root) & BUILT_INS)
+    program = lower(lowering, root, source_name=source_name)
+    program = with_reads(with_reachability(program), kinds)
+    check_program(lowering, program, root)
+    diagnostics.raise_errors(source_name)
+    return Compiled(msgspec.structs.replace(program, hash=program_hash(text)), diagnostics.sorted())
+
+
+def program_hash(text: str | bytes) -> str:
+    """Identity of what ``text`` compiles to with this compiler: SHA-256 in hex."""
+    raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    head = f"{PROGRAM_VERSION}.{COMPILER_VERSION}.{SEMANTICS}\n".encode()
+    return hashlib.sha256(head + raw).hexdigest()
+
+
+_cache: OrderedDict[tuple[str, str, tuple[str, ...]], Compiled] = OrderedDict()
+_cache_lock = Lock()
+
+
+def compile_cached(text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup) -> Compiled:
+    """``compile_playbook``, remembering the last 256 results by content. Failures are not remembered."""
+    key = (program_hash(text), source_name, kinds.names())
+    with _cache_lock:
+        found = _cache.get(key)
+        if found is not None:
+            _cache.move_to_end(key)
+            return found
+    compiled = compile_playbook(text, source_name=source_name, kinds=kinds)
+    with _cache_lock:
+        _cache[key] = compiled
+        while len(_cache) > _CACHED:
+            _cache.popitem(last=False)
+    return compiled
+
+
+_NAMING = frozenset(
+    {"workload", "vars", "set", "set_ctx", "set_iter", "ctx", "args", "input", "with", "before", "after"}
+)
+
+
+def _stored_names(tree: Tree) -> frozenset[str]:
+    """Names the document gives to values anywhere: a built-in name among them may also be a stored one."""
+    found: set[str] = set()
+    queue: list[Tree] = [tree]
+    while queue:
+        current = queue.pop()
+        if isinstance(current, Sequence):
+            queue += current.items
+        elif isinstance(current, Mapping):
+            for key, value in current.items():
+                queue.append(value)
+                if key.text in _NAMING and isinstance(value, Mapping):
+                    found.update(name.split(".")[-1] for name in value.entries)
+                elif key.text in ("step", "into", "name"):
+                    found.add(text_of(value) or "")
+    return frozenset(found)

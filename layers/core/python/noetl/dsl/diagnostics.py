@@ -1,0 +1,114 @@
+"""Problems of a playbook as data: what, where, and what to write instead.
+
+Every pass adds to one ``Diagnostics`` and goes on, so an author sees all problems at once, in the order
+of the text. ``InvalidPlaybookError`` carries them out of the compiler.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from noetl.domain.errors import PlaybookError
+from noetl.dsl.program import Pos
+
+Severity = Literal["error", "warning"]
+MAX_REPORTED = 100
+"""A document that is wrong everywhere is not explained more than this many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One problem. ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``)."""
+
+    code: str
+    message: str
+    line: int
+    column: int
+    severity: Severity = "error"
+    hint: str | None = None
+    path: str = ""
+
+    def format(self, source_name: str) -> str:
+        """``file:line:column: severity: code: message (hint)``; errors leave their severity out."""
+        kind = "" if self.severity == "error" else f"{self.severity}: "
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{source_name}:{self.line}:{self.column}: {kind}{self.code}: {self.message}{hint}"
+
+
+class InvalidPlaybookError(PlaybookError):
+    """The playbook cannot be run; ``diagnostics`` holds every problem, warnings included, sorted by position."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], *, source_name: str = "<playbook>") -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.source_name = source_name
+        errors = [d for d in self.diagnostics if d.severity == "error"]
+        text = "\n".join(d.format(source_name) for d in errors)
+        super().__init__(
+            text,
+            details={
+                "diagnostics": [
+                    {"code": d.code, "message": d.message, "line": d.line, "column": d.column, "hint": d.hint}
+                    for d in errors
+                ]
+            },
+        )
+
+
+class Diagnostics:
+    """Collects problems; the same code at the same place is kept once."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int, str, str], Diagnostic] = {}
+
+    def error(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
+        self._add(Diagnostic(code, message, pos.line, pos.column, "error", hint, path))
+
+    def warning(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
+        self._add(Diagnostic(code, message, pos.line, pos.column, "warning", hint, path))
+
+    def _add(self, diagnostic: Diagnostic) -> None:
+        key = (diagnostic.line, diagnostic.column, diagnostic.code, diagnostic.message)
+        self._found.setdefault(key, diagnostic)
+
+    def has_errors(self) -> bool:
+        return any(d.severity == "error" for d in self._found.values())
+
+    def error_positions(self) -> set[tuple[int, int]]:
+        return {(d.line, d.column) for d in self._found.values() if d.severity == "error"}
+
+    def sorted(self) -> tuple[Diagnostic, ...]:
+        """By position, errors before warnings at the same place; cut after ``MAX_REPORTED`` with a note."""
+        ordered = sorted(
+            self._found.values(), key=lambda d: (d.line, d.column, d.severity, d.code, d.message)
+        )
+        if len(ordered) <= MAX_REPORTED:
+            return tuple(ordered)
+        last = ordered[MAX_REPORTED]
+        left = len(ordered) - MAX_REPORTED
+        severity: Severity = (
+            "error" if any(d.severity == "error" for d in ordered[MAX_REPORTED:]) else "warning"
+        )
+        note = Diagnostic(
+            "more-problems", f"{left} more problems are not shown", last.line, last.column, severity
+        )
+        return (*ordered[:MAX_REPORTED], note)
+
+    def raise_errors(self, source_name: str) -> None:
+        """Raises InvalidPlaybookError when any error was added."""
+        if self.has_errors():
+            raise InvalidPlaybookError(self.sorted(), source_name=source_name)
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that ``word`` was probably meant to be."""
+    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+    """A hint ``did you mean 'x'?``, else ``otherwise``."""
+    found = nearest(word, known)
+    return f"did you mean '{found}'?" if found else otherwise

@@ -1,0 +1,220 @@
+"""What lowering shares: where a template stands, which names the document gives, and values turned into nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from noetl.domain.kinds import HOLE, KindLookup
+from noetl.dsl.diagnostics import Diagnostics
+from noetl.dsl.expressions import Analysis, TemplateProblem, analyse, has_template
+from noetl.dsl.forms import Form
+from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
+from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A kind of place for templates: may secrets be read there, is an iteration in scope?"""
+
+    name: str
+    secrets: bool = False
+    iteration: bool = False
+
+
+TOOL = Place("a tool", secrets=True, iteration=True)
+RULE = Place("a guard", iteration=True)
+VALUE = Place("a value that is stored", iteration=True)
+ADMIT = Place("admission")
+STEP_ARGS = Place("the step's args")
+LOOP = Place("loop.in")
+BOUNDARY = Place("a guard at the end of the step")
+BOUNDARY_VALUE = Place("a value written at the end of the step")
+BOUNDARY_TOOL = Place("a tool run at the end of the step", secrets=True)
+NEXT_ARGS = Place("next.args")
+START = Place("workload")
+KEYCHAIN = Place("keychain", secrets=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where lowering is: the step, the kind of place, and the names only this place knows."""
+
+    step: str
+    place: Place
+    form: Form = "canonical"
+    parallel: bool = False
+    """Inside the body of a parallel loop."""
+    names: frozenset[str] = frozenset()
+    open: bool = False
+    """Names may come from a computed ``input``: an unknown bare name is not an error."""
+
+    def at(self, place: Place) -> Frame:
+        return replace(self, place=place)
+
+    def knowing(self, names: Collection[str], *, open_: bool = False) -> Frame:
+        return replace(self, names=self.names | frozenset(names), open=self.open or open_)
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateUse:
+    """One template of the document, for the checks."""
+
+    analysis: Analysis
+    scalar: Scalar
+    frame: Frame
+
+
+@dataclass(slots=True)
+class Names:
+    """Every name the document gives to something."""
+
+    steps: dict[str, Pos] = field(default_factory=dict)
+    workload: set[str] = field(default_factory=set)
+    workload_open: bool = False
+    ctx: set[str] = field(default_factory=set)
+    vars: set[str] = field(default_factory=set)
+    keychain: set[str] = field(default_factory=set)
+    iterators: dict[str, str] = field(default_factory=dict)
+    """step → its iterator"""
+    args: dict[str, set[str]] = field(default_factory=dict)
+    """step → names that arcs and its own ``args`` give it"""
+    args_open: set[str] = field(default_factory=set)
+    labels: dict[str, set[str]] = field(default_factory=dict)
+    iter: dict[str, set[str]] = field(default_factory=dict)
+
+    def give_args(self, step: str, tree: Tree | None) -> None:
+        """``tree`` is a payload for ``step``."""
+        if isinstance(tree, Mapping):
+            self.args.setdefault(step, set()).update(tree.entries)
+        elif tree is not None:
+            self.args_open.add(step)
+
+
+@dataclass(slots=True)
+class Lowering:
+    """The state of one compilation."""
+
+    kinds: KindLookup
+    diagnostics: Diagnostics
+    ambiguous: frozenset[str] = frozenset()
+    uses: list[TemplateUse] = field(default_factory=list)
+    names: Names = field(default_factory=Names)
+    workbook: dict[str, Mapping] = field(default_factory=dict)
+    workbook_used: set[str] = field(default_factory=set)
+    arcs: int = 0
+
+    # -- values --
+
+    def node(self, tree: Tree | None, frame: Frame) -> Node:
+        """A value with its templates, types kept."""
+        if tree is None:
+            return Lit(None)
+        if isinstance(tree, Scalar):
+            return self._scalar(tree, frame)
+        if isinstance(tree, Sequence):
+            items = tuple(self.node(item, frame) for item in tree.items)
+            return _collapse_items(items)
+        self.check_keys(tree)
+        return _collapse_entries(tuple((key.text, self.node(value, frame)) for key, value in tree.items()))
+
+    def optional(self, tree: Tree | None, frame: Frame) -> Node | None:
+        return None if tree is None else self.node(tree, frame)
+
+    def _scalar(self, scalar: Scalar, frame: Frame) -> Node:
+        value = scalar.value
+        if not isinstance(value, str) or not has_template(value):
+            return Lit(value)
+        analysis = self.analysis(scalar)
+        if analysis is None:
+            return Lit(value)
+        self.uses.append(TemplateUse(analysis, scalar, frame))
+        reads = analysis.reads(self.ambiguous)
+        if analysis.expression is not None:
+            return Expr(analysis.expression, expression_pos(scalar, analysis.expression), reads)
+        return Text(value, scalar.content_pos(), reads)
+
+    def sql(self, tree: Tree, frame: Frame) -> Node:
+        """SQL text, or a list of SQL texts."""
+        if isinstance(tree, Sequence):
+            return Seq(tuple(self.sql(item, frame) for item in tree.items))
+        if not isinstance(tree, Scalar) or not isinstance(tree.value, str):
+            return self.node(tree, frame)
+        reads: tuple[str, ...] = ()
+        analysis = self.analysis(tree) if has_template(tree.value) else None
+        if analysis is not None:
+            self.uses.append(TemplateUse(analysis, tree, frame))
+            reads = analysis.reads(self.ambiguous)
+        return Sql(tree.value, tree.content_pos(), reads)
+
+    def analysis(self, tree: Tree | None) -> Analysis | None:
+        """What is known about a template; None for anything that is not one, or is broken (reported)."""
+        if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
+            return None
+        try:
+            return analyse(tree.value)
+        except TemplateProblem as problem:
+            self.diagnostics.error(
+                "template-syntax",
+                f"the template cannot be read: {problem.message}",
+                tree.locate(problem.offset),
+                hint="check its braces, quotes and brackets; it begins here",
+            )
+            return None
+
+    def check_keys(self, tree: Mapping) -> None:
+        for key, _ in tree.items():
+            if has_template(key.text):
+                self.diagnostics.error(
+                    "template-in-key",
+                    "keys are literal text; a template in a key is not evaluated",
+                    key.pos,
+                    hint='build the mapping in one expression: "{{ {name: value} }}"',
+                )
+
+    def expression(self, tree: Scalar, source: str, frame: Frame) -> Node:
+        """A path written without braces (``response.data.items``), as an expression over the scope."""
+        analysis = analyse(f"{{{{ {source} }}}}")
+        self.uses.append(TemplateUse(analysis, tree, frame))
+        return Expr(source, tree.content_pos(), analysis.reads(self.ambiguous))
+
+
+def expression_pos(scalar: Scalar, expression: str) -> Pos:
+    """The place of the first character inside the braces."""
+    return scalar.locate(max(scalar.value.find(expression, scalar.value.find("{{") + 2), 0))
+
+
+def _collapse_items(items: tuple[Node, ...]) -> Node:
+    values = [item.value for item in items if isinstance(item, Lit)]
+    return Lit(values) if len(values) == len(items) else Seq(items)
+
+
+def _collapse_entries(entries: tuple[tuple[str, Node], ...]) -> Node:
+    values = {key: item.value for key, item in entries if isinstance(item, Lit)}
+    return Lit(values) if len(values) == len(entries) else Map(entries)
+
+
+def with_holes(tree: Tree) -> Any:
+    """The plain value, ``HOLE`` where a template stands."""
+    if isinstance(tree, Mapping):
+        return {key.text: with_holes(value) for key, value in tree.items()}
+    if isinstance(tree, Sequence):
+        return [with_holes(item) for item in tree.items]
+    if isinstance(tree.value, str) and has_template(tree.value):
+        return HOLE
+    return tree.value
+
+
+def merge_trees(outer: Tree | None, inner: Tree | None) -> Tree | None:
+    """Layering of specs: mappings merge, anything else is replaced by the inner value."""
+    if inner is None:
+        return outer
+    if not isinstance(outer, Mapping) or not isinstance(inner, Mapping):
+        return inner
+    entries = dict(outer.entries)
+    for name, (key, value) in inner.entries.items():
+        below = entries[name][1] if name in entries else None
+        merged = merge_trees(below, value)
+        entries[name] = (key, value if merged is None else merged)
+    return Mapping(entries, inner.pos)

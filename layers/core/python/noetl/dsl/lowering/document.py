@@ -1,0 +1,120 @@
+"""The whole document as a ``Program`` whose steps still lack reads and reachability."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.dsl.lowering.context import KEYCHAIN, START, Frame, Lowering
+from noetl.dsl.lowering.steps import Defaults, lower_step
+from noetl.dsl.lowering.workbook import read_workbook
+from noetl.dsl.program import KeychainEntry, Pos, Program, Step
+from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+
+PROGRAM_VERSION = 1
+"""Shape of ``Program``; raised when an old one can no longer be decoded."""
+SEMANTICS = 1
+"""Meaning of a Program; raised when the engine must treat new ones differently from stored ones."""
+
+
+def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
+    """``root`` has passed the shape checks. Problems of meaning go to ``lowering.diagnostics``."""
+    executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
+    metadata = mapping_of(root.get("metadata"))
+    _read_names(lowering, root)
+    read_workbook(lowering, root.get("workbook"))
+    policy = executor.get("policy")
+    defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
+    start = Frame("", START)
+    steps = _steps(lowering, root, defaults)
+    name = _text(metadata.get("name"))
+    final = executor.get("final_step")
+    return Program(
+        v=PROGRAM_VERSION,
+        semantics=SEMANTICS,
+        hash="",
+        name=name,
+        path=_text(metadata.get("path")) or name,
+        version=_text(metadata.get("version")),
+        description=_text(metadata.get("description")),
+        labels={key.text: _text(value) for key, value in mapping_of(metadata.get("labels")).items()},
+        schedule=_plain(metadata.get("schedule")),
+        source_name=source_name,
+        workload=lowering.node(root.get("workload") or Mapping({}, Pos()), start),
+        input_schema=_plain(root.get("input")),
+        keychain=_keychain(lowering, root.get("keychain")),
+        entry=_entry(lowering, executor, steps),
+        final_step=text_of(final),
+        no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
+        timeout=lowering.optional(executor.get("timeout"), start),
+        steps=steps,
+    )
+
+
+def _text(tree: Tree | None) -> str:
+    return str(tree.value) if isinstance(tree, Scalar) else ""
+
+
+def _plain(tree: Tree | None) -> Any:
+    return None if tree is None else tree.plain()
+
+
+def _read_names(lowering: Lowering, root: Mapping) -> None:
+    """Names known before any step is read."""
+    names = lowering.names
+    names.workload |= set(mapping_of(root.get("workload")).entries)
+    schema = mapping_of(root.get("input"))
+    names.workload |= set(mapping_of(schema.get("properties")).entries)
+    names.keychain |= {text_of(mapping_of(item).get("name")) or "" for item in items_of(root.get("keychain"))}
+
+
+def _steps(lowering: Lowering, root: Mapping, defaults: Defaults) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for item in items_of(root.get("workflow")):
+        block = mapping_of(item)
+        tree = block.get("step")
+        name, pos = _text(tree), tree.pos if tree is not None else block.pos
+        first = lowering.names.steps.get(name)
+        if first is not None:
+            lowering.diagnostics.error(
+                "duplicate-step",
+                f"step {name!r} is already defined on line {first.line}",
+                pos,
+                hint="rename one of them",
+            )
+            continue
+        lowering.names.steps[name] = pos
+        steps.append(lower_step(lowering, block, len(steps), defaults))
+    return tuple(steps)
+
+
+def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...]:
+    entries: dict[str, KeychainEntry] = {}
+    for item in items_of(tree):
+        block = mapping_of(item)
+        name = _text(block.get("name"))
+        if name in entries:
+            hint = "rename one of them"
+            lowering.diagnostics.error(
+                "duplicate-key", f"the keychain already has {name!r}", block.pos, hint=hint
+            )
+            continue
+        params = lowering.node(block.without("name", "kind"), Frame("", KEYCHAIN))
+        entries[name] = KeychainEntry(name, _text(block.get("kind")), params, block.pos)
+    return tuple(entries.values())
+
+
+def _entry(lowering: Lowering, executor: Mapping, steps: tuple[Step, ...]) -> str:
+    """``executor.spec.entry_step``, else ``start``, else the first step (with a warning)."""
+    wish = text_of(executor.get("entry_step"))
+    if wish is not None:
+        return wish
+    if any(step.name == "start" for step in steps):
+        return "start"
+    first = steps[0]
+    lowering.diagnostics.warning(
+        "entry-first-step",
+        f"no step is called start: the execution begins at {first.name!r}, the first one",
+        first.pos,
+        hint=f"write executor: {{ spec: {{ entry_step: {first.name} }} }}, or rename it",
+    )
+    return first.name

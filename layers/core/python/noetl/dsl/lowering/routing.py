@@ -1,0 +1,102 @@
+"""Structural ``next``: the event form's lists and the canonical form's arcs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from noetl.dsl.boundaries import (
+    ARC_BOUNDARIES,
+    EVENT_NAMES,
+    answers_failure,
+    certain,
+    compared_names,
+    possible,
+)
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.lowering.cases import lower_targets
+from noetl.dsl.lowering.context import BOUNDARY, BOUNDARY_VALUE, NEXT_ARGS, Frame, Lowering
+from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.values import lower_sets
+from noetl.dsl.program import Arc
+from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+
+Mode = Literal["exclusive", "inclusive"]
+Boundary = Literal["done", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    mode: Mode
+    arcs: tuple[Arc, ...]
+
+
+def lower_next(lowering: Lowering, tree: Tree | None, frame: Frame) -> Routes:
+    """All ways out of a step, numbered in playbook order."""
+    if isinstance(tree, Mapping) and not tree.has("step"):
+        return _arcs(lowering, tree, frame)
+    targets = lower_targets(lowering, tree, frame)
+    arcs = [Arc(target.step, _number(lowering), args=target.args, pos=target.pos) for target in targets]
+    return Routes("inclusive", tuple(arcs))
+
+
+def _number(lowering: Lowering) -> int:
+    lowering.arcs += 1
+    return lowering.arcs - 1
+
+
+def _arcs(lowering: Lowering, block: Mapping, frame: Frame) -> Routes:
+    wish = text_of(mapping_of(block.get("spec")).get("mode"))
+    mode: Mode = "inclusive" if wish in ("inclusive", "all") else "exclusive"
+    covered: set[str] = set()
+    arcs: list[Arc] = []
+    for item in items_of(block.get("arcs")):
+        entry = mapping_of(item)
+        arc, surely = _arc(lowering, entry, frame)
+        if mode == "exclusive":
+            if arc.on and set(arc.on) <= covered:
+                never_fires(lowering, entry.pos, "an earlier arc is always taken")
+            covered |= set(surely)
+        arcs.append(arc)
+    return Routes(mode, tuple(arcs))
+
+
+def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[Boundary, ...]]:
+    """The arc, and the boundaries at which it is certainly taken."""
+    guard = entry.get("when")
+    analysis = lowering.analysis(guard)
+    _check_event_names(lowering, guard, compared_names(analysis))
+    may = possible(analysis, ARC_BOUNDARIES)
+    candidates: dict[Boundary, bool] = {
+        "done": "done" in may,
+        "failed": "failed" in may and answers_failure(analysis),
+    }
+    on = tuple(boundary for boundary, candidate in candidates.items() if candidate)
+    if not on:
+        never_fires(lowering, entry.pos, "its guard is never true at the end of a step")
+    name = entry.get("step")
+    step = text_of(name) or ""
+    args = entry.get("args")
+    lowering.names.give_args(step, args)
+    arc = Arc(
+        target=step,
+        index=_number(lowering),
+        when=lowering.optional(guard, frame.at(BOUNDARY)),
+        args=lowering.optional(args, frame.at(NEXT_ARGS)),
+        sets=lower_sets(lowering, entry, frame.at(BOUNDARY_VALUE)),
+        on=on,
+        sync="done" in on,
+        pos=name.pos if name is not None else entry.pos,
+    )
+    sure = on if always(lowering, guard) else tuple(b for b in on if b in certain(analysis, ARC_BOUNDARIES))
+    return arc, sure
+
+
+def _check_event_names(lowering: Lowering, guard: Tree | None, names: set[str]) -> None:
+    for name in sorted(names - EVENT_NAMES):
+        if isinstance(guard, Scalar):
+            at = max(guard.value.find(name), 0)
+            hint = did_you_mean(name, EVENT_NAMES, "write step.done, step.failed or loop.done")
+            lowering.diagnostics.error(
+                "unknown-event", f"no event is called {name!r}", guard.locate(at), hint=hint
+            )

@@ -1,0 +1,101 @@
+"""The canonical form's task policy: rules with directives."""
+
+from __future__ import annotations
+
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.lowering.context import VALUE, Frame, Lowering
+from noetl.dsl.lowering.values import canonical_retry, lower_sets
+from noetl.dsl.program import (
+    Action,
+    BreakAction,
+    ContinueAction,
+    FailAction,
+    JumpAction,
+    Node,
+    Pos,
+    Rule,
+)
+from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+
+
+def lower_rules(
+    lowering: Lowering, policy: Mapping, frame: Frame, labels: tuple[str, ...], label: str
+) -> tuple[Rule, ...]:
+    """``spec.policy.rules`` of the task ``label``, whose pipeline has ``labels``."""
+    rules: list[Rule] = []
+    certain = False
+    for entry in items_of(policy.get("rules")):
+        rule = mapping_of(entry)
+        if certain:
+            never_fires(lowering, rule.pos, "an earlier rule always matches")
+        guard = rule.get("when")
+        otherwise = rule.get("else")
+        then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
+        when = None if otherwise is not None else lower_guard(lowering, guard, frame)
+        certain = certain or when is None or always(lowering, guard)
+        actions = _actions(lowering, then, frame, labels, label)
+        rules.append(Rule(actions, when, pos=rule.pos))
+    return tuple(rules)
+
+
+def lower_guard(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:
+    return lowering.optional(tree, frame)
+
+
+def always(lowering: Lowering, guard: Tree | None) -> bool:
+    """Whether a guard is literally true."""
+    if guard is None:
+        return True
+    value = guard.plain()
+    if (
+        value is True
+        or value == 1
+        or (isinstance(value, str) and value.strip().lower() in ("true", "yes", "1"))
+    ):
+        return True
+    analysis = lowering.analysis(guard)
+    return analysis is not None and analysis.expression in ("true", "True", "1")
+
+
+def never_fires(lowering: Lowering, pos: Pos, why: str) -> None:
+    lowering.diagnostics.warning(
+        "never-fires", f"this can never be reached: {why}", pos, hint="move it up, or remove it"
+    )
+
+
+def _actions(
+    lowering: Lowering, then: Mapping, frame: Frame, labels: tuple[str, ...], label: str
+) -> tuple[Action, ...]:
+    actions: list[Action] = list(lower_sets(lowering, then, frame.at(VALUE)))
+    match text_of(then.get("do")) or "continue":
+        case "retry":
+            actions.append(canonical_retry(lowering, then, frame))
+        case "jump":
+            actions.append(_jump(lowering, then, labels, label))
+        case "break":
+            actions.append(BreakAction())
+        case "fail":
+            actions.append(FailAction(lowering.optional(then.get("message"), frame.at(VALUE)), then.pos))
+        case _:
+            actions.append(ContinueAction())
+    return tuple(actions)
+
+
+def _jump(lowering: Lowering, then: Mapping, labels: tuple[str, ...], label: str) -> JumpAction:
+    target = text_of(then.get("to")) or ""
+    tree = then.get("to")
+    pos = tree.pos if tree is not None else then.pos
+    if target == "previous":
+        if labels and labels[0] == label:
+            lowering.diagnostics.error(
+                "unknown-label",
+                f"`to: previous` in {label!r}, which is the first task",
+                pos,
+                hint="name the task to go to",
+            )
+    elif target not in labels:
+        hint = did_you_mean(target, labels, f"tasks of this step: {', '.join(labels)}")
+        lowering.diagnostics.error(
+            "unknown-label", f"there is no task {target!r} in this step", pos, hint=hint
+        )
+    return JumpAction(target, pos)

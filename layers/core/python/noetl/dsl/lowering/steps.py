@@ -1,0 +1,234 @@
+"""A step of the document as a ``Step``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import msgspec
+
+from noetl.dsl.forms import Form, form_of
+from noetl.dsl.lowering.cases import Cases, lower_cases
+from noetl.dsl.lowering.context import (
+    ADMIT,
+    BOUNDARY_VALUE,
+    RULE,
+    STEP_ARGS,
+    TOOL,
+    VALUE,
+    Frame,
+    Lowering,
+    merge_trees,
+)
+from noetl.dsl.lowering.loops import lower_loop
+from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks, noop_task
+from noetl.dsl.lowering.routing import lower_next
+from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.tasks import Layers
+from noetl.dsl.lowering.values import event_retry, lower_sets, result_spec, spelled
+from noetl.dsl.program import (
+    Admission,
+    AdmitRule,
+    Loop,
+    Node,
+    Pipeline,
+    Rule,
+    SinkAction,
+    Step,
+    StepRetry,
+    Task,
+)
+from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What ``executor.spec`` gives to every step."""
+
+    result: Tree | None = None
+    policy: Mapping | None = None
+
+
+def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Defaults) -> Step:
+    """One step; its reads and reachability are filled in later, when all steps are known."""
+    name = text_of(block.get("step")) or ""
+    form = form_of(block, lowering.diagnostics)
+    frame = Frame(name, STEP_ARGS, form)
+    spec = mapping_of(block.get("spec"))
+    policy = mapping_of(merge_trees(defaults.policy, spec.get("policy")))
+    plan = lower_loop(lowering, block, frame, policy.get("failure"))
+    _check_failure_mode(lowering, spec, plan.loop)
+    loop_spec = mapping_of(mapping_of(block.get("loop")).get("spec"))
+    wishes = merge_trees(defaults.result, merge_trees(spec.get("result"), block.get("output")))
+    layers = Layers(
+        merge_trees(wishes, loop_spec.get("result")), text_of(policy.get("on_unmatched")) or "fail"
+    )
+    body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
+    cases = lower_cases(lowering, block, body_frame.at(RULE), runs_tool=plan.tool is not None)
+    body = _body(lowering, block, plan.tool, cases, body_frame, layers)
+    if plan.loop is not None and body is None:
+        lowering.diagnostics.error(
+            "missing-key",
+            f"step {name!r} has a loop and nothing to run in it",
+            block.key_pos("loop"),
+            hint="add a `tool`",
+        )
+    given = spelled(lowering, block, "args", "input")
+    lowering.names.give_args(name, given)
+    routes = lower_next(lowering, block.get("next"), frame)
+    return Step(
+        name=name,
+        index=index,
+        form=form,
+        desc=text_of(block.get("desc")) or "",
+        admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
+        args=lowering.optional(given, frame),
+        loop=plan.loop,
+        body=body,
+        cases=cases.engine,
+        sets=lower_sets(lowering, block, frame.at(BOUNDARY_VALUE)),
+        mode=routes.mode,
+        arcs=routes.arcs,
+        join=_join(spec.get("join")),
+        timeout=_timeout(lowering, spec, policy, frame),
+        result=result_spec(wishes),
+        pos=block.key_pos("step"),
+    )
+
+
+def _join(tree: Tree | None) -> str:
+    return "sync" if tree is None else str(tree.plain())
+
+
+def _timeout(lowering: Lowering, spec: Mapping, policy: Mapping, frame: Frame) -> Node | None:
+    found = spec.get("timeout")
+    if found is None:
+        found = mapping_of(policy.get("lifecycle")).get("timeout_s")
+    return lowering.optional(found, frame)
+
+
+def _check_failure_mode(lowering: Lowering, spec: Mapping, loop: Loop | None) -> None:
+    own = mapping_of(spec.get("policy"))
+    if own.has("failure") and loop is None:
+        lowering.diagnostics.warning(
+            "no-effect",
+            "`failure.mode` decides about iterations, and this step has no loop",
+            own.key_pos("failure"),
+            hint="remove it",
+        )
+
+
+def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | None:
+    if not block.entries:
+        return None
+    rules: list[AdmitRule] = []
+    certain = False
+    for item in items_of(block.get("rules")):
+        rule = mapping_of(item)
+        if certain:
+            never_fires(lowering, rule.pos, "an earlier rule always matches")
+        otherwise = rule.get("else")
+        then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
+        guard = None if otherwise is not None else rule.get("when")
+        certain = certain or always(lowering, guard)
+        rules.append(AdmitRule(_allow(then.get("allow")), lowering.optional(guard, frame), rule.pos))
+    return Admission(tuple(rules), lowering.optional(block.get("timeout"), frame))
+
+
+def _allow(tree: Tree | None) -> Literal["yes", "park", "skip"]:
+    value = tree.plain() if tree is not None else True
+    return "skip" if value == "skip" else "yes" if value is True else "park"
+
+
+# --- what the step runs ---
+
+
+def _body(
+    lowering: Lowering, block: Mapping, tool: Tree | None, cases: Cases, frame: Frame, layers: Layers
+) -> Pipeline | None:
+    name, form = frame.step, frame.form
+    retry = _step_retry(lowering, block, tool, frame)
+    if tool is None:
+        if block.get("vars") is None and block.get("sink") is None:
+            return None
+        tool = noop_task(block)
+    tool, nested_sink = _take_sink(tool)
+    sinks: tuple[SinkAction, ...] = ()
+    for index, sink in enumerate(
+        found for found in (nested_sink, block.get("sink")) if isinstance(found, Mapping)
+    ):
+        sinks = (*sinks, lower_sink(lowering, sink, frame, label=f"{name}_sink{index or ''}"))
+    inner_form: Form = "canonical" if isinstance(tool, Sequence) else form
+    pairs = label_tasks(lowering, tool, name)
+    tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
+    before, values, after = _vars(lowering, block, frame.at(VALUE))
+    return Pipeline(
+        tasks=_with_rules(tasks, cases.worker),
+        vars=values,
+        vars_before=before,
+        vars_after=after,
+        sinks=sinks,
+    )
+
+
+def _take_sink(tool: Tree) -> tuple[Tree, Tree | None]:
+    """An iterator's task may carry its own ``sink``: once per iteration, like the step's."""
+    if isinstance(tool, Mapping) and tool.has("sink"):
+        return tool.without("sink"), tool.get("sink")
+    return tool, None
+
+
+def _with_rules(tasks: tuple[Task, ...], rules: tuple[Rule, ...]) -> tuple[Task, ...]:
+    """``case`` entries answer the step's one call."""
+    if not rules or not tasks:
+        return tasks
+    return (*tasks[:-1], msgspec.structs.replace(tasks[-1], rules=(*tasks[-1].rules, *rules)))
+
+
+def _step_retry(lowering: Lowering, block: Mapping, tool: Tree | None, frame: Frame) -> StepRetry | None:
+    retry = block.get("retry")
+    if not isinstance(retry, Mapping):
+        return None
+    if tool is None:
+        lowering.diagnostics.error(
+            "missing-key",
+            "`retry` has no tool to run again",
+            block.key_pos("retry"),
+            hint="add a `tool`, or remove `retry`",
+        )
+    guard = frame.at(RULE)
+    return StepRetry(
+        action=event_retry(lowering, retry, block.key_pos("retry"), frame.at(VALUE)),
+        retry_when=lowering.optional(retry.get("retry_when"), guard),
+        stop_when=lowering.optional(retry.get("stop_when"), guard),
+    )
+
+
+Pairs = tuple[tuple[str, Node], ...]
+
+
+def _vars(lowering: Lowering, block: Mapping, frame: Frame) -> tuple[Pairs, Pairs, Pairs]:
+    """(before, on success, after) of a step's ``vars``."""
+    values = mapping_of(block.get("vars"))
+    if not values.entries:
+        return (), (), ()
+    if set(values.entries) <= {"before", "after"} and all(isinstance(v, Mapping) for _, v in values.items()):
+        before, after = mapping_of(values.get("before")), mapping_of(values.get("after"))
+        return _pairs(lowering, before, frame), (), _pairs(lowering, after, frame)
+    return (), _pairs(lowering, values, frame), ()
+
+
+def _pairs(lowering: Lowering, values: Mapping, frame: Frame) -> Pairs:
+    pairs: list[tuple[str, Node]] = []
+    lowering.check_keys(values)
+    for key, value in values.items():
+        if frame.parallel:
+            lowering.diagnostics.error(
+                "parallel-write",
+                f"iterations of a parallel loop would overwrite each other's `vars.{key.text}`",
+                key.pos,
+                hint=f"gather them: case: [ {{ when: …, then: {{ set: {{ ctx.{key.text}: {{ append: … }} }} }} }} ]",
+            )
+        lowering.names.vars.add(key.text)
+        pairs.append((key.text, lowering.node(value, frame)))
+    return tuple(pairs)

@@ -1,0 +1,211 @@
+"""Small blocks that several parts of the language share: inputs, set blocks, result wishes, retries."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, get_args
+
+from noetl.domain.outcomes import PatchScope
+from noetl.dsl.lowering.context import VALUE, Frame, Lowering
+from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
+from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+
+REDUCERS = frozenset({"add", "append", "max", "min", "union", "first"})
+SetScope = Literal["ctx", "iter", "step", "vars"]
+SCOPES: tuple[str, ...] = get_args(SetScope)
+SHARED: tuple[str, ...] = get_args(PatchScope)
+"""Scopes that every iteration of a loop sees."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
+
+
+def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
+    """The value given under one of several spellings; two of them at once are an error."""
+    given = [name for name in names if owner.get(name) is not None]
+    if len(given) > 1:
+        lowering.diagnostics.error(
+            "duplicate-spelling",
+            f"`{given[0]}` and `{given[1]}` are two spellings of the same thing",
+            owner.key_pos(given[1]),
+            hint=f"keep one of them; move everything under `{given[0]}`",
+        )
+    return owner.get(*given) if given else None
+
+
+def lower_sets(lowering: Lowering, owner: Mapping, frame: Frame) -> tuple[SetAction, ...]:
+    """``set``, ``set_ctx``, ``set_iter`` and ``set: { ctx: {…} }`` of ``owner``, in the order they are written."""
+    found: list[SetAction] = []
+    for key, block in owner.items():
+        if not isinstance(block, Mapping):
+            continue
+        if key.text in ("set_ctx", "set_iter"):
+            found += _entries(lowering, key.text.removeprefix("set_"), block, frame)
+        elif key.text == "set":
+            found += _set_block(lowering, block, frame)
+    return tuple(found)
+
+
+def _set_block(lowering: Lowering, block: Mapping, frame: Frame) -> list[SetAction]:
+    found: list[SetAction] = []
+    for key, value in block.items():
+        scope, dot, name = key.text.partition(".")
+        if dot and scope in SCOPES:
+            found += _one(lowering, scope, name, value, key.pos, frame)
+        elif not dot and scope in SCOPES and isinstance(value, Mapping):
+            found += _entries(lowering, scope, value, frame)
+        elif not dot and frame.form == "event":
+            found += _one(lowering, "ctx", key.text, value, key.pos, frame)
+        else:
+            lowering.diagnostics.error(
+                "set-scope",
+                f"`{key.text}` does not name a scope to write to",
+                key.pos,
+                hint=f"write `ctx.{name or scope}: …`",
+            )
+    return found
+
+
+def _entries(lowering: Lowering, scope: str, block: Mapping, frame: Frame) -> list[SetAction]:
+    return [
+        action
+        for key, value in block.items()
+        for action in _one(lowering, scope, key.text, value, key.pos, frame)
+    ]
+
+
+def _one(lowering: Lowering, scope: str, name: str, value: Tree, pos: Pos, frame: Frame) -> list[SetAction]:
+    if not _NAME.match(name):
+        hint = (
+            "write `name: { inner: … }` to build a nested value"
+            if "." in name
+            else "use letters, digits, _ and -"
+        )
+        lowering.diagnostics.error(
+            "bad-name", f"`{scope}.{name}` cannot be written: not a plain name", pos, hint=hint
+        )
+        return []
+    op, inner = _reducer(value)
+    if frame.parallel and op == "set" and scope in SHARED:
+        lowering.diagnostics.error(
+            "parallel-write",
+            f"iterations of a parallel loop would overwrite each other's `{scope}.{name}`",
+            pos,
+            hint=f"name a reducer: {name}: {{ append: … }} (add, append, max, min, union, first), or use iter.{name}",
+        )
+    remember_write(lowering, scope, name, frame)
+    node = lowering.node(inner, frame if not frame.place.secrets else frame.at(VALUE))
+    return [SetAction(_scope(scope), name, node, op, pos)]
+
+
+def _scope(scope: str) -> SetScope:
+    for known in get_args(SetScope):
+        if known == scope:
+            return known  # type: ignore[no-any-return]
+    raise ValueError(scope)
+
+
+def _reducer(value: Tree) -> tuple[str, Tree]:
+    """A one-key mapping named after a reducer is a reducer, always."""
+    if isinstance(value, Mapping) and len(value.entries) == 1:
+        key, inner = next(iter(value.items()))
+        if key.text in REDUCERS:
+            return key.text, inner
+    return "set", value
+
+
+def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> None:
+    """The document gives this name a value somewhere."""
+    if scope == "ctx":
+        lowering.names.ctx.add(name)
+    elif scope == "vars":
+        lowering.names.vars.add(name)
+    elif scope == "iter":
+        lowering.names.iter.setdefault(frame.step, set()).add(name)
+
+
+# --- results ---
+
+
+def result_spec(tree: Tree | None) -> ResultSpec | None:
+    """``spec.result`` / ``output``, already layered."""
+    block = mapping_of(tree)
+    if not block.entries:
+        return None
+    store = block.get("store")
+    parts = mapping_of(store)
+
+    def text(name: str) -> str | None:
+        found = parts.get(name) or block.get(name)
+        return str(found.value) if isinstance(found, Scalar) else None
+
+    return ResultSpec(
+        inline_max_bytes=_whole(block.get("inline_max_bytes")),
+        preview_max_bytes=_whole(block.get("preview_max_bytes")),
+        store=text_of(store) or text_of(parts.get("kind")),
+        scope=text("scope"),
+        ttl=text("ttl"),
+        compression=text("compression"),
+        select=_selections(block.get("select")),
+    )
+
+
+def _whole(tree: Tree | None) -> int | None:
+    return tree.value if isinstance(tree, Scalar) and isinstance(tree.value, int) else None
+
+
+def _selections(tree: Tree | None) -> tuple[tuple[str, str], ...]:
+    if isinstance(tree, Mapping):
+        return tuple((text_of(value) or "", key.text) for key, value in tree.items())
+    pairs = [
+        (text_of(mapping_of(item).get("path")), text_of(mapping_of(item).get("as")))
+        for item in items_of(tree)
+    ]
+    return tuple((path, name) for path, name in pairs if path and name)
+
+
+# --- retries ---
+
+_CANONICAL_BACKOFF: dict[str, Literal["none", "linear", "exponential"]] = {
+    "none": "none",
+    "fixed": "none",
+    "linear": "linear",
+    "exponential": "exponential",
+}
+
+
+def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAction:
+    """``do: retry`` of a policy rule: three tries a second apart unless it says otherwise."""
+    return RetryAction(
+        attempts=_or(lowering, then.get("attempts"), 3, frame),
+        delay=_or(lowering, then.get("delay"), 1, frame),
+        backoff=_CANONICAL_BACKOFF.get(text_of(then.get("backoff")) or "none", "none"),
+        max_delay=lowering.optional(then.get("max_delay"), frame),
+        jitter=lowering.optional(then.get("jitter"), frame),
+        exhausted="fail",
+        pos=then.pos,
+    )
+
+
+def event_retry(lowering: Lowering, block: Tree | None, pos: Pos, frame: Frame) -> RetryAction:
+    """The event form's retry fields; ``retry: true`` takes every default."""
+    fields = mapping_of(block)
+    return RetryAction(
+        attempts=_or(lowering, fields.get("max_attempts"), 3, frame),
+        delay=_or(lowering, fields.get("initial_delay"), 1, frame),
+        backoff="exponential",
+        multiplier=_or(lowering, fields.get("backoff_multiplier"), 2, frame),
+        max_delay=lowering.optional(fields.get("max_delay"), frame),
+        jitter=lowering.optional(fields.get("jitter"), frame),
+        exhausted="next_rule",
+        pos=pos,
+    )
+
+
+def _or(lowering: Lowering, tree: Tree | None, default: Any, frame: Frame) -> Node:
+    return Lit(default) if tree is None else lowering.node(tree, frame)
+
+
+def overlay_input(below: Tree | None, above: Tree | None) -> Tree | None:
+    """Two inputs of the same task: names of ``above`` win; a computed input replaces the other."""
+    if isinstance(below, Mapping) and isinstance(above, Mapping):
+        return Mapping({**below.entries, **above.entries}, above.pos)
+    return below if above is None else above

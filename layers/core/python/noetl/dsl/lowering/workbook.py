@@ -1,0 +1,118 @@
+"""``kind: workbook``: the named task takes the place of the call."""
+
+from __future__ import annotations
+
+from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.expressions import has_template
+from noetl.dsl.lowering.context import Lowering, merge_trees
+from noetl.dsl.lowering.values import overlay_input, spelled
+from noetl.dsl.refusals import LATER
+from noetl.dsl.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
+
+_CALL_KEYS = frozenset(
+    {"name", "task", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
+)
+
+
+def read_workbook(lowering: Lowering, tree: Tree | None) -> None:
+    """Remember the workbook's tasks by name, as ``{tool, sink?}`` mappings."""
+    if isinstance(tree, Sequence):
+        entries = [(_name(mapping_of(item)), mapping_of(item)) for item in items_of(tree)]
+    else:
+        entries = [(key, mapping_of(value)) for key, value in mapping_of(tree).items()]
+    for key, entry in entries:
+        if key.text in lowering.workbook:
+            lowering.diagnostics.error(
+                "duplicate-task",
+                f"the workbook already has a task {key.text!r}",
+                key.pos,
+                hint="rename one of them",
+            )
+            continue
+        if not entry.has("tool"):
+            entry = Mapping({"tool": (Key("tool", entry.pos), entry)}, entry.pos)
+        lowering.workbook[key.text] = entry
+
+
+def _name(entry: Mapping) -> Key:
+    tree = entry.get("name")
+    return Key(text_of(tree) or "", tree.pos if tree is not None else entry.pos)
+
+
+def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tuple[Mapping, list[Mapping]]:
+    """A task mapping with workbook calls replaced; and the sinks of the tasks it went through.
+
+    The caller's input wins over the task's, its ``spec`` is laid over the task's; parameters are the task's own.
+    """
+    if text_of(body.get("kind")) != "workbook":
+        return body, []
+    found = _find(lowering, body, seen)
+    if found is None:
+        return _nothing(body), []
+    name, entry = found
+    lowering.workbook_used.add(name)
+    for key, _ in body.items():
+        if key.text not in _CALL_KEYS:
+            hint = f"give it to the task {name!r}, or as an input: input: {{ {key.text}: … }}"
+            lowering.diagnostics.error(
+                "unknown-key", f"`{key.text}` is not a key of a workbook call", key.pos, hint=hint
+            )
+    tool, sinks = expand(lowering, mapping_of(entry.get("tool")), (*seen, name))
+    merged = _merge(lowering, tool, body)
+    sink = entry.get("sink")
+    return merged, [*sinks, *([sink] if isinstance(sink, Mapping) else [])]
+
+
+def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str, Mapping] | None:
+    spelling = "task" if body.has("task") else "name"
+    tree = body.get(spelling)
+    name = text_of(tree)
+    pos = tree.pos if tree is not None else body.key_pos("kind")
+    if name is None:
+        lowering.diagnostics.error(
+            "missing-key", "the workbook call names no task", pos, hint="add `name: <task>`"
+        )
+        return None
+    if has_template(name):
+        hint = "name one task in each call, and choose between steps with arcs"
+        lowering.diagnostics.error(
+            LATER, "a computed workbook name is not run by this release", pos, hint=hint
+        )
+        return None
+    if name in seen:
+        lowering.diagnostics.error(
+            "workbook-cycle",
+            f"the workbook task {name!r} calls itself",
+            pos,
+            hint="break the circle of calls",
+        )
+        return None
+    if name not in lowering.workbook:
+        listing = f"tasks: {', '.join(lowering.workbook) or 'none, there is no workbook'}"
+        guess = did_you_mean(name, lowering.workbook, listing)
+        lowering.diagnostics.error("unknown-task", f"the workbook has no task {name!r}", pos, hint=guess)
+        return None
+    return name, lowering.workbook[name]
+
+
+def _nothing(body: Mapping) -> Mapping:
+    """What stands for a call that was refused, so that the rest can still be checked."""
+    pos = body.key_pos("kind")
+    kept = {
+        name: entry for name, entry in body.entries.items() if name in ("spec", "set", "set_ctx", "set_iter")
+    }
+    return Mapping({**kept, "kind": (Key("kind", pos), made_text("noop", pos))}, body.pos)
+
+
+def _merge(lowering: Lowering, tool: Mapping, call: Mapping) -> Mapping:
+    below = spelled(lowering, tool, "input", "args", "with")
+    above = spelled(lowering, call, "input", "args", "with")
+    entries = {name: entry for name, entry in tool.entries.items() if name not in ("input", "args", "with")}
+    combined = overlay_input(below, above)
+    if combined is not None:
+        entries["input"] = (Key("input", combined.pos), combined)
+    for name in ("spec", "output", "set", "set_ctx", "set_iter"):
+        merged = merge_trees(tool.get(name), call.get(name))
+        if merged is not None:
+            entries[name] = (Key(name, merged.pos), merged)
+    return Mapping(entries, call.pos)

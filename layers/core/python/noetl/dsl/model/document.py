@@ -1,0 +1,256 @@
+"""Steps and the document around them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
+
+from noetl.dsl.model.event import CaseEntry, GoTo, SinkBlock, StepRetryBlock, Target
+from noetl.dsl.model.tasks import OutputBlock, ResultBlock, TaskBody, Tool, check_rule_shape
+from noetl.dsl.model.types import (
+    Collection,
+    Count,
+    Guard,
+    Identifier,
+    IteratorName,
+    Seconds,
+    SetBlock,
+    StepName,
+    StepRef,
+    Strict,
+    TextLike,
+    VarsBlock,
+    problem,
+)
+
+# --- step spec ---
+
+
+def _allow(value: Any) -> Any:
+    if isinstance(value, bool) or value == "skip":
+        return value
+    raise problem(
+        "wrong-type",
+        f"`allow` is true, false or skip, not {value!r}",
+        "true fires, false parks, skip drops the run",
+    )
+
+
+class AdmitThen(Strict):
+    allow: Annotated[Any, PlainValidator(_allow), WithJsonSchema({"enum": [True, False, "skip"]})]
+
+
+class AdmitElse(Strict):
+    then: AdmitThen
+
+
+class AdmitRule(Strict):
+    when: Guard = None
+    then: AdmitThen | None = None
+    else_: AdmitElse | None = Field(default=None, alias="else")
+
+    @model_validator(mode="after")
+    def _one_shape(self) -> AdmitRule:
+        check_rule_shape(self.model_fields_set)
+        return self
+
+
+class Admit(Strict):
+    mode: Literal["exclusive"] = "exclusive"
+    rules: list[AdmitRule] = Field(min_length=1)
+    timeout: Seconds = None
+
+
+class Lifecycle(Strict):
+    timeout_s: Seconds = None
+
+
+class Failure(Strict):
+    mode: Literal["fail_fast", "best_effort"]
+
+
+class SharedPolicy(Strict):
+    lifecycle: Lifecycle | None = None
+    failure: Failure | None = None
+    on_unmatched: Literal["fail", "continue"] | None = None
+
+
+class StepPolicy(SharedPolicy):
+    admit: Admit | None = None
+
+
+def _join(value: Any) -> Any:
+    if value in ("sync", "each", "any", "all"):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    raise problem(
+        "wrong-type", f"`join` cannot be {value!r}", "write sync, all, any, each, or a number of arrivals"
+    )
+
+
+Join = Annotated[
+    Any,
+    PlainValidator(_join),
+    WithJsonSchema({"anyOf": [{"enum": ["sync", "all", "any", "each"]}, {"type": "integer", "minimum": 1}]}),
+]
+
+
+class StepSpec(Strict):
+    policy: StepPolicy | None = None
+    timeout: Seconds = None
+    join: Join = "sync"
+    result: ResultBlock | None = None
+
+
+# --- loop and next ---
+
+
+class LoopPolicy(Strict):
+    exec: Literal["distributed", "local"] | None = None
+    failure: Failure | None = None
+
+
+class LoopSpec(Strict):
+    mode: Literal["sequential", "parallel", "async"] = "sequential"
+    max_in_flight: Count = None
+    policy: LoopPolicy | None = None
+    result: ResultBlock | None = None
+
+
+class LoopBlock(Strict):
+    in_: Collection = Field(alias="in")
+    iterator: IteratorName
+    mode: Literal["sequential", "parallel", "async"] | None = None
+    max_in_flight: Count = None
+    spec: LoopSpec | None = None
+
+
+class NextSpec(Strict):
+    mode: Literal["exclusive", "inclusive", "all"] = "exclusive"
+    on_no_match: Literal["complete", "quiet"] | None = None
+
+
+class ArcBlock(Strict):
+    step: StepRef
+    when: Guard = None
+    args: Any = None
+    set: SetBlock | None = None
+    set_ctx: SetBlock | None = None
+
+
+class NextBlock(Strict):
+    spec: NextSpec | None = None
+    arcs: list[ArcBlock]
+
+
+def _next(value: Any) -> str:
+    if isinstance(value, list):
+        return "<list>"
+    if isinstance(value, dict):
+        return "<step>" if "step" in value and "arcs" not in value else "<arcs>"
+    return "<name>"
+
+
+Next = Annotated[
+    Annotated[StepRef, Tag("<name>")]
+    | Annotated[GoTo, Tag("<step>")]
+    | Annotated[list[Target], Tag("<list>")]
+    | Annotated[NextBlock, Tag("<arcs>")],
+    Discriminator(_next),
+]
+
+
+class StepBlock(Strict):
+    step: StepName
+    desc: str | None = None
+    args: Any = None
+    input: Any = None
+    loop: LoopBlock | None = None
+    tool: Tool | None = None
+    vars: VarsBlock | None = None
+    case: list[CaseEntry] | None = None
+    retry: StepRetryBlock | None = None
+    sink: SinkBlock | None = None
+    set: SetBlock | None = None
+    set_ctx: SetBlock | None = None
+    output: OutputBlock | None = None
+    spec: StepSpec | None = None
+    next: Next | None = None
+
+
+# --- document ---
+
+
+class Metadata(Strict):
+    name: TextLike
+    path: str | None = None
+    version: TextLike | None = None
+    description: str | None = None
+    labels: dict[str, TextLike] | None = None
+    schedule: dict[str, Any] | None = None
+
+
+class KeychainBlock(Strict):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    name: Identifier
+    kind: str
+
+
+class ExecutorSpec(Strict):
+    entry_step: StepRef | None = None
+    final_step: StepRef | None = None
+    no_next_is_error: bool = False
+    timeout: Seconds = None
+    policy: SharedPolicy | None = None
+    result: ResultBlock | None = None
+
+
+class ExecutorBlock(Strict):
+    kind: str | None = None
+    profile: str | None = None
+    version: TextLike | None = None
+    spec: ExecutorSpec | None = None
+
+
+class WorkbookTask(Strict):
+    """A task of the workbook, ``tool`` apart from its ``sink``."""
+
+    tool: TaskBody
+    sink: SinkBlock | None = None
+    desc: str | None = None
+
+
+class NamedWorkbookTask(WorkbookTask):
+    name: Identifier
+
+
+def _workbook_task(value: Any) -> str:
+    return "<tool>" if isinstance(value, dict) and "kind" in value and "tool" not in value else "<task>"
+
+
+def _workbook(value: Any) -> str:
+    return "<names>" if isinstance(value, dict) else "<list>"
+
+
+WorkbookEntry = Annotated[
+    Annotated[WorkbookTask, Tag("<task>")] | Annotated[TaskBody, Tag("<tool>")], Discriminator(_workbook_task)
+]
+Workbook = Annotated[
+    Annotated[list[NamedWorkbookTask], Tag("<list>")] | Annotated[dict[str, WorkbookEntry], Tag("<names>")],
+    Discriminator(_workbook),
+]
+
+
+class Document(Strict):
+    api_version: Literal["noetl.io/v2"] = Field(alias="apiVersion")
+    kind: Literal["Playbook"]
+    metadata: Metadata
+    workload: dict[str, Any] | None = None
+    input: dict[str, Any] | None = None
+    keychain: list[KeychainBlock] | None = None
+    executor: ExecutorBlock | None = None
+    workbook: Workbook | None = None
+    workflow: list[StepBlock] = Field(min_length=1)

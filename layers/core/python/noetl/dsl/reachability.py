@@ -1,0 +1,82 @@
+"""Who leads to whom: edges between steps, synchronising arcs into each, and what each can still reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from noetl.dsl.program import GoTo, NextAction, Pipeline, Pos, Program, Rule, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """``source`` may go to ``target``; ``sync`` edges count for the synchronising merge."""
+
+    source: str
+    target: str
+    sync: bool
+    pos: Pos
+
+
+def edges(program: Program) -> list[Edge]:
+    """Every way from step to step, in playbook order: arcs, then ``next`` actions of cases."""
+    return [edge for step in program.steps for edge in step_edges(step)]
+
+
+def step_edges(step: Step) -> list[Edge]:
+    found = [Edge(step.name, arc.target, arc.sync, arc.pos) for arc in step.arcs]
+    seen: set[int] = set()
+    for rule in rules_of(step):
+        for target in _targets(rule):
+            if id(target) not in seen:
+                seen.add(id(target))
+                found.append(Edge(step.name, target.step, True, target.pos))
+    return found
+
+
+def rules_of(step: Step) -> Iterator[Rule]:
+    """Every rule of a step, the engine's and its tasks'."""
+    yield from step.cases
+    if step.body is not None:
+        yield from _pipeline_rules(step.body)
+
+
+def _pipeline_rules(body: Pipeline) -> Iterator[Rule]:
+    for task in body.tasks:
+        yield from task.rules
+
+
+def _targets(rule: Rule) -> Iterable[GoTo]:
+    for action in rule.actions:
+        if isinstance(action, NextAction):
+            yield from action.targets
+
+
+def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
+    """Everything reachable from ``start``, without ``start`` itself unless a cycle leads back."""
+    found: set[str] = set()
+    queue = list(start)
+    while queue:
+        for target in following.get(queue.pop(), ()):
+            if target not in found:
+                found.add(target)
+                queue.append(target)
+    return found
+
+
+def with_reachability(program: Program) -> Program:
+    """``incoming`` and ``reaches`` of every step filled in."""
+    sync = [edge for edge in edges(program) if edge.sync]
+    following: dict[str, list[str]] = {}
+    incoming: dict[str, int] = {}
+    for edge in sync:
+        following.setdefault(edge.source, []).append(edge.target)
+        incoming[edge.target] = incoming.get(edge.target, 0) + 1
+    steps = []
+    for step in program.steps:
+        reached = closure([step.name], following)
+        reaches = tuple(other.name for other in program.steps if other.name in reached)
+        steps.append(msgspec.structs.replace(step, incoming=incoming.get(step.name, 0), reaches=reaches))
+    return msgspec.structs.replace(program, steps=tuple(steps))

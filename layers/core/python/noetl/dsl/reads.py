@@ -1,0 +1,159 @@
+"""Which stored names each step needs, so that the engine can load exactly those."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from noetl.domain.kinds import KindLookup
+from noetl.dsl.program import (
+    CollectAction,
+    Expr,
+    Lit,
+    Map,
+    Pipeline,
+    Program,
+    Reads,
+    Rule,
+    SetAction,
+    Sql,
+    Step,
+    Task,
+    Text,
+)
+
+_POOLS = ("control", "io", "cpu", "python")
+
+
+def with_reads(program: Program, kinds: KindLookup) -> Program:
+    """``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps."""
+    return msgspec.structs.replace(program, steps=tuple(_step(step, kinds) for step in program.steps))
+
+
+def _step(step: Step, kinds: KindLookup) -> Step:
+    body, loop = step.body, step.loop
+    iterator = {loop.iterator} if loop is not None else set()
+    if body is not None:
+        names = names_in(body) - iterator
+        body = msgspec.structs.replace(body, reads=_reads(names), pool=_pool(body, kinds))
+        if loop is not None and loop.mode == "sequential" and _writes(body):
+            loop = msgspec.structs.replace(loop, ordered_writes=True)
+    at_enter = [rule for rule in step.cases if not rule.events or "step.enter" in rule.events]
+    at_exit = [rule for rule in step.cases if not rule.events or rule.events != ("step.enter",)]
+    limits = (loop.collection, loop.max_in_flight) if loop is not None else ()
+    enter = names_in(step.admit, step.args, step.timeout, at_enter, limits)
+    enter |= set(body.reads.names) if body is not None else set()
+    leave = names_in(at_exit, step.sets, step.arcs)
+    return msgspec.structs.replace(
+        step, body=body, loop=loop, enter_reads=_reads(enter), exit_reads=_reads(leave)
+    )
+
+
+def _reads(names: Iterable[str]) -> Reads:
+    return Reads(tuple(sorted(names)))
+
+
+def names_in(*parts: Any) -> set[str]:
+    """The union of ``reads`` below ``parts`` (structs, sequences of them, or None)."""
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part, (Expr, Text, Sql)):
+            found.update(part.reads)
+        elif isinstance(part, Task):
+            found |= _task_names(part)
+        elif isinstance(part, (tuple, list)):
+            found |= names_in(*part)
+        elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):
+            found |= names_in(*(getattr(part, name) for name in part.__struct_fields__))
+    return found
+
+
+def _task_names(task: Task) -> set[str]:
+    """A task's own inputs are not read from outside, except by the inputs themselves."""
+    own = _input_names(task)
+    outer = names_in(task.input)
+    inner = names_in(*(getattr(task, name) for name in task.__struct_fields__ if name != "input"))
+    return outer | (inner - own) | (_main_parameters(task) - own)
+
+
+def _input_names(task: Task) -> set[str]:
+    if isinstance(task.input, Map):
+        return {name for name, _ in task.input.entries}
+    if isinstance(task.input, Lit) and isinstance(task.input.value, dict):
+        return set(task.input.value)
+    return set()
+
+
+def _main_parameters(task: Task) -> set[str]:
+    """``def main(a, b)``: parameters that ``input`` does not give are filled from scope by name."""
+    if task.kind != "python":
+        return set()
+    entries = dict(task.params.entries) if isinstance(task.params, Map) else {}
+    code = entries.get("code", task.params)
+    value = code.value if isinstance(code, Lit) else None
+    text = value.get("code") if isinstance(value, dict) else value
+    return set(_parameters(text)) if isinstance(text, str) else set()
+
+
+@lru_cache(maxsize=512)
+def _parameters(code: str) -> tuple[str, ...]:
+    if "main" not in code:
+        return ()
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "main":
+            given = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+            return tuple(argument.arg for argument in given)
+    return ()
+
+
+# --- pools and writes ---
+
+
+def tasks_in(part: Any) -> list[Task]:
+    """Every task below ``part``: the pipeline's, those of sinks and inline tasks."""
+    found: list[Task] = []
+    if isinstance(part, Task):
+        found.append(part)
+    if isinstance(part, (tuple, list)):
+        for item in part:
+            found += tasks_in(item)
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            found += tasks_in(getattr(part, name))
+    return found
+
+
+def _pool(body: Pipeline, kinds: KindLookup) -> str:
+    pools = [_pool_of(task.kind, kinds) for task in tasks_in(body)]
+    return max(pools, key=_POOLS.index, default="io")
+
+
+def _pool_of(kind: str, kinds: KindLookup) -> str:
+    try:
+        return kinds.spec(kind).pool
+    except KeyError:
+        return "io"
+
+
+def _writes(body: Pipeline) -> bool:
+    """Whether an iteration leaves something that the next one must see."""
+    if body.vars or body.vars_before or body.vars_after:
+        return True
+    sets = [action for task in tasks_in(body) for action in (*task.sets, *_rule_actions(task.rules))]
+    if any(isinstance(action, SetAction) and action.scope != "iter" for action in sets):
+        return True
+    names = set(body.reads.names)
+    gathered = {action.into for action in sets if isinstance(action, CollectAction)}
+    return any(f"ctx.{into}" in names or into in names or "ctx.*" in names for into in gathered)
+
+
+def _rule_actions(rules: tuple[Rule, ...]) -> list[Any]:
+    return [action for rule in rules for action in rule.actions]

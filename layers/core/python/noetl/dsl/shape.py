@@ -1,0 +1,142 @@
+"""Does the document have a known shape? The models are asked, and their complaints get places and remedies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from noetl.dsl.diagnostics import Diagnostics, did_you_mean
+from noetl.dsl.model import Document
+from noetl.dsl.model.types import Strict
+from noetl.dsl.program import Pos
+from noetl.dsl.tree import Mapping, Sequence, Tree
+
+_TYPE_NAMES = {
+    "string_type": ("text", "quote it"),
+    "dict_type": ("a mapping", "write key: value lines, indented"),
+    "model_type": ("a mapping", "write key: value lines, indented"),
+    "model_attributes_type": ("a mapping", "write key: value lines, indented"),
+    "list_type": ("a list", "write `- …` items"),
+    "int_type": ("a whole number", "write it without quotes"),
+    "bool_type": ("true or false", "write it without quotes"),
+    "float_type": ("a number", "write it without quotes"),
+    "none_required": ("empty", "remove the value"),
+}
+
+
+def check_shape(root: Mapping, diagnostics: Diagnostics) -> None:
+    """Report everything the models refuse; a place that already has an error is left alone."""
+    readers: dict[int, type[Strict]] = {}
+    plain = root.plain()
+    taken = diagnostics.error_positions()
+    try:
+        Document.model_validate(plain, context=readers)
+    except ValidationError as refused:
+        for error in refused.errors(include_url=False):
+            _report(error, root, plain, readers, diagnostics, taken)
+
+
+def _report(
+    error: Any,
+    root: Mapping,
+    plain: Any,
+    readers: dict[int, type[Strict]],
+    diagnostics: Diagnostics,
+    taken: set[tuple[int, int]],
+) -> None:
+    path = [part for part in error["loc"] if not _is_tag(part)]
+    if path and path[-1] == "[key]":
+        path.pop()
+    kind = error["type"]
+    missing = path.pop() if kind == "missing" else None
+    pos = _position(root, path, at_key=kind == "extra_forbidden" or path[-1:] == ["apiVersion"])
+    if (pos.line, pos.column) in taken:
+        return
+    code, message, hint = _explain(error, path, missing, plain, readers)
+    diagnostics.error(code, message, pos, hint=hint, path=show_path(path))
+
+
+def _is_tag(part: Any) -> bool:
+    return isinstance(part, str) and part.startswith("<") and part.endswith(">")
+
+
+def _explain(
+    error: Any, path: list[Any], missing: Any, plain: Any, readers: dict[int, type[Strict]]
+) -> tuple[str, str, str | None]:
+    kind, context = error["type"], error.get("ctx", {})
+    where = show_path(path) or "the document"
+    if kind == "noetl":
+        return context["code"], context["message"], context["hint"]
+    if kind == "missing":
+        return "missing-key", f"`{missing}` is missing from {where}", f"add `{missing}: …`"
+    if kind == "extra_forbidden":
+        return _unknown_key(path, plain, readers)
+    if kind == "literal_error":
+        return _wrong_word(path, error["input"], context["expected"])
+    if kind == "too_short":
+        return "wrong-type", f"{where} is empty", "give it at least one entry, or remove the key"
+    expected, hint = _TYPE_NAMES.get(kind, ("something else", "see the language reference"))
+    return "wrong-type", f"{where} must be {expected}, not {_shown(error['input'])}", hint
+
+
+def _wrong_word(path: list[Any], value: Any, expected: str) -> tuple[str, str, str]:
+    name = path[-1] if path else "value"
+    if name == "apiVersion":
+        return (
+            "api-version",
+            f"apiVersion is {_shown(value)}; only noetl.io/v2 is run",
+            "write apiVersion: noetl.io/v2",
+        )
+    if path == ["kind"]:
+        return "document-kind", f"kind is {_shown(value)}; only Playbook is run", "write kind: Playbook"
+    words = [word.strip("' ") for word in expected.replace(" or ", ", ").split(",")]
+    guess = did_you_mean(str(value), words, f"write one of: {', '.join(words)}")
+    return "wrong-value", f"`{name}` cannot be {_shown(value)}; it is one of {', '.join(words)}", guess or ""
+
+
+def _unknown_key(
+    path: list[Any], plain: Any, readers: dict[int, type[Strict]]
+) -> tuple[str, str, str | None]:
+    key, owner = str(path[-1]), plain
+    for part in path[:-1]:
+        owner = owner[part]
+    reader = readers.get(id(owner))
+    known = reader.known_keys() if reader is not None else []
+    where = show_path(path[:-1]) or "the root"
+    hint = did_you_mean(key, known, f"known keys here: {', '.join(known)}")
+    return "unknown-key", f"`{key}` is not a key of {where}", hint
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def show_path(path: list[Any]) -> str:
+    """``workflow[2].tool.url``."""
+    shown = ""
+    for part in path:
+        shown += f"[{part}]" if isinstance(part, int) else f".{part}" if shown else str(part)
+    return shown
+
+
+def _position(root: Tree, path: list[Any], *, at_key: bool) -> Pos:
+    """The place of the value at ``path`` (or of its key); of the nearest owner when the path leads nowhere."""
+    tree, pos = root, root.pos
+    for part in path:
+        if isinstance(tree, Mapping) and part in tree.entries:
+            key, tree = tree.entries[part]
+            pos = key.pos if at_key else tree.pos
+            if isinstance(tree, Mapping) and not at_key and tree.pos.line > key.pos.line:
+                pos = key.pos
+        elif isinstance(tree, Sequence) and isinstance(part, int) and part < len(tree.items):
+            tree = tree.items[part]
+            pos = tree.pos
+        else:
+            break
+    return pos

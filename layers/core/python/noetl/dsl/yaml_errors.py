@@ -1,0 +1,46 @@
+"""libyaml's complaints in the words of somebody who writes playbooks."""
+
+from __future__ import annotations
+
+import yaml
+
+
+def explain(problem: yaml.YAMLError, text: str, offset: int) -> tuple[str, str, str]:
+    """(code, message, hint) for a parser error at ``offset`` of ``text``."""
+    what = str(getattr(problem, "problem", None) or problem)
+    line_start = text.rfind("\n", 0, offset) + 1
+    line_end = text.find("\n", offset)
+    line = text[line_start : line_end if line_end >= 0 else len(text)]
+    if "\t" in text[line_start : offset + 1] and ("token" in what or "tab" in what or "indent" in what):
+        return (
+            "yaml-tab",
+            "a tab stands in the indentation",
+            "indent with spaces; YAML does not allow tabs there",
+        )
+    if "cannot start any token" in what:
+        return (
+            "yaml-syntax",
+            f"a value cannot begin with {text[offset : offset + 1]!r}",
+            "put quotes around the whole value",
+        )
+    if "{{" in line or "{%" in line:
+        return (
+            "yaml-syntax",
+            f"the template on this line is not quoted as YAML needs it ({what})",
+            "put the whole value in quotes, and use the other kind of quotes inside the template",
+        )
+    if "mapping values are not allowed" in what:
+        return (
+            "yaml-syntax",
+            "a colon stands where no key can be",
+            "quote the value, or indent the line by spaces",
+        )
+    if "undefined alias" in what:
+        return "yaml-syntax", what, "define the anchor (&name) before the alias (*name)"
+    if what.startswith("did not find expected"):
+        return (
+            "yaml-syntax",
+            what,
+            "check the indentation and the closing quotes and brackets of the lines above",
+        )
+    return "yaml-syntax", what, "check the indentation, quotes and brackets here"
