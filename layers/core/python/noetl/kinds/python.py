@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
@@ -13,9 +12,10 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.kinds.base import KindParams
-from noetl.kinds.sandbox.child import Owner, Watch
-from noetl.kinds.sandbox.noetl_guest.program import compile_code
+from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
+from noetl.kinds.sandbox.watch import Watch
 
 SPEC = KindSpec(
     name="python",
@@ -71,13 +71,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     """
     settings = context.settings
     owner = Owner(context.execution_id, settings.python_memory_bytes, settings.output_max_bytes)
-    watch = Watch(
-        deadline=time.monotonic() + context.timeout,
-        timeout=context.timeout,
-        cancelled=context.cancelled,
-        log=context.log,
-        lookup=context.lookup,
-    )
+    watch = Watch.start(context)
     with shared_pool().lease(owner, watch) as child:
         answer = child.call(params.code, context.input, watch)
     if "error" in answer:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import select
 import subprocess
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.process import Confined, describe_end, library_path, start_confined
+from noetl.kinds.sandbox.watch import Watch
 
 LENGTH = 4
 CHUNK = 1 << 20
@@ -32,20 +32,6 @@ class Owner:
     execution_id: int
     memory_bytes: int
     output_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """What ends a call early, and where its output goes."""
-
-    deadline: float
-    """On ``time.monotonic()``."""
-    timeout: float
-    """The same as a length, for messages."""
-    cancelled: Callable[[], bool]
-    log: Callable[[str], None]
-    lookup: Callable[[str], Any]
-    """A name of the task's scope. Raises KeyError."""
 
 
 class Child:
@@ -113,7 +99,7 @@ class Child:
         output = LogLines(watch.log)
         call_id = f"{self._calls}-{os.urandom(8).hex()}"
         self._calls += 1
-        request = {"id": call_id, "code": code, "input": values, "seconds": watch.timeout}
+        request = {"id": call_id, "code": code, "input": values, "seconds": watch.context.timeout}
         try:
             self._send(self._pending_setup + _frame(request), watch, output)
             self._pending_setup = b""
@@ -122,7 +108,7 @@ class Child:
                 self._ready = True
             answer = self._answer_to(call_id, watch, output)
             while "need" in answer:
-                self._send(_frame({"values": _look_up(answer["need"], watch.lookup)}), watch, output)
+                self._send(_frame({"values": _look_up(answer["need"], watch.context.lookup)}), watch, output)
                 answer = self._answer_to(call_id, watch, output)
         finally:
             with contextlib.suppress(OSError):
@@ -184,17 +170,11 @@ class Child:
 
     def _wait(self, watch: Watch, output: LogLines, *, to_write: bool = False) -> bool:
         """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
-        left = watch.deadline - time.monotonic()
-        if left <= 0:
-            raise TaskError(
-                f"the code ran longer than {watch.timeout:g} s and was stopped",
-                kind="timeout",
-                code="timeout",
-            )
+        watch.refuse_late("the code")
         if to_write:
             self._poller.register(self._requests, select.POLLOUT)
         try:
-            events = self._poller.poll(max(1, int(min(left, CANCEL_CHECK_SECONDS) * 1000)))
+            events = self._poller.poll(max(1, int(min(watch.left, CANCEL_CHECK_SECONDS) * 1000)))
         finally:
             if to_write:
                 self._poller.unregister(self._requests)
@@ -203,16 +183,14 @@ class Child:
             if descriptor == self._output:
                 self._drain(output, watch)
             ready = ready or descriptor == self._answers
-        if not events and watch.cancelled():
-            raise TaskError(
-                "the execution was cancelled; the code was stopped", kind="cancelled", code="cancelled"
-            )
+        if not events:
+            watch.refuse_cancelled("the code")
         return ready
 
     def _drain(self, output: LogLines, watch: Watch) -> None:
         """Take the output that is there; never more than passes the limit, never past the deadline."""
         limit = self.owner.output_bytes if self.owner else 0
-        while time.monotonic() < watch.deadline:
+        while watch.left > 0:
             try:
                 chunk = os.read(self._output, CHUNK)
             except BlockingIOError:

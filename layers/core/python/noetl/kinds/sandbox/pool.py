@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError, TaskError
-from noetl.kinds.sandbox.child import Child, Owner, Watch
+from noetl.kinds.sandbox.child import Child, Owner
+from noetl.kinds.sandbox.watch import Watch
 
 IDLE_SECONDS = 60.0
 WAIT_SLICE_SECONDS = 0.25
@@ -91,7 +92,14 @@ class ChildPool:
                     child.adopt(owner)
                     self._order_spare()
                 return child
-            _refuse_late(watch)
+            watch.refuse_cancelled("the code")
+            if watch.left <= 0:
+                raise TaskError(
+                    f"no process for python code became free within {watch.context.timeout:g} s",
+                    kind="timeout",
+                    code="no_free_process",
+                    retryable=True,
+                )
 
     def _pick(self, owner: Owner, ended: list[Child]) -> Child | None:
         """Under the lock: own child, else the spare. In a full pool, another owner's goes to ``ended``."""
@@ -194,15 +202,3 @@ def shared_pool() -> ChildPool:
             _shared = ChildPool(2 * (os.cpu_count() or 1))
             atexit.register(_shared.close)
         return _shared
-
-
-def _refuse_late(watch: Watch) -> None:
-    if watch.cancelled():
-        raise TaskError("the execution was cancelled", kind="cancelled", code="cancelled")
-    if time.monotonic() >= watch.deadline:
-        raise TaskError(
-            f"no process for python code became free within {watch.timeout:g} s",
-            kind="timeout",
-            code="no_free_process",
-            retryable=True,
-        )

@@ -20,7 +20,7 @@ from typing import Any
 
 from .confine import confine
 from .plain import NotJsonError, plain
-from .program import FILENAME, execute
+from .usercode import FILENAME, execute
 
 LENGTH = 4
 READY = "ready"
