@@ -1,11 +1,70 @@
-"""Meaning: references between steps, names in templates, places where a value cannot be read."""
+"""Meaning: references between steps, and steps that nothing leads to. Names inside templates: ``name_checks``."""
 
 from __future__ import annotations
 
+from noetl.dsl.diagnostics import Diagnostics, did_you_mean, nearest
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.program import Program
-from noetl.dsl.tree import Mapping
+from noetl.dsl.name_checks import check_names
+from noetl.dsl.program import Program, Step
+from noetl.dsl.reachability import closure, edges
+from noetl.dsl.tree import Mapping, mapping_of, text_of
 
 
 def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
-    pass
+    """Add every problem of meaning to ``lowering.diagnostics``."""
+    diagnostics = lowering.diagnostics
+    executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
+    names = [step.name for step in program.steps]
+    for key in ("entry_step", "final_step"):
+        tree = executor.get(key)
+        wish = text_of(tree)
+        if tree is not None and wish is not None and wish not in names:
+            hint = did_you_mean(wish, names, f"steps: {', '.join(names)}")
+            diagnostics.error(
+                "unknown-step", f"`{key}` names {wish!r}, which is not a step", tree.pos, hint=hint
+            )
+    _check_targets(program, names, diagnostics)
+    _check_reachable(program, names, diagnostics)
+    for step in program.steps:
+        _check_join(step, diagnostics)
+    check_names(lowering)
+
+
+def _check_targets(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
+    for edge in edges(program):
+        if edge.target not in names:
+            hint = did_you_mean(edge.target, names, f"steps: {', '.join(names)}")
+            diagnostics.error("unknown-step", f"there is no step {edge.target!r}", edge.pos, hint=hint)
+
+
+def _check_reachable(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
+    """A misspelled target counts as the step it was meant to be, so that one slip is reported once."""
+    following: dict[str, list[str]] = {}
+    for edge in edges(program):
+        target = edge.target if edge.target in names else nearest(edge.target, names)
+        if target is not None:
+            following.setdefault(edge.source, []).append(target)
+    starts = [_meant(name, names) for name in (program.entry, program.final_step or program.entry)]
+    reached = closure(starts, following) | set(starts)
+    for step in program.steps:
+        if step.name not in reached:
+            diagnostics.error(
+                "unreachable-step",
+                f"nothing leads to step {step.name!r}",
+                step.pos,
+                hint=f"add an arc to it, or remove it; the execution begins at {program.entry!r}",
+            )
+
+
+def _meant(name: str, names: list[str]) -> str:
+    return name if name in names else nearest(name, names) or names[0]
+
+
+def _check_join(step: Step, diagnostics: Diagnostics) -> None:
+    if step.join.isdigit() and int(step.join) > step.incoming:
+        diagnostics.warning(
+            "join-count",
+            f"step {step.name!r} waits for {step.join} arrivals, and {step.incoming} arcs lead to it",
+            step.pos,
+            hint="unless a cycle arrives several times, lower `join`",
+        )

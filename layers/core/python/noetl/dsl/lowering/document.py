@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.dsl.lowering.context import KEYCHAIN, START, Frame, Lowering
+from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
+from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.steps import Defaults, lower_step
+from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.workbook import read_workbook
 from noetl.dsl.program import KeychainEntry, Pos, Program, Step
 from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
@@ -26,6 +28,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
     start = Frame("", START)
     steps = _steps(lowering, root, defaults)
+    _check_uncalled(lowering)
     name = _text(metadata.get("name"))
     final = executor.get("final_step")
     return Program(
@@ -85,6 +88,17 @@ def _steps(lowering: Lowering, root: Mapping, defaults: Defaults) -> tuple[Step,
         lowering.names.steps[name] = pos
         steps.append(lower_step(lowering, block, len(steps), defaults))
     return tuple(steps)
+
+
+def _check_uncalled(lowering: Lowering) -> None:
+    """Workbook tasks that no step calls are lowered once, for their problems."""
+    for name in sorted(set(lowering.workbook) - lowering.workbook_used):
+        entry = lowering.workbook[name]
+        frame = Frame("", TOOL, open=True)
+        lower_body(lowering, name, mapping_of(entry.get("tool")), frame, Layers())
+        sink = entry.get("sink")
+        if isinstance(sink, Mapping):
+            lower_sink(lowering, sink, frame, label=f"{name}_sink")
 
 
 def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...]:

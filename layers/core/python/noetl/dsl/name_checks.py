@@ -1,0 +1,141 @@
+"""Names inside templates: known ones, iterators out of scope, secrets where they must not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noetl.dsl.diagnostics import Diagnostics, did_you_mean, nearest
+from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
+from noetl.dsl.lowering.context import KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
+from noetl.dsl.program import Pos
+
+_ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
+
+
+def check_names(lowering: Lowering) -> None:
+    """Check every template the document holds. A ctx key that is guarded somewhere is expected from outside."""
+    expected = {
+        entry
+        for use in lowering.uses
+        if "ctx" in use.analysis.guarded
+        for scope, entry in use.analysis.entries
+        if scope == "ctx"
+    }
+    lowering.names.ctx |= expected
+    for use in lowering.uses:
+        _Check(use, lowering.names, lowering.diagnostics).run()
+
+
+@dataclass(slots=True)
+class _Check:
+    use: TemplateUse
+    names: Names
+    diagnostics: Diagnostics
+
+    @property
+    def frame(self) -> Frame:
+        return self.use.frame
+
+    def run(self) -> None:
+        iterator = self.names.iterators.get(self.frame.step)
+        known = _known(self.names, self.frame)
+        for name in sorted(self.use.analysis.names):
+            if name == "keychain":
+                self.secret(name)
+            elif name == "iter" and not self.frame.place.iteration and self.frame.step:
+                self.out_of_scope(name)
+            elif name in known or name in _ALWAYS:
+                continue
+            elif name == iterator:
+                if not self.frame.place.iteration:
+                    self.out_of_scope(name)
+            elif name in self.names.keychain:
+                self.secret(name)
+            elif name not in self.use.analysis.guarded and not self.is_open():
+                self.undefined(name, known | ({iterator} if iterator else set()))
+        for scope, entry in sorted(self.use.analysis.entries):
+            self.entry(scope, entry)
+        if "raw_sql" in self.use.analysis.filters:
+            hint = "an expression without it becomes a bound parameter; `| identifier` quotes a name"
+            self.diagnostics.warning(
+                "raw-sql", "`raw_sql` puts text into SQL as it is", self.at("raw_sql"), hint=hint
+            )
+
+    def is_open(self) -> bool:
+        return self.frame.open or self.frame.step in self.names.args_open
+
+    def at(self, name: str) -> Pos:
+        scalar = self.use.scalar
+        return scalar.locate(name_offset(scalar.value, name))
+
+    def undefined(self, name: str, known: set[str]) -> None:
+        owners = [step for step, iterator in self.names.iterators.items() if iterator == name]
+        hint = did_you_mean(
+            name,
+            known | (_ALWAYS - GLOBALS),
+            "write `workload.…`, `ctx.…`, the name of a step, or `| default(…)`",
+        )
+        if owners and nearest(name, known) is None:
+            hint = (
+                f"{name!r} is the iterator of step {owners[0]!r}; hand it on through the step's result or ctx"
+            )
+        self.diagnostics.error(
+            "undefined-name", f"nothing in this playbook is called {name!r}", self.at(name), hint=hint
+        )
+
+    def out_of_scope(self, name: str) -> None:
+        self.diagnostics.error(
+            "iterator-out-of-scope",
+            f"{name!r} belongs to one iteration; {self.frame.place.name} of step {self.frame.step!r} is read outside of the loop",
+            self.at(name),
+            hint="use the step's result (a list in order), or keep the value in ctx with a reducer",
+        )
+
+    def secret(self, name: str) -> None:
+        if self.frame.place.secrets:
+            return
+        self.diagnostics.error(
+            "secret-in-control-flow",
+            f"{self.frame.place.name} cannot read the keychain: its values are stored, and secrets must not be",
+            self.at(name),
+            hint="use keychain values only in a tool's parameters or input",
+        )
+
+    def entry(self, scope: str, entry: str) -> None:
+        names, where = self.names, self.at
+        if scope in self.use.analysis.guarded:
+            return
+        if scope == "keychain" and entry not in names.keychain:
+            listing = f"keychain: {', '.join(sorted(names.keychain)) or 'empty'}"
+            hint = did_you_mean(entry, names.keychain, listing)
+            self.diagnostics.error(
+                "undefined-name", f"the keychain has no {entry!r}", where(scope), hint=hint
+            )
+        elif scope == "workload" and entry not in names.workload:
+            hint = did_you_mean(
+                entry, names.workload, "unless the request payload brings it, add it to `workload`"
+            )
+            self.diagnostics.warning(
+                "unknown-workload-key", f"the workload has no {entry!r}", where(scope), hint=hint
+            )
+        elif scope == "ctx" and entry not in names.ctx | names.vars:
+            hint = did_you_mean(
+                entry,
+                names.ctx | names.vars,
+                "unless an operator patches it in, set it, or write `| default(…)`",
+            )
+            self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
+        elif scope == "vars" and entry not in names.vars:
+            hint = did_you_mean(
+                entry, names.vars, "unless the variables API brings it, add it to a step's `vars`"
+            )
+            self.diagnostics.warning("unset-variable", f"nothing sets vars.{entry}", where(scope), hint=hint)
+
+
+def _known(names: Names, frame: Frame) -> set[str]:
+    """Names that mean something at this place, iterators and built-ins aside."""
+    if frame.place in (START, KEYCHAIN):
+        return set(names.workload)
+    known = names.workload | names.ctx | names.vars | set(names.steps) | frame.names
+    known |= names.args.get(frame.step, set()) | names.labels.get(frame.step, set())
+    return known
