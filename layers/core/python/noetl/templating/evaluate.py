@@ -1,0 +1,127 @@
+"""Nodes of a Program to values: ``render`` and ``is_true``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from noetl.domain.errors import TemplateError
+from noetl.dsl.program import Expr, Lit, Map, Node, Seq, Sql, Text
+from noetl.templating.contract import Scope
+from noetl.templating.expressions import Evaluate, compile_node
+from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
+from noetl.templating.parser import parse_expression, parse_template
+from noetl.templating.positions import fail
+from noetl.templating.run import Run
+from noetl.templating.sql import render_sql
+from noetl.templating.statements import Blocks, Out, Statement, emit_text
+from noetl.templating.views import View, content, to_text, unwrap
+
+CACHE_SIZE = 4096
+"""Compiled templates kept, by source."""
+_TRUE = frozenset(("true", "1", "yes"))
+_FALSE = frozenset(("false", "0", "no", "none", ""))
+
+
+@lru_cache(CACHE_SIZE)
+def compiled_expression(source: str) -> Evaluate:
+    """The function of an expression. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    return compile_node(parse_expression(source))
+
+
+@lru_cache(CACHE_SIZE)
+def compiled_text(source: str) -> Statement:
+    """The function of a text with templates. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    return Blocks(emit_text).compile(list(parse_template(source).body))
+
+
+def render(node: Node, scope: Scope, limits: TemplateLimits = DEFAULT_LIMITS) -> Any:
+    """A node to plain JSON (``Sql`` to ``RenderedSql``).
+
+    ``Expr`` keeps the type of its value; a value that is exactly a large result stays its reference. Stored values are
+    returned as they are, not copied: do not change them. Raises TemplateError with ``template``, ``line`` and ``column`` in
+    ``details``.
+    """
+    return _RENDER[type(node)](node, scope, limits)
+
+
+def _render_lit(node: Lit, scope: Scope, limits: TemplateLimits) -> Any:
+    return node.value
+
+
+def _render_expr(node: Expr, scope: Scope, limits: TemplateLimits) -> Any:
+    run = Run(scope, limits)
+    try:
+        return unwrap(compiled_expression(node.source)(run))
+    except Exception as error:
+        fail(error, node, run.line)
+
+
+def _render_text(node: Text, scope: Scope, limits: TemplateLimits) -> str:
+    run = Run(scope, limits)
+    out: Out = []
+    try:
+        compiled_text(node.source)(run, out)
+        return "".join(out)
+    except Exception as error:
+        fail(error, node, run.line)
+
+
+def _render_map(node: Map, scope: Scope, limits: TemplateLimits) -> dict[str, Any]:
+    return {key: render(entry, scope, limits) for key, entry in node.entries}
+
+
+def _render_seq(node: Seq, scope: Scope, limits: TemplateLimits) -> list[Any]:
+    return [render(entry, scope, limits) for entry in node.items]
+
+
+_RENDER: dict[type[Node], Callable[[Any, Scope, TemplateLimits], Any]] = {
+    Lit: _render_lit,
+    Expr: _render_expr,
+    Text: _render_text,
+    Sql: lambda node, scope, limits: render_sql(node, scope, limits=limits),
+    Map: _render_map,
+    Seq: _render_seq,
+}
+
+
+def is_true(node: Node, scope: Scope, limits: TemplateLimits = DEFAULT_LIMITS) -> bool:
+    """A guard: true, 1 and yes against false, 0, no, none and nothing (texts in any case).
+
+    Raises TemplateError(code="template_type") for anything else.
+    """
+    if not isinstance(node, Expr):
+        value = render(node, scope, limits)
+        try:
+            return _verdict(value)
+        except TemplateError as error:
+            if isinstance(node, Text):
+                fail(error, node, 1)
+            raise
+    run = Run(scope, limits)
+    try:
+        return _verdict(content(compiled_expression(node.source)(run)))
+    except Exception as error:
+        fail(error, node, run.line)
+
+
+def _verdict(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value is None:
+        return False
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return value == 1
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in _TRUE or word in _FALSE:
+            return word in _TRUE
+    shown = to_text(value) if isinstance(value, View) else to_text(unwrap(value))
+    hint = "compare it, with == or >" if isinstance(value, (str, int, float)) else "write … | length > 0"
+    raise TemplateError(
+        f"a condition must be true or false, not {shown[:60]!r}",
+        code="template_type",
+        hint=hint,
+        details={"value": shown[:200]},
+    )

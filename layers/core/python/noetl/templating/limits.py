@@ -1,0 +1,102 @@
+"""Bounds on what one template may cost, and the meter that watches them while it runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from noetl.domain.errors import TemplateError
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateLimits:
+    """What one evaluation may use. Sizes are characters; a list entry or mapping entry counts as eight."""
+
+    max_size: int = 8 * 1024 * 1024
+    """Longest text (or list, in eighths) one operation may make, and longest rendered output."""
+    max_total: int = 32 * 1024 * 1024
+    """Sum over everything one evaluation makes."""
+    max_range: int = 100_000
+    """Numbers ``range()`` may count."""
+    max_operations: int = 2_000_000
+    """Loop turns, calls and filter applications, heavy ones counting more."""
+    max_int_bits: int = 13_000
+    """Largest whole number (about 3,900 digits)."""
+    max_width: int = 100_000
+    """Largest width or precision in ``format`` and ``%``."""
+    seconds: float = 0.8
+    """Time one evaluation may take. Waiting for a large result, or for the processor, does not count."""
+
+
+DEFAULT_LIMITS = TemplateLimits()
+
+MAX_SOURCE = 1024 * 1024
+"""Characters of one template."""
+MAX_BRACKETS = 30
+"""Brackets open at one place of an expression."""
+MAX_TREE_DEPTH = 100
+"""Operators, filters and blocks nested in one template."""
+MAX_VALUE_DEPTH = 200
+"""Lists and mappings nested in a value a template makes."""
+
+_CHECK_EVERY = 256
+_CPU_SHARE = 0.5
+"""A template is stopped only when it also used this share of its seconds as processor time: a machine that was suspended
+or is overloaded must not fail a harmless template."""
+
+
+def over_limit(message: str, hint: str | None = None) -> TemplateError:
+    """The error of every bound."""
+    return TemplateError(message, code="template_limit", hint=hint)
+
+
+class Meter:
+    """Counts what one evaluation uses and stops it when it is too much."""
+
+    __slots__ = ("_allocated", "_cpu_started", "_next_check", "_operations", "_started", "limits")
+
+    def __init__(self, limits: TemplateLimits) -> None:
+        self.limits = limits
+        self._operations = 0
+        self._allocated = 0
+        self._next_check = _CHECK_EVERY
+        self._started = 0.0
+        self._cpu_started = 0.0
+
+    def tick(self, cost: int = 1) -> None:
+        """Count work. Raises TemplateError(code="template_limit")."""
+        self._operations += cost
+        if self._operations >= self._next_check:
+            self._check()
+
+    def allocate(self, size: int) -> None:
+        """Announce a value of ``size`` before it is made. Raises TemplateError(code="template_limit")."""
+        if size > self.limits.max_size:
+            raise over_limit(
+                f"the template would make a value of size {size}; at most {self.limits.max_size} is allowed"
+            )
+        self._allocated += size
+        if self._allocated > self.limits.max_total:
+            raise over_limit(
+                f"the template makes values of more than {self.limits.max_total} characters altogether"
+            )
+        if size > 64:
+            self.tick(1 + (size >> 12))
+
+    def _check(self) -> None:
+        self._next_check = self._operations + _CHECK_EVERY
+        if self._operations > self.limits.max_operations:
+            raise over_limit(
+                f"the template takes more than {self.limits.max_operations} operations",
+                "move heavy work into a python or duckdb task",
+            )
+        now = time.monotonic()
+        if not self._started:
+            self._started, self._cpu_started = now, time.thread_time()
+        elif now - self._started > self.limits.seconds:
+            used = time.thread_time() - self._cpu_started
+            if used > self.limits.seconds * _CPU_SHARE:
+                raise over_limit(
+                    f"the template takes longer than {self.limits.seconds} s",
+                    "move heavy work into a python or duckdb task",
+                )

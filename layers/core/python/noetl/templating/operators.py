@@ -1,0 +1,209 @@
+"""Arithmetic and comparison with the size of every result checked before it is made."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from noetl.domain.errors import TemplateError
+from noetl.templating.access import check_format, describe
+from noetl.templating.limits import Meter, over_limit
+from noetl.templating.undefined import Undefined
+from noetl.templating.views import ListView, View, raw, resolve, to_text
+
+BinaryOperator = Callable[[Meter, Any, Any], Any]
+
+_NUMBERS = frozenset((int, float, bool))
+
+
+def operand(value: Any) -> Any:
+    """A value ready for arithmetic: lists of views become lists."""
+    if isinstance(value, Undefined):
+        raise value.error()
+    value = resolve(value)
+    return list(value) if isinstance(value, ListView) else value
+
+
+def _numeric(symbol: str, function: Callable[[Any, Any], Any]) -> BinaryOperator:
+    def apply(meter: Meter, left: Any, right: Any) -> Any:
+        left, right = operand(left), operand(right)
+        if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            return function(left, right)
+        raise mismatch(symbol, left, right)
+
+    return apply
+
+
+def mismatch(symbol: str, left: Any, right: Any) -> TemplateError:
+    """The error of an operator that does not fit its values."""
+    hint = "write ~ to join texts, | int or | float to make a number" if symbol == "+" else None
+    return TemplateError(
+        f"{describe(left)} {symbol} {describe(right)} is not possible: {_show(left)} {symbol} {_show(right)}",
+        hint=hint,
+    )
+
+
+def _show(value: Any) -> str:
+    text = to_text(value) if isinstance(value, View) else repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def add(meter: Meter, left: Any, right: Any) -> Any:
+    """Numbers, two texts or two lists."""
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return left + right
+    left, right = operand(left), operand(right)
+    if isinstance(left, str) and isinstance(right, str):
+        meter.allocate(len(left) + len(right))
+        return left + right
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        meter.allocate(8 * (len(left) + len(right)))
+        return [*left, *right]
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left + right
+    raise mismatch("+", left, right)
+
+
+def multiply(meter: Meter, left: Any, right: Any) -> Any:
+    """Two numbers, or a text or list repeated."""
+    left, right = operand(left), operand(right)
+    if isinstance(left, int) and isinstance(right, int):
+        _check_bits(meter, left.bit_length() + right.bit_length())
+        return left * right
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        return left * right
+    if isinstance(left, int):
+        left, right = right, left
+    if isinstance(left, (str, list, tuple)) and isinstance(right, int):
+        meter.allocate(len(left) * max(0, right) * (1 if isinstance(left, str) else 8))
+        return left * right
+    raise mismatch("*", left, right)
+
+
+def power(meter: Meter, left: Any, right: Any) -> Any:
+    """A number to a power."""
+    left, right = operand(left), operand(right)
+    if not (isinstance(left, (int, float)) and isinstance(right, (int, float))):
+        raise mismatch("**", left, right)
+    if isinstance(left, int) and isinstance(right, int) and right > 0:
+        _check_bits(meter, left.bit_length() * right if abs(left) > 1 else 1)
+    try:
+        result = left**right
+    except OverflowError:
+        raise over_limit(f"{_show(left)} ** {_show(right)} is too large a number") from None
+    if isinstance(result, complex):
+        raise TemplateError(f"{_show(left)} ** {_show(right)} is not a real number")
+    return result
+
+
+def _check_bits(meter: Meter, bits: int) -> None:
+    if bits > meter.limits.max_int_bits:
+        raise over_limit(
+            "the calculation makes too large a number",
+            f"at most {meter.limits.max_int_bits} bits are allowed",
+        )
+
+
+def modulo(meter: Meter, left: Any, right: Any) -> Any:
+    """Remainder of numbers, or printf-style formatting of a text."""
+    left = operand(left)
+    if isinstance(left, str):
+        values = operand(right)
+        return printf(meter, left, *(values if isinstance(values, (list, tuple)) else (values,)))
+    return _remainder(meter, left, right)
+
+
+_remainder = _numeric("%", operator.mod)
+
+
+def printf(meter: Meter, template: str, *values: Any, **named: Any) -> str:
+    """``template % values`` with widths checked."""
+    _check_directives(meter, template)
+    if named and values:
+        raise TemplateError("format takes positions or names, not both")
+    given: Any = (
+        {name: _printable(value) for name, value in named.items()}
+        if named
+        else tuple(_printable(value) for value in values)
+    )
+    if len(values) == 1 and isinstance(raw(values[0]), dict):
+        given = {name: _printable(value) for name, value in raw(values[0]).items()}
+    meter.allocate(len(template) + sum(len(value) for value in values if isinstance(value, str)))
+    text: str = template % given
+    meter.allocate(len(text))
+    return text
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, Undefined):
+        raise value.error()
+    value = raw(value)
+    return to_text(value) if isinstance(value, (dict, list, tuple)) else value
+
+
+def _check_directives(meter: Meter, template: str) -> None:
+    for part in template.split("%")[1:]:
+        if part.startswith("("):
+            part = part.partition(")")[2]
+        spec = part[: len(part) - len(part.lstrip("#0- +123456789.*"))]
+        if "*" in spec:
+            raise TemplateError("a width given as * is not supported in format", hint="write the number")
+        check_format(meter, spec)
+        meter.tick(1 + len(spec))
+
+
+def concat(meter: Meter, parts: list[Any]) -> str:
+    """``a ~ b ~ c``."""
+    texts = [to_text(part) for part in parts]
+    meter.allocate(sum(map(len, texts)))
+    return "".join(texts)
+
+
+def _contains(meter: Meter, left: Any, right: Any) -> bool:
+    if isinstance(left, Undefined):
+        raise left.error()
+    if isinstance(right, Undefined):
+        raise right.error()
+    subject = resolve(right)
+    if isinstance(subject, (str, list, tuple, range, dict, View)):
+        meter.tick(1 + (len(subject) >> 6))
+    else:
+        raise TemplateError(f"'in' needs a list, mapping or text on its right, not {describe(right)}")
+    left = raw(left)
+    if isinstance(subject, str) and not isinstance(left, str):
+        raise TemplateError(f"a text cannot contain {describe(left)}: {_show(left)} in {_show(subject)}")
+    return left in subject
+
+
+def _comparison(symbol: str, function: Callable[[Any, Any], Any]) -> BinaryOperator:
+    def apply(meter: Meter, left: Any, right: Any) -> Any:
+        if isinstance(left, (View, list, tuple, dict)) and isinstance(right, (View, list, tuple, dict)):
+            meter.tick(64)
+        try:
+            return function(left, right)
+        except TypeError:
+            raise mismatch(symbol, left, right) from None
+
+    return apply
+
+
+COMPARE: dict[str, BinaryOperator] = {
+    "eq": _comparison("==", operator.eq),
+    "ne": _comparison("!=", operator.ne),
+    "lt": _comparison("<", operator.lt),
+    "lteq": _comparison("<=", operator.le),
+    "gt": _comparison(">", operator.gt),
+    "gteq": _comparison(">=", operator.ge),
+    "in": _contains,
+    "notin": lambda meter, left, right: not _contains(meter, left, right),
+}
+BINARY: dict[str, BinaryOperator] = {
+    "Add": add,
+    "Sub": _numeric("-", operator.sub),
+    "Mul": multiply,
+    "Div": _numeric("/", operator.truediv),
+    "FloorDiv": _numeric("//", operator.floordiv),
+    "Mod": modulo,
+    "Pow": power,
+}

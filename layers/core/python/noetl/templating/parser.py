@@ -1,0 +1,87 @@
+"""Source text to Jinja's syntax tree, with its size and depth bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+from jinja2.parser import Parser
+
+from noetl.domain.errors import TemplateError
+from noetl.templating.limits import MAX_BRACKETS, MAX_SOURCE, MAX_TREE_DEPTH, over_limit
+
+_ENVIRONMENT = Environment(
+    keep_trailing_newline=True, autoescape=False, cache_size=0
+)  # only its lexer and parser are used
+
+
+def parse_expression(source: str) -> nodes.Expr:
+    """The tree of one expression (without braces). Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    _check_brackets(source, "variable_begin")
+    try:
+        parser = Parser(_ENVIRONMENT, source, state="variable")
+        tree = parser.parse_expression()
+        if not parser.stream.eos:
+            raise _syntax(
+                f"unexpected {parser.stream.current.value!r} after the expression",
+                parser.stream.current.lineno,
+            )
+        tree.set_environment(_ENVIRONMENT)
+    except TemplateSyntaxError as error:
+        raise _syntax(error.message or "invalid expression", error.lineno) from None
+    except RecursionError:
+        raise over_limit("the expression is nested too deeply") from None
+    _check_depth(tree)
+    return tree
+
+
+def parse_template(source: str) -> nodes.Template:
+    """The tree of a text with templates in it. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    _check_brackets(source, "data")
+    try:
+        tree = _ENVIRONMENT.parse(source)
+    except TemplateSyntaxError as error:
+        raise _syntax(error.message or "invalid template", error.lineno) from None
+    except RecursionError:
+        raise over_limit("the template is nested too deeply") from None
+    _check_depth(tree)
+    return tree
+
+
+def _syntax(message: str, line: int) -> TemplateError:
+    return TemplateError(message, code="template_syntax", details={"source_line": line})
+
+
+def _check_brackets(source: str, start: str) -> None:
+    if len(source) > MAX_SOURCE:
+        raise over_limit(f"the template has {len(source)} characters; at most {MAX_SOURCE} are allowed")
+    if sum(map(source.count, "([{")) <= MAX_BRACKETS:
+        return
+    depth = 0
+    for line, kind, value in _tokens(source if start == "data" else "{{" + source + "}}"):
+        if kind == "operator" and value in ("(", "[", "{"):
+            depth += 1
+            if depth > MAX_BRACKETS:
+                raise TemplateError(
+                    f"more than {MAX_BRACKETS} brackets are open at once",
+                    code="template_limit",
+                    details={"source_line": line},
+                )
+        elif kind == "operator" and value in (")", "]", "}"):
+            depth -= 1
+
+
+def _tokens(source: str) -> Iterator[tuple[int, str, str]]:
+    try:
+        yield from _ENVIRONMENT.lexer.tokeniter(source, None)
+    except TemplateSyntaxError as error:
+        raise _syntax(error.message or "invalid template", error.lineno) from None
+
+
+def _check_depth(tree: nodes.Node) -> None:
+    level: list[nodes.Node] = [tree]
+    for _ in range(MAX_TREE_DEPTH):
+        level = [child for node in level for child in node.iter_child_nodes()]
+        if not level:
+            return
+    raise over_limit(f"the template nests more than {MAX_TREE_DEPTH} operators, filters and blocks")

@@ -1,0 +1,216 @@
+"""SQL text to tokens and statements.
+
+Knows what hides a semicolon or an expression: quotes (``'…'``, ``E'…'``, ``"…"``, ``$tag$…$tag$``), comments (``--``, nested
+``/* */``), brackets, and SQL-standard function bodies (``BEGIN ATOMIC … END``). It works on a mix of text and ``Hole``s, so a
+value never takes part in deciding where something ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+TokenKind = Literal[
+    "space", "comment", "word", "number", "quoted", "escaped", "name", "dollar", "placeholder", "mark", "hole"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A value in the place of an expression; ``line`` is the expression's line in the template."""
+
+    value: Any
+    line: int
+
+
+Piece = str | Hole
+
+
+@dataclass(slots=True)
+class Token:
+    """A lexical element. ``parts`` is all of it, in order; only quotes, comments and holes have ``Hole`` parts."""
+
+    kind: TokenKind
+    parts: list[Piece] = field(default_factory=list)
+    closed: bool = True
+
+    @property
+    def text(self) -> str:
+        """The text of a token without holes."""
+        return "".join(part for part in self.parts if isinstance(part, str))
+
+    @property
+    def holes(self) -> list[Hole]:
+        return [part for part in self.parts if isinstance(part, Hole)]
+
+
+_TOKEN = re.compile(
+    r"""
+    (?P<space>\s+)
+  | (?P<line>--)
+  | (?P<block>/\*)
+  | (?P<escaped>[eE]')
+  | (?P<quoted>')
+  | (?P<name>")
+  | (?P<dollar>\$(?:[^\W\d]\w*)?\$)
+  | (?P<word>[^\W\d][\w$]*)
+  | (?P<number>\d[\w.]*)
+  | (?P<placeholder>%\([^\W\d]\w*\)s)
+  | (?P<mark>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_ENDS = {
+    "line": re.compile(r"\n"),
+    "quoted": re.compile(r"'(?!')|(?P<skip>'')"),
+    "escaped": re.compile(r"'(?!')|(?P<skip>''|\\.)", re.DOTALL),
+    "name": re.compile(r'"(?!")|(?P<skip>"")'),
+}
+_BLOCK_MARK = re.compile(r"/\*|\*/")
+
+
+class _Lexer:
+    """Turns pieces into tokens; what is open at the end of a piece goes on in the next."""
+
+    def __init__(self) -> None:
+        self.tokens: list[Token] = []
+        self._open: Token | None = None
+        self._mode = ""
+        self._closing = ""
+        self._depth = 0
+
+    def feed(self, piece: Piece) -> None:
+        if isinstance(piece, Hole):
+            if self._open is not None:
+                self._open.parts.append(piece)
+            else:
+                self.tokens.append(Token("hole", [piece]))
+            return
+        at = 0
+        while at < len(piece):
+            at = self._token(piece, at) if self._open is None else self._inside(piece, at)
+
+    def _token(self, text: str, at: int) -> int:
+        match = _TOKEN.match(text, at)
+        assert match is not None  # the last alternative takes any character
+        kind, value = str(match.lastgroup), match.group()
+        if kind in ("line", "block", "escaped", "quoted", "name", "dollar"):
+            self._begin(kind, value)
+        else:
+            self.tokens.append(Token(kind, [value]))  # type: ignore[arg-type]
+        return match.end()
+
+    def _begin(self, mode: str, opening: str) -> None:
+        kind: Any = "comment" if mode in ("line", "block") else mode
+        self._open = Token(kind, [opening], closed=mode == "line")
+        self._mode, self._closing, self._depth = mode, opening, 1
+        self.tokens.append(self._open)
+
+    def _inside(self, text: str, at: int) -> int:
+        end, done = self._find_end(text, at)
+        assert self._open is not None
+        if end > at:
+            self._open.parts.append(text[at:end])
+        if done:
+            self._open.closed = True
+            self._open = None
+        return end
+
+    def _find_end(self, text: str, at: int) -> tuple[int, bool]:
+        if self._mode == "dollar":
+            found = text.find(self._closing, at)
+            return (found + len(self._closing), True) if found >= 0 else (len(text), False)
+        pattern = _BLOCK_MARK if self._mode == "block" else _ENDS[self._mode]
+        for match in pattern.finditer(text, at):
+            if self._mode == "block":
+                self._depth += 1 if match.group() == "/*" else -1
+                if self._depth:
+                    continue
+            elif match.groupdict().get("skip"):
+                continue
+            return match.end(), True
+        return len(text), False
+
+
+def tokens_of(pieces: Iterable[Piece]) -> list[Token]:
+    """Tokens of a text with holes. Neighbouring texts are joined first, so a token may reach over them."""
+    lexer = _Lexer()
+    for piece in _joined(pieces):
+        lexer.feed(piece)
+    return lexer.tokens
+
+
+def _joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    texts: list[str] = []
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        if texts:
+            yield "".join(texts)
+            texts = []
+        yield piece
+    if texts:
+        yield "".join(texts)
+
+
+class _Grouping:
+    """Where the statement being read stands: brackets and function bodies that hide semicolons."""
+
+    def __init__(self) -> None:
+        self.brackets = 0
+        self.blocks = 0
+        self.words: list[str] = []
+
+    def see(self, token: Token) -> bool:
+        """Take note of a token; True when it ends the statement."""
+        if token.kind == "mark":
+            mark = token.text
+            if mark == ";":
+                return self.brackets == 0 and self.blocks == 0
+            self.brackets = max(0, self.brackets + (mark == "(") - (mark == ")"))
+        elif token.kind == "word":
+            self._see_word(token.text.lower())
+        return False
+
+    def _see_word(self, word: str) -> None:
+        self.words = [*self.words[:1], *self.words[1:][-1:], word] if self.words else [word]
+        if self.words[0] != "create":
+            return
+        if self.words[-2:] == ["begin", "atomic"] or (self.blocks and word == "case"):
+            self.blocks += 1
+        elif self.blocks and word == "end":
+            self.blocks -= 1
+
+
+def group(tokens: Iterable[Token]) -> list[list[Token]]:
+    """Tokens of each statement, without the semicolons; empty statements are left out."""
+    statements: list[list[Token]] = [[]]
+    state = _Grouping()
+    for token in tokens:
+        if state.see(token):
+            statements.append([])
+            state = _Grouping()
+        else:
+            statements[-1].append(token)
+    return [_trim(statement) for statement in statements if any(_counts(token) for token in statement)]
+
+
+def _counts(token: Token) -> bool:
+    return token.kind not in ("space", "comment")
+
+
+def _trim(statement: list[Token]) -> list[Token]:
+    start, end = 0, len(statement)
+    while statement[start].kind == "space":
+        start += 1
+    while statement[end - 1].kind == "space":
+        end -= 1
+    return statement[start:end]
+
+
+def split(text: str) -> list[str]:
+    """The statements of a SQL text, without their semicolons; empty ones and lone comments are left out."""
+    return ["".join(token.text for token in statement) for statement in group(tokens_of([text]))]

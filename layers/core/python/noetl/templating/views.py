@@ -1,0 +1,376 @@
+"""Plain JSON as templates see it.
+
+A view puts a face on stored JSON without copying it: children are wrapped when they are touched, large results are
+loaded when something behind their reference is touched, and ``unwrap`` gives the stored JSON back unchanged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from noetl.domain.codec import encode
+from noetl.domain.errors import TemplateError
+from noetl.templating.contract import Hydrate
+from noetl.templating.limits import MAX_VALUE_DEPTH, over_limit
+from noetl.templating.undefined import Undefined
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final[Any] = _Missing()
+"""Answer of a lookup that found nothing (None is a value)."""
+
+SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+class View:
+    """A value with a template face. Subclasses answer ``attribute``, ``value`` and ``plain``.
+
+    Other packages may add their own (a response whose body's keys come first, say).
+    """
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        """The value of ``x.name``, wrapped; ``MISSING`` when there is none."""
+        return MISSING
+
+    def content(self) -> Any:
+        """What this stands for: a scalar, or a view that stands for itself."""
+        return self
+
+    def value(self) -> Any:
+        """What iteration, length and indexing work on: a scalar, ``MapView`` or ``ListView``."""
+        return self.content()
+
+    def plain(self) -> Any:
+        """The JSON kept when an expression yields exactly this."""
+        raise NotImplementedError
+
+    def keys(self) -> Iterable[Any]:
+        """Names ``attribute`` knows, for "did you mean"."""
+        return ()
+
+    def __eq__(self, other: object) -> bool:
+        return bool(raw(self) == raw(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return bool(raw(self))
+
+    def __len__(self) -> int:
+        return len(self.value())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.value())
+
+    def __contains__(self, item: object) -> bool:
+        return raw(item) in raw(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.value()[key]
+
+    def __lt__(self, other: Any) -> Any:
+        return raw(self) < raw(other)
+
+    def __le__(self, other: Any) -> Any:
+        return raw(self) <= raw(other)
+
+    def __gt__(self, other: Any) -> Any:
+        return raw(self) > raw(other)
+
+    def __ge__(self, other: Any) -> Any:
+        return raw(self) >= raw(other)
+
+    def __str__(self) -> str:
+        return to_text(self)
+
+    __repr__ = __str__
+
+
+class Stored(View):
+    """A view over a stored value: ``raw`` is the value, ``hydrate`` loads large results inside it."""
+
+    __slots__ = ("hydrate", "raw")
+
+    def __init__(self, value: Any, hydrate: Hydrate | None = None) -> None:
+        self.raw = value
+        self.hydrate = hydrate
+
+    def plain(self) -> Any:
+        return self.raw
+
+
+class MapView(Stored):
+    """A mapping."""
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        found = self.raw.get(name, MISSING)
+        return found if found is MISSING else wrap(found, self.hydrate)
+
+    def plain(self) -> Any:
+        return self.raw if isinstance(self.raw, dict) else dict(self.raw)
+
+    def keys(self) -> Iterable[Any]:
+        return list(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.raw)
+
+    def __getitem__(self, key: Any) -> Any:
+        return wrap(self.raw[key], self.hydrate)
+
+
+class ListView(Stored):
+    """A list."""
+
+    __slots__ = ()
+
+    def plain(self) -> Any:
+        return self.raw if isinstance(self.raw, list) else list(self.raw)
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def __iter__(self) -> Iterator[Any]:
+        hydrate = self.hydrate
+        return (item if type(item) in SCALARS else wrap(item, hydrate) for item in self.raw)
+
+    def __getitem__(self, key: Any) -> Any:
+        return wrap(self.raw[key], self.hydrate)
+
+
+class RowsView(Stored):
+    """A SQL result: ``.rows``, ``.columns``, ``.row_count`` by name; by number, in loops and for length it is its rows."""
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        found = self.raw.get(name, MISSING)
+        return found if found is MISSING else wrap(found, self.hydrate)
+
+    def value(self) -> Any:
+        return ListView(self.raw["rows"], self.hydrate)
+
+    def keys(self) -> Iterable[Any]:
+        return list(self.raw)
+
+    def __eq__(self, other: object) -> bool:
+        other = raw(other)
+        return bool(self.raw == other or self.raw["rows"] == other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class LoopView(Stored):
+    """A loop's result: a list in index order that also answers ``.count``, ``.failed``, ``.results``."""
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        if name in ("count", "failed", "results"):
+            return wrap(self.raw.get(name, 0), self.hydrate)
+        return MISSING
+
+    def content(self) -> Any:
+        return content(wrap(self.raw["results"], self.hydrate))
+
+    def plain(self) -> Any:
+        return self.raw["results"]
+
+    def keys(self) -> Iterable[Any]:
+        return ("count", "failed", "results")
+
+
+class RefView(Stored):
+    """A large result: what its reference knows is answered at once, anything else loads it (once).
+
+    Order of ``.name``: promoted scalars, the reference's ``ref``, ``extracted`` and ``preview``, the value's own keys, the
+    reference's other fields. The value's keys come before ``size``, ``kind`` … so that a playbook does not change its meaning
+    when a result grows over the inline limit.
+    """
+
+    __slots__ = ("_loaded",)
+    _DIRECT = ("ref", "extracted", "preview")
+
+    def __init__(self, value: Mapping[str, Any], hydrate: Hydrate | None = None) -> None:
+        super().__init__(value, hydrate)
+        self._loaded: Any = MISSING
+
+    def has(self, name: str) -> bool:
+        """Whether the value is a mapping with this key; loads it only when the reference cannot tell."""
+        if name in (self.raw.get("extracted") or ()):
+            return True
+        known = self.raw.get("keys")
+        if known is not None:
+            return name in known
+        return self.hydrate is not None and own_key(self._load(), name)
+
+    def attribute(self, name: str) -> Any:
+        extracted = self.raw.get("extracted") or {}
+        if name in extracted:
+            return wrap(extracted[name], self.hydrate)
+        if name == "_ref":
+            return MapView(self.raw)
+        if name in self._DIRECT or (name in self.raw and not self.has(name)):
+            return wrap(self.raw.get(name), self.hydrate)
+        known = self.raw.get("keys")
+        if known is not None and name not in known:
+            return MISSING
+        loaded = self._load()
+        return loaded.attribute(name) if isinstance(loaded, View) else MISSING
+
+    def content(self) -> Any:
+        return content(self._load())
+
+    def value(self) -> Any:
+        return resolve(self._load())
+
+    def keys(self) -> Iterable[Any]:
+        yield from self.raw.get("extracted") or ()
+        if isinstance(self._loaded, View):
+            yield from self._loaded.keys()
+        yield from self.raw
+
+    def _load(self) -> Any:
+        if self._loaded is MISSING:
+            if self.hydrate is None:
+                raise TemplateError(
+                    "this needs the content of a large result, which cannot be loaded here",
+                    hint="pass the reference on, or read it in a task",
+                    details={"ref": self.raw.get("ref")},
+                )
+            self._loaded = wrap(self.hydrate(self.raw), self.hydrate)
+        return self._loaded
+
+
+class _Blank(View):
+    """What ``a if condition`` gives without an else: nothing in a text, null as a value; counts as undefined."""
+
+    __slots__ = ()
+
+    def content(self) -> Any:
+        return None
+
+    def plain(self) -> Any:
+        return None
+
+
+BLANK: Final = _Blank()
+
+
+def own_key(value: Any, name: str) -> bool:
+    """Whether a wrapped value is a mapping that has ``name`` (for a reference: without loading it, when it can tell)."""
+    if isinstance(value, RefView):
+        return value.has(name)
+    return isinstance(value, (MapView, RowsView)) and name in value.raw
+
+
+def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
+    """Put a template face on plain JSON. Scalars and views come back as they are. Nothing is copied."""
+    kind = type(value)
+    if kind in SCALARS:
+        return value
+    if kind is dict or (isinstance(value, Mapping) and not isinstance(value, View)):
+        face = _FACES.get(value.get("kind")) if "kind" in value and isinstance(value["kind"], str) else None
+        if face is not None and face[0] in value:
+            return face[1](value, hydrate)
+        if "rows" in value and "columns" in value and isinstance(value["rows"], list):
+            return RowsView(value, hydrate)
+        return MapView(value, hydrate)
+    if kind is list or kind is tuple:
+        return ListView(value, hydrate)
+    return value
+
+
+_FACES: dict[str, tuple[str, type[Any]]] = {
+    "result_ref": ("ref", RefView),
+    "loop_result": ("results", LoopView),
+}
+
+
+def is_simple(value: dict[str, Any]) -> bool:
+    """True when ``wrap`` would make a plain ``MapView`` of this mapping."""
+    return "kind" not in value and not ("rows" in value and "columns" in value)
+
+
+def content(value: Any) -> Any:
+    """A step or reference → what it stands for (large results are loaded)."""
+    return value.content() if isinstance(value, View) else value
+
+
+def resolve(value: Any) -> Any:
+    """A step, reference, loop or row set → the scalar, mapping or list to work on."""
+    return value.value() if isinstance(value, View) else value
+
+
+def raw(value: Any) -> Any:
+    """Plain data of a value, for comparing and for functions that know nothing of views."""
+    value = content(value)
+    return value.plain() if isinstance(value, View) else value
+
+
+def unwrap(value: Any, depth: int = 0) -> Any:
+    """The JSON of a template value. Raises TemplateError for anything JSON cannot hold, and for undefined values.
+
+    Stored values come back as the same object; containers a template made are walked.
+    """
+    kind = type(value)
+    if kind is float and not math.isfinite(value):
+        raise TemplateError(
+            f"the result is {value!r}, which JSON cannot hold", hint="test for it, or use a text"
+        )
+    if kind in SCALARS:
+        return value
+    if isinstance(value, View):
+        return value.plain()
+    if depth > MAX_VALUE_DEPTH:
+        raise over_limit(f"the result is nested more than {MAX_VALUE_DEPTH} levels deep")
+    if isinstance(value, Mapping):
+        return {_key(key): unwrap(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple, range)):
+        return [unwrap(item, depth + 1) for item in value]
+    if isinstance(value, Undefined):
+        raise value.error()
+    for base in (str, int, float):
+        if isinstance(value, base):
+            return base(value)
+    if callable(value):
+        raise TemplateError("the result is a function", hint="call it: add ()")
+    raise TemplateError(f"the result is a {kind.__name__}, which JSON cannot hold")
+
+
+def _key(key: Any) -> str:
+    if isinstance(key, str):
+        return str(key)
+    raise TemplateError(
+        f"the result is a mapping with the key {key!r}; JSON keys are text", hint=f"write '{key}'"
+    )
+
+
+def to_text(value: Any) -> str:
+    """A value inside a text: text as it is, scalars as Jinja prints them, lists and mappings as JSON."""
+    kind = type(value)
+    if kind is str:
+        return str(value)
+    if kind in SCALARS:
+        return str(value)
+    if isinstance(value, Undefined):
+        raise value.error()
+    if isinstance(value, str):
+        return str(value)
+    if value is BLANK:
+        return ""
+    value = content(value)
+    return str(value) if type(value) in SCALARS else encode(unwrap(value)).decode()
