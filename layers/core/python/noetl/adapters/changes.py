@@ -1,0 +1,31 @@
+"""What every store reads out of a Change before it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from noetl.ports.execution_store import Change, EventRow
+
+SUPERSEDED_LANE = -1
+"""Lane of rows that came too late: kept, but part of no execution's history."""
+
+
+def one_change_each(changes: Sequence[Change]) -> list[Change]:
+    """Changes in the order in which their executions are locked. Raises ValueError when an execution has two."""
+    ordered = sorted(changes, key=lambda change: change.execution_id)
+    for first, second in pairwise(ordered):
+        if first.execution_id == second.execution_id:
+            raise ValueError(f"execution {first.execution_id} has two changes in one commit; make them one")
+    return ordered
+
+
+def applied_timers(rows: Iterable[EventRow]) -> list[tuple[str, int]]:
+    """(timer, generation) of the TimerFired events among ``rows``: their timer rows go with them."""
+    found = []
+    for row in rows:
+        prefix, _, rest = row.event_id.partition(":")
+        timer, _, generation = rest.rpartition(":")
+        if prefix == "timer" and generation.isdigit():
+            found.append((timer, int(generation)))
+    return found

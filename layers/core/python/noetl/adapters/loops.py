@@ -1,0 +1,222 @@
+"""Loop commands as every store makes them: a command row says which items, the loop's row says the rest.
+
+A chunk carries no payload of its own in a store: collection, scope and settings are kept once, in the loop's row, and are put
+back when the command is given out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command, FrozenScope, LoopSlice
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import LoopAlert, LoopDone
+from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.patches import combine
+from noetl.ports.execution_store import EventRow, ItemBatch, LoopRow
+from noetl.ports.results import ResultStore
+
+OUTCOME = msgspec.json.Decoder(Outcome)
+
+
+class Collections:
+    """Slices of loop collections, inline or behind a reference (the last ``keep`` decoded references stay in memory)."""
+
+    def __init__(self, results: ResultStore | None, keep: int = 8) -> None:
+        self._results = results
+        self._keep = keep
+        self._lists: OrderedDict[str, list[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def items(self, loop: LoopRow) -> list[Any]:
+        """The whole collection. Raises NotFoundError or InfrastructureError when its object cannot be read."""
+        if loop.items is not None:
+            return loop.items
+        if loop.items_ref is None:
+            return []
+        uri = loop.items_ref["ref"]
+        with self._lock:
+            if uri in self._lists:
+                self._lists.move_to_end(uri)
+                return self._lists[uri]
+        found = self._read(uri, loop.items_ref.get("sha256"))
+        with self._lock:
+            self._lists[uri] = found
+            while len(self._lists) > self._keep:
+                self._lists.popitem(last=False)
+        return found
+
+    def _read(self, uri: str, sha256: str | None) -> list[Any]:
+        if self._results is None:
+            raise InfrastructureError(
+                f"the loop's collection {uri} is in a result store and this process has none", retryable=False
+            )
+        data = self._results.get(uri)
+        if sha256 and hashlib.sha256(data).hexdigest() != sha256:
+            raise InfrastructureError(
+                f"the bytes of {uri} do not match their checksum", code="result_corrupt"
+            )
+        found = codec.decode(data)
+        if not isinstance(found, list):
+            raise InfrastructureError(
+                f"{uri} holds a {type(found).__name__}, not a list", code="result_corrupt", retryable=False
+            )
+        return found
+
+
+def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
+    """Ranges of a new loop's first commands: everything at once when sequential, else one item each up to the window."""
+    if loop.mode == "sequential":
+        return [(0, loop.total)] if loop.total else []
+    return [(index, index + 1) for index in range(min(loop.total, max(1, loop.window)))]
+
+
+def refill(cursor: int, total: int, free: int, chunk: int) -> list[tuple[int, int]]:
+    """Ranges of the commands that fill ``free`` places, ``chunk`` items each, from ``cursor`` on."""
+    stop = min(total, cursor + max(0, free))
+    step = max(1, chunk)
+    return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
+
+
+def chunk_command(
+    execution_id: int, loop: LoopRow, start: int, stop: int, items: Sequence[Any], attempt: int = 1
+) -> Command:
+    """The command that carries items ``start <= i < stop``; ``items`` is the whole collection."""
+    return Command(
+        execution_id=execution_id,
+        command_id=ids.chunk_id(loop.run, loop.round, start),
+        run=loop.run,
+        step=loop.step,
+        program=loop.program,
+        pool=loop.pool,
+        attempt=attempt,
+        scope=loop.scope,
+        loop=_slice(loop, start, stop, items),
+    )
+
+
+def _slice(loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> LoopSlice:
+    return LoopSlice(
+        round=loop.round,
+        start=start,
+        stop=stop,
+        total=loop.total,
+        iterator=loop.iterator,
+        mode=loop.mode,
+        items=list(items[start:stop]),
+        fail_fast=loop.fail_fast,
+        iterator_vars=loop.iterator_vars,
+        parent=loop.parent,
+    )
+
+
+def stripped(command: Command) -> Command:
+    """A loop command without what its loop's row holds anyway."""
+    if command.loop is None:
+        return command
+    bare = msgspec.structs.replace(command.loop, items=[], skip=(), parent=None)
+    return msgspec.structs.replace(command, scope=FrozenScope(), loop=bare)
+
+
+def completed(command: Command, loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> Command:
+    """A stored or half-known loop command with everything that its loop's row says.
+
+    What is the command's own stays: id, attempt, turn, machine, child, overlay, delay.
+    """
+    own = command.loop
+    filled = _slice(loop, start, stop, items)
+    if own is not None and own.skip:
+        filled = msgspec.structs.replace(filled, skip=own.skip)
+    return msgspec.structs.replace(
+        command, step=loop.step, program=loop.program, pool=loop.pool, scope=loop.scope, loop=filled
+    )
+
+
+def resume(command: Command, done: Sequence[tuple[int, bytes]]) -> Command:
+    """A loop command given out again: finished items are skipped; in a sequential loop the later ones see their writes.
+
+    ``done``: (index, encoded Outcome) of its finished items, in index order.
+    """
+    if command.loop is None or not done:
+        return command
+    skip = tuple(index for index, _ in done)
+    overlay = command.overlay
+    if command.loop.mode == "sequential":
+        patches: list[Patch] = list(overlay)
+        for _, outcome in done:
+            patches.extend(codec.decode_as(OUTCOME, outcome).patches)
+        overlay = combine(patches)
+    return msgspec.structs.replace(
+        command, loop=msgspec.structs.replace(command.loop, skip=skip), overlay=overlay
+    )
+
+
+class CountedRow(msgspec.Struct, frozen=True):
+    """A row of an ItemBatch with what it adds to the loop's counters if it is new.
+
+    ``counts``: it is an item's outcome (rows of suspended turns count nothing).
+    """
+
+    row: EventRow
+    counts: bool
+    failed: bool
+    patched: bool
+    size: int
+
+
+def counted_rows(batch: ItemBatch) -> list[CountedRow]:
+    """Split the batch's totals over its rows, so that rows which were stored before can be left out of the count."""
+    event = batch.event
+    outcomes = {item.index: item.outcome for item in event.items}
+    weights = [len(row.facts) for row in batch.rows]
+    weight = sum(weights) or 1
+    found: list[CountedRow] = []
+    left = batch.size
+    for position, row in enumerate(batch.rows):
+        share = left if position == len(batch.rows) - 1 else batch.size * weights[position] // weight
+        left -= share
+        outcome = outcomes.get(row.seq)
+        counts = row.event_id == ids.item_event(event.run, event.round, row.seq)
+        failed = counts and outcome is not None and outcome.status == "error"
+        patched = counts and outcome is not None and bool(outcome.patches)
+        found.append(CountedRow(row, counts, failed, patched, share if counts else 0))
+    return found
+
+
+def resumed_item(command: Command, chunk_id: str) -> int | None:
+    """The item that goes on alone in ``command``, or None when it is the rest of the chunk itself."""
+    if command.command_id == chunk_id or command.loop is None:
+        return None
+    return command.loop.start
+
+
+def loop_done(execution_id: int, run: int, round_: int, step: str, program: str) -> LoopDone:
+    return LoopDone(
+        execution_id=execution_id,
+        event_id=ids.loop_done_event(run, round_),
+        program=program,
+        run=run,
+        round=round_,
+        step=step,
+    )
+
+
+def loop_alert(batch: ItemBatch, step: str, program: str) -> LoopAlert:
+    event = batch.event
+    return LoopAlert(
+        execution_id=event.execution_id,
+        event_id=ids.loop_alert_event(event.run, event.round),
+        program=program,
+        run=event.run,
+        round=event.round,
+        step=step,
+        index=batch.alert_index,
+        cause="next" if batch.alert == "next" else "failed",
+    )

@@ -1,0 +1,53 @@
+"""Playbooks in memory."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from noetl.ports.catalog import CatalogEntry
+
+
+class MemoryCatalog:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._versions: dict[str, list[CatalogEntry]] = {}
+        self._lock = threading.Lock()
+
+    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+        with self._lock:
+            versions = self._versions.setdefault(path, [])
+            if versions and versions[-1].content == content and versions[-1].program == program:
+                return versions[-1]
+            entry = CatalogEntry(
+                path=path,
+                version=len(versions) + 1,
+                name=name,
+                program=program,
+                content=content,
+                source_name=source_name,
+                created_at=self._clock(),
+            )
+            versions.append(entry)
+            return entry
+
+    def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
+        with self._lock:
+            versions = self._versions.get(path, [])
+            if version is None:
+                return versions[-1] if versions else None
+            return versions[version - 1] if 1 <= version <= len(versions) else None
+
+    def by_program(self, program: str) -> CatalogEntry | None:
+        with self._lock:
+            for versions in self._versions.values():
+                for entry in versions:
+                    if entry.program == program:
+                        return entry
+        return None
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
+        with self._lock:
+            paths = sorted(path for path in self._versions if path > after)
+            return [self._versions[path][-1] for path in paths[:limit]]

@@ -1,0 +1,215 @@
+"""The main lane's write: check everything, then change everything."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.adapters.changes import applied_timers
+from noetl.adapters.loops import first_chunks, stripped
+from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command
+from noetl.domain.events import Cancel, Event, Start, decode_event
+from noetl.domain.outcomes import Outcome
+from noetl.domain.state import TERMINAL
+from noetl.ports.execution_store import Change, Committed, VersionConflictError
+
+
+def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committed:
+    """Raises VersionConflictError before anything is written."""
+    refused = [change.execution_id for change in changes if not _fits(tables, change)]
+    if refused:
+        raise VersionConflictError(refused)
+    for change in changes:
+        for loop in change.loops:
+            tables.collections.items(loop)
+    commands: list[Command] = []
+    events: list[Event] = []
+    for change in changes:
+        _apply(tables, change, owner, commands, events)
+    if owner is None:
+        return Committed()
+    return Committed(tuple(commands), tuple(events))
+
+
+def _fits(tables: Tables, change: Change) -> bool:
+    entry = tables.executions.get(change.execution_id)
+    if entry is None and (change.expected != 0 or change.created is None):
+        return False
+    if entry is not None and entry.version != change.expected:
+        return False
+    work = tables.work[change.execution_id]
+    fresh = {row.event_id for row in change.events}
+    if len(fresh) != len(change.events) or not fresh.isdisjoint(work.history):
+        return False
+    if any(not _is_open(work, *fence) for fence in change.close):
+        return False
+    return all(_is_next_turn(work, change, command) for command in (*change.issue, *change.waiting))
+
+
+def _is_open(work: Work, command_id: str, attempt: int, turn: int) -> bool:
+    entry = work.commands.get(command_id)
+    return entry is not None and (entry.attempt, entry.turn) == (attempt, turn)
+
+
+def _is_next_turn(work: Work, change: Change, command: Command) -> bool:
+    entry = work.commands.get(command.command_id)
+    return change.end or entry is None or entry.run in change.drop_runs or entry.turn < command.turn
+
+
+def _apply(
+    tables: Tables, change: Change, owner: str | None, commands: list[Command], events: list[Event]
+) -> None:
+    execution_id = change.execution_id
+    work = tables.work[execution_id]
+    _move(tables, change)
+    for row in change.events:
+        tables.record(execution_id, row)
+    for key, value in change.slots.items():
+        if value is None:
+            work.slots.pop(key, None)
+        else:
+            work.slots[key] = codec.encode(value)
+    for patch in change.variables:
+        work.variables[patch.name] = (codec.encode(patch.value), change.variables_step)
+    for event_id in change.handled:
+        tables.outbox.pop((execution_id, event_id), None)
+    attempts = {command_id: attempt for command_id, attempt, _ in change.close}
+    _drop(work, change, attempts)
+    if not change.end:
+        _issue(tables, change, owner, attempts, commands)
+    _set_timers(tables, change)
+    events += tables.post(change.outbox, execution_id, owner)
+    if not change.end:
+        _start_loops(tables, change, owner, commands, events)
+    for gate in change.gates:
+        loop = work.loops.get((gate.run, gate.round))
+        if loop is not None and loop.gate == "open" and not change.end:
+            loop.gate = "closing"
+            events += tables.finish_loop(execution_id, loop, owner)
+    if change.cancel_children:
+        events += tables.post(_cancels(tables, change), execution_id, owner)
+
+
+def _move(tables: Tables, change: Change) -> None:
+    entry = tables.executions.get(change.execution_id)
+    if entry is None:
+        assert change.created is not None
+        entry = ExecutionEntry(change.execution_id, change.created, tables.clock())
+        tables.executions[change.execution_id] = entry
+    entry.version += 1
+    entry.status = change.status
+    entry.program = change.program
+    entry.state = change.state
+    if change.status in TERMINAL and entry.ended_at is None:
+        entry.ended_at = tables.clock()
+
+
+def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
+    """Delete what is closed, what belongs to dropped runs, and everything when the execution is over.
+
+    ``attempts`` collects the attempt counts of rows that a new turn replaces.
+    """
+    again = {command.command_id for command in (*change.issue, *change.waiting)}
+    for entry in list(work.commands.values()):
+        gone = change.end or entry.run in change.drop_runs
+        if gone or entry.command_id in attempts:
+            del work.commands[entry.command_id]
+        elif entry.command_id in again:
+            attempts[entry.command_id] = entry.attempt
+        if gone:
+            attempts.pop(entry.command_id, None)
+    for key in [key for key in work.loops if key[0] in change.drop_runs]:
+        del work.loops[key]
+    if change.end:
+        work.timers.clear()
+        for loop in work.loops.values():
+            loop.gate = "closed"
+
+
+def _issue(
+    tables: Tables, change: Change, owner: str | None, attempts: dict[str, int], commands: list[Command]
+) -> None:
+    now = tables.clock()
+    wakes = {(wake.command_id, wake.turn): wake.outcome for wake in change.wakes}
+    for waiting, group in ((False, change.issue), (True, change.waiting)):
+        for issued in group:
+            attempt = attempts.get(issued.command_id, issued.attempt)
+            command = msgspec.structs.replace(issued, attempt=attempt)
+            tables.add_command(
+                CommandEntry(
+                    change.execution_id,
+                    command.command_id,
+                    command.run,
+                    payload=codec.encode(msgspec.structs.replace(command, delay=0.0)),
+                    attempt=attempt,
+                    turn=command.turn,
+                    waiting=waiting,
+                    owner=None if waiting else owner,
+                    not_before=now + command.delay,
+                )
+            )
+            if not waiting:
+                commands.append(command)
+    for (command_id, turn), outcome in wakes.items():
+        entry = tables.work[change.execution_id].commands.get(command_id)
+        if entry is not None and entry.waiting and entry.turn == turn:
+            commands.append(_wake(tables, entry, outcome, owner))
+
+
+def _wake(tables: Tables, entry: CommandEntry, outcome: Outcome, owner: str | None) -> Command:
+    command = msgspec.structs.replace(tables.command(entry), child=outcome)
+    entry.payload = codec.encode(stripped(command) if entry.round >= 0 else command)
+    entry.waiting = False
+    entry.owner = owner
+    return command
+
+
+def _set_timers(tables: Tables, change: Change) -> None:
+    timers = tables.work[change.execution_id].timers
+    for timer, generation in applied_timers(change.events):
+        if timer in timers and timers[timer].generation <= generation:
+            del timers[timer]
+    for wanted in change.timers:
+        if wanted.seconds is None:
+            timers.pop(wanted.timer, None)
+        elif not change.end:
+            timers[wanted.timer] = TimerEntry(wanted.generation, tables.clock() + wanted.seconds)
+
+
+def _start_loops(
+    tables: Tables, change: Change, owner: str | None, commands: list[Command], events: list[Event]
+) -> None:
+    loops = tables.work[change.execution_id].loops
+    for row in change.loops:
+        loop = loops[row.run, row.round] = LoopEntry(row)
+        for start, stop in first_chunks(row):
+            commands.append(tables.add_chunk(change.execution_id, loop, start, stop, owner))
+        events += tables.finish_loop(change.execution_id, loop, owner)
+
+
+def _cancels(tables: Tables, change: Change) -> list[Event]:
+    """A Cancel for every child that is not over, those included whose Start is still in the outbox."""
+    parent = change.execution_id
+    children = {
+        entry.execution_id: entry.program
+        for entry in tables.executions.values()
+        if entry.created.parent_execution_id == parent and not entry.over
+    }
+    for posted in tables.outbox.values():
+        if posted.source == parent and posted.event_id == ids.start_event():
+            event = decode_event(posted.payload)
+            assert isinstance(event, Start)
+            child = tables.executions.get(posted.execution_id)
+            if child is None or not child.over:
+                children.setdefault(posted.execution_id, event.program)
+    return [
+        Cancel(
+            execution_id=child,
+            event_id=f"cancel:{parent}",
+            program=program,
+            reason=change.cancel_reason,
+            cascade=True,
+        )
+        for child, program in sorted(children.items())
+    ]

@@ -1,0 +1,139 @@
+"""The item lane's write: items count themselves under their loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.adapters.loops import completed, counted_rows, loop_alert, refill, resumed_item, stripped
+from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, loop_of
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted
+
+
+def commit_items(
+    tables: Tables, batches: Sequence[ItemBatch], owner: str | None
+) -> tuple[list[ItemsCommitted], Committed]:
+    """Fence and count each batch; then refill and end each loop once."""
+    for batch in batches:
+        if (loop := loop_of(tables, batch)) is not None:
+            tables.collections.items(loop.row)
+    commands: list[Command] = []
+    events: list[Event] = []
+    counts = [_count(tables, batch, owner, commands, events) for batch in batches]
+    touched: dict[tuple[int, int, int], int] = {}
+    for batch, counted in zip(batches, counts, strict=True):
+        if counted is not None:
+            key = (batch.event.execution_id, batch.event.run, batch.event.round)
+            touched[key] = max(touched.get(key, 1), batch.chunk)
+    for (execution_id, run, round_), chunk in sorted(touched.items()):
+        loop = tables.work[execution_id].loops[run, round_]
+        commands += _refill(tables, execution_id, loop, chunk, owner)
+        events += tables.finish_loop(execution_id, loop, owner)
+    answers = [_answer(tables, batch, counted) for batch, counted in zip(batches, counts, strict=True)]
+    return answers, Committed(tuple(commands), tuple(events)) if owner is not None else Committed()
+
+
+def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommitted:
+    loop = loop_of(tables, batch)
+    if counted is None or loop is None:
+        return ItemsCommitted(superseded=True)
+    return ItemsCommitted(False, counted, loop.done, loop.failed, loop.row.total)
+
+
+def _count(
+    tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
+) -> int | None:
+    """Rows, counters and continuations of one batch; None when its fence is gone."""
+    event = batch.event
+    work = tables.work[event.execution_id]
+    entry = work.commands.get(event.command_id)
+    loop = loop_of(tables, batch)
+    if entry is None or loop is None or (entry.attempt, entry.turn) != (event.attempt, event.turn):
+        return None
+    fresh_indexes = set()
+    counted = 0
+    for part in counted_rows(batch):
+        if not tables.record(event.execution_id, part.row, lane=event.run):
+            continue
+        fresh_indexes.add(part.row.seq)
+        if part.counts:
+            counted += 1
+            loop.failed += part.failed
+            loop.done += not part.failed
+            loop.patched += part.patched
+            loop.size += part.size
+    entry.left -= counted
+    _go_on(tables, batch, entry, loop, fresh_indexes, owner, commands)
+    events += tables.post(batch.outbox, event.execution_id, owner)
+    if batch.alert and loop.gate == "open" and not loop.alerted:
+        loop.alerted = True
+        events += tables.post([loop_alert(batch, loop.row.step, loop.row.program)], event.execution_id, owner)
+    return counted
+
+
+def _go_on(
+    tables: Tables,
+    batch: ItemBatch,
+    entry: CommandEntry,
+    loop: LoopEntry,
+    fresh_indexes: set[int],
+    owner: str | None,
+    commands: list[Command],
+) -> None:
+    """Store continuations; close the chunk unless it goes on, and hand back what it leaves undone."""
+    event = batch.event
+    items = tables.collections.items(loop.row)
+    known = {row.seq for row in batch.rows}
+    replaced = False
+    for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
+        for command in group:
+            index = resumed_item(command, event.command_id)
+            if index is None:
+                replaced = True
+                start = command.loop.start if command.loop else entry.start
+                stop, left, attempt = entry.stop, entry.left, entry.attempt
+            elif index in known and index not in fresh_indexes:
+                continue
+            else:
+                start, stop, left, attempt = index, index + 1, 1, command.attempt
+                entry.left -= 1
+            whole = completed(command, loop.row, start, stop, items)
+            whole = msgspec.structs.replace(whole, attempt=attempt)
+            tables.add_command(
+                CommandEntry(
+                    event.execution_id,
+                    command.command_id,
+                    event.run,
+                    payload=codec.encode(stripped(msgspec.structs.replace(whole, delay=0.0))),
+                    round=event.round,
+                    attempt=attempt,
+                    turn=command.turn,
+                    waiting=waiting,
+                    owner=None if waiting else owner,
+                    not_before=tables.clock() + command.delay,
+                    start=start,
+                    stop=stop,
+                    left=left,
+                )
+            )
+            if not waiting:
+                commands.append(whole)
+    if replaced:
+        tables.work[event.execution_id].commands[event.command_id].left = entry.left
+    elif event.closed:
+        loop.issued -= entry.left
+        del tables.work[event.execution_id].commands[event.command_id]
+
+
+def _refill(
+    tables: Tables, execution_id: int, loop: LoopEntry, chunk: int, owner: str | None
+) -> list[Command]:
+    if loop.gate != "open" or loop.alerted:
+        return []
+    free = max(1, loop.row.window) - loop.in_flight
+    ranges = refill(loop.cursor, loop.row.total, free, chunk)
+    return [tables.add_chunk(execution_id, loop, start, stop, owner) for start, stop in ranges]

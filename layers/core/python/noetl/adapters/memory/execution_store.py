@@ -1,0 +1,223 @@
+"""Executions in memory: the same promises as Postgres, for the simulator and for conformance cases.
+
+Nothing survives the process. Values are kept encoded, so nobody shares a mutable object with the store.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
+from noetl.adapters.loops import Collections
+from noetl.adapters.memory import committing, counting, recovery
+from noetl.adapters.memory.tables import ExecutionEntry, Tables
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, Start
+from noetl.ports.execution_store import (
+    Change,
+    Committed,
+    CreatedExecution,
+    EventRow,
+    ExecutionInfo,
+    Fence,
+    ItemBatch,
+    ItemRow,
+    ItemsCommitted,
+    Loaded,
+    LoadRequest,
+    LoopProgress,
+    Snapshot,
+    StoredEvent,
+)
+from noetl.ports.results import ResultStore
+
+
+class MemoryExecutionStore:
+    """``clock`` gives epoch seconds (virtual in the simulator); ``results`` is asked for loop collections kept by reference."""
+
+    def __init__(self, clock: Callable[[], float] = time.time, results: ResultStore | None = None) -> None:
+        self._tables = Tables(clock, Collections(results))
+        self._lock = threading.RLock()
+
+    def load(self, requests: Sequence[LoadRequest]) -> Loaded:
+        with self._lock:
+            found = {}
+            for request in requests:
+                entry = self._tables.executions.get(request.execution_id)
+                if entry is not None:
+                    found[request.execution_id] = self._snapshot(entry, request)
+            return Loaded(self._tables.clock(), found)
+
+    def _snapshot(self, entry: ExecutionEntry, request: LoadRequest) -> Snapshot:
+        work = self._tables.work[entry.execution_id]
+        names, scopes = set(request.names), set(request.scopes)
+        return Snapshot(
+            execution_id=entry.execution_id,
+            version=entry.version,
+            program=entry.program,
+            status=entry.status,
+            state=entry.state,
+            slots={
+                key: codec.decode(value)
+                for key, value in work.slots.items()
+                if key[1] in names or key[0] in scopes
+            },
+            fences={
+                command_id: Fence(work.commands[command_id].attempt, work.commands[command_id].turn)
+                for command_id in request.commands
+                if command_id in work.commands
+            },
+            applied=frozenset(event_id for event_id in request.events if event_id in work.history),
+        )
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        ordered = one_change_each(changes)
+        with self._lock:
+            return committing.commit(self._tables, ordered, owner)
+
+    def commit_items(
+        self, batches: Sequence[ItemBatch], owner: str | None = None
+    ) -> tuple[Sequence[ItemsCommitted], Committed]:
+        with self._lock:
+            return counting.commit_items(self._tables, batches, owner)
+
+    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
+        with self._lock:
+            execution_id = start.execution_id
+            if execution_id in self._tables.executions:
+                return False
+            self._tables.executions[execution_id] = ExecutionEntry(
+                execution_id, created, self._tables.clock(), program=start.program
+            )
+            self._tables.post([start], execution_id, owner)
+            return True
+
+    def record_superseded(self, rows: Sequence[tuple[int, EventRow]]) -> None:
+        with self._lock:
+            for execution_id, row in rows:
+                self._tables.record(execution_id, row, lane=SUPERSEDED_LANE)
+                self._tables.outbox.pop((execution_id, row.event_id), None)
+
+    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
+        with self._lock:
+            loops = self._tables.work[execution_id].loops
+            return [
+                LoopProgress(
+                    run=run,
+                    round=round_,
+                    step=loop.row.step,
+                    total=loop.row.total,
+                    issued=loop.issued,
+                    done=loop.done,
+                    failed=loop.failed,
+                    size=loop.size,
+                    patched=loop.patched,
+                    gate=loop.gate,
+                )
+                for (run, round_), loop in sorted(loops.items())
+            ]
+
+    def loop_items(
+        self, execution_id: int, run: int, round_: int, start: int, limit: int
+    ) -> Sequence[ItemRow]:
+        with self._lock:
+            rows = self._lane(execution_id, run)
+            return [
+                ItemRow(row.seq, row.facts)
+                for row in rows
+                if row.seq >= start and row.event_id == ids.item_event(run, round_, row.seq)
+            ][:limit]
+
+    def heartbeat(self, owner: str, lease_seconds: float) -> None:
+        with self._lock:
+            self._tables.leases[owner] = self._tables.clock() + lease_seconds
+
+    def release(self, owner: str) -> None:
+        with self._lock:
+            self._tables.leases.pop(owner, None)
+
+    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+        with self._lock:
+            return recovery.claim(self._tables, owner, limit)
+
+    def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
+        with self._lock:
+            return recovery.undelivered(self._tables, owner, limit)
+
+    def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
+        with self._lock:
+            return recovery.due_timers(self._tables, owner, limit)
+
+    def info(self, execution_id: int) -> ExecutionInfo | None:
+        with self._lock:
+            entry = self._tables.executions.get(execution_id)
+            return None if entry is None else _info(entry)
+
+    def executions(
+        self, *, limit: int, before: int | None = None, status: str | None = None
+    ) -> Sequence[ExecutionInfo]:
+        with self._lock:
+            newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
+            return [
+                _info(entry)
+                for entry in newest
+                if (before is None or entry.execution_id < before) and status in (None, entry.status)
+            ][:limit]
+
+    def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        return self._page(execution_id, 0, after, limit)
+
+    def item_events(
+        self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
+    ) -> Sequence[StoredEvent]:
+        return self._page(execution_id, lane, after, limit)
+
+    def _page(self, execution_id: int, lane: int, after: int, limit: int) -> list[StoredEvent]:
+        """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
+        with self._lock:
+            rows = [row for row in self._lane(execution_id, lane) if row.seq > after]
+        page = rows[:limit]
+        page += [row for row in rows[limit:] if page and row.seq == page[-1].seq]
+        return page
+
+    def _lane(self, execution_id: int, lane: int) -> list[StoredEvent]:
+        history = self._tables.work[execution_id].history.values()
+        return sorted((row for row in history if row.lane == lane), key=_place)
+
+    def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
+        with self._lock:
+            return {key: codec.decode(value) for key, value in self._tables.work[execution_id].slots.items()}
+
+    def open_work(self, execution_id: int) -> Mapping[str, int]:
+        with self._lock:
+            work = self._tables.work[execution_id]
+            outbox = sum(1 for key in self._tables.outbox if key[0] == execution_id)
+            return {"commands": len(work.commands), "timers": len(work.timers), "outbox": outbox}
+
+    def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
+        with self._lock:
+            history = list(self._tables.work[execution_id].history.values())
+        yield from sorted((row for row in history if row.lane > 0), key=_place)
+
+
+def _place(row: StoredEvent) -> tuple[int, int, str]:
+    return row.lane, row.seq, row.event_id
+
+
+def _info(entry: ExecutionEntry) -> ExecutionInfo:
+    return ExecutionInfo(
+        execution_id=entry.execution_id,
+        path=entry.created.path,
+        name=entry.created.name,
+        status=entry.status,
+        program=entry.program,
+        version=entry.version,
+        started_at=entry.started_at,
+        ended_at=entry.ended_at,
+        parent_execution_id=entry.created.parent_execution_id,
+        state=entry.state,
+    )

@@ -1,0 +1,78 @@
+"""What a process asks for when it starts, and then periodically: commands, events and timers that belong to nobody alive."""
+
+from __future__ import annotations
+
+from noetl.adapters.loops import resume
+from noetl.adapters.memory.tables import CommandEntry, Tables
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, TimerFired, decode_event
+
+
+def claim(tables: Tables, owner: str, limit: int) -> list[Command]:
+    now = tables.clock()
+    due = [
+        entry
+        for work in tables.work.values()
+        for entry in work.commands.values()
+        if not entry.waiting and entry.not_before <= now and not tables.alive(entry.owner)
+    ]
+    found = []
+    for entry in sorted(due, key=lambda entry: entry.order)[:limit]:
+        entry.owner = owner
+        entry.attempt += 1
+        found.append(resume(tables.command(entry), _done_items(tables, entry)))
+    return found
+
+
+def _done_items(tables: Tables, entry: CommandEntry) -> list[tuple[int, bytes]]:
+    if entry.round < 0:
+        return []
+    history = tables.work[entry.execution_id].history
+    found = []
+    for index in range(entry.start, entry.stop):
+        stored = history.get(ids.item_event(entry.run, entry.round, index))
+        if stored is not None:
+            found.append((index, stored.facts))
+    return found
+
+
+def undelivered(tables: Tables, owner: str, limit: int) -> list[Event]:
+    """Rows whose event was applied already have no one to tell anything: they go."""
+    found: list[Event] = []
+    for key, entry in sorted(tables.outbox.items(), key=lambda item: item[1].order):
+        if tables.alive(entry.owner):
+            continue
+        if entry.event_id in tables.work[entry.execution_id].history:
+            del tables.outbox[key]
+            continue
+        if len(found) == limit:
+            break
+        entry.owner = owner
+        found.append(decode_event(entry.payload))
+    return found
+
+
+def due_timers(tables: Tables, owner: str, limit: int) -> tuple[list[Event], float | None]:
+    now = tables.clock()
+    free = sorted(
+        (timer.fire_at, execution_id, name, timer)
+        for execution_id, work in tables.work.items()
+        for name, timer in work.timers.items()
+        if not tables.alive(timer.owner)
+    )
+    fired: list[Event] = []
+    for fire_at, execution_id, name, timer in free:
+        if fire_at > now or len(fired) == limit:
+            return fired, max(0.0, fire_at - now)
+        timer.owner = owner
+        fired.append(
+            TimerFired(
+                execution_id=execution_id,
+                event_id=ids.timer_event(name, timer.generation),
+                program=tables.executions[execution_id].program,
+                timer=name,
+                generation=timer.generation,
+            )
+        )
+    return fired, None

@@ -1,0 +1,207 @@
+"""The rows of the in-memory store, and the few operations on them that several use cases share."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from noetl.adapters.loops import Collections, chunk_command, completed, loop_done
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, encode_event
+from noetl.domain.state import TERMINAL, Status
+from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
+
+_COMMAND = msgspec.json.Decoder(Command)
+
+
+@dataclass(slots=True)
+class ExecutionEntry:
+    execution_id: int
+    created: CreatedExecution
+    started_at: float
+    status: Status = "running"
+    program: str = ""
+    version: int = 0
+    state: bytes = b""
+    ended_at: float | None = None
+
+    @property
+    def over(self) -> bool:
+        return self.status in TERMINAL
+
+
+@dataclass(slots=True)
+class CommandEntry:
+    """``round`` ≥ 0: a command of a loop, whose payload lacks what the loop's entry holds (None: a fresh chunk).
+
+    ``left``: items of ``start <= i < stop`` that this command still answers for.
+    """
+
+    execution_id: int
+    command_id: str
+    run: int
+    payload: bytes | None
+    round: int = -1
+    attempt: int = 1
+    turn: int = 0
+    waiting: bool = False
+    owner: str | None = None
+    not_before: float = 0.0
+    start: int = 0
+    stop: int = 0
+    left: int = 0
+    order: int = 0
+
+
+@dataclass(slots=True)
+class LoopEntry:
+    row: LoopRow
+    cursor: int = 0
+    issued: int = 0
+    done: int = 0
+    failed: int = 0
+    size: int = 0
+    patched: int = 0
+    gate: Literal["open", "closing", "closed"] = "open"
+    alerted: bool = False
+
+    @property
+    def in_flight(self) -> int:
+        return self.issued - self.done - self.failed
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will come: the total is reached, or the gate is closing and nothing is in flight."""
+        if self.done + self.failed == self.row.total:
+            return True
+        return self.gate == "closing" and self.in_flight == 0
+
+
+@dataclass(slots=True)
+class TimerEntry:
+    generation: int
+    fire_at: float
+    owner: str | None = None
+
+
+@dataclass(slots=True)
+class OutboxEntry:
+    execution_id: int
+    event_id: str
+    payload: bytes
+    source: int
+    owner: str | None
+    order: int
+
+
+@dataclass(slots=True)
+class Work:
+    """What belongs to one execution id (whether or not its own entry exists yet)."""
+
+    slots: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    history: dict[str, StoredEvent] = field(default_factory=dict)
+    commands: dict[str, CommandEntry] = field(default_factory=dict)
+    loops: dict[tuple[int, int], LoopEntry] = field(default_factory=dict)
+    timers: dict[str, TimerEntry] = field(default_factory=dict)
+    variables: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+    """Name → encoded value, source step."""
+
+
+class Tables:
+    def __init__(self, clock: Callable[[], float], collections: Collections) -> None:
+        self.clock = clock
+        self.collections = collections
+        self.executions: dict[int, ExecutionEntry] = {}
+        self.work: defaultdict[int, Work] = defaultdict(Work)
+        self.outbox: dict[tuple[int, str], OutboxEntry] = {}
+        self.leases: dict[str, float] = {}
+        self._order = 0
+
+    def next_order(self) -> int:
+        self._order += 1
+        return self._order
+
+    def alive(self, owner: str | None) -> bool:
+        return owner is not None and self.leases.get(owner, float("-inf")) > self.clock()
+
+    def record(self, execution_id: int, row: EventRow, lane: int | None = None) -> bool:
+        """Insert one row of history unless its id is there already."""
+        history = self.work[execution_id].history
+        if row.event_id in history:
+            return False
+        at = row.at or self.clock()
+        place = row.lane if lane is None else lane
+        history[row.event_id] = StoredEvent(row.event_id, place, row.seq, row.type, at, row.facts)
+        return True
+
+    def post(self, events: Iterable[Event], source: int, owner: str | None) -> list[Event]:
+        """Put events into the outbox; those that were not there yet."""
+        fresh = []
+        for event in events:
+            key = (event.execution_id, event.event_id)
+            if key not in self.outbox:
+                self.outbox[key] = OutboxEntry(
+                    *key, encode_event(event), source=source, owner=owner, order=self.next_order()
+                )
+                fresh.append(event)
+        return fresh
+
+    def add_command(self, entry: CommandEntry) -> CommandEntry:
+        entry.order = self.next_order()
+        self.work[entry.execution_id].commands[entry.command_id] = entry
+        return entry
+
+    def add_chunk(
+        self, execution_id: int, loop: LoopEntry, start: int, stop: int, owner: str | None
+    ) -> Command:
+        command = chunk_command(execution_id, loop.row, start, stop, self.collections.items(loop.row))
+        self.add_command(
+            CommandEntry(
+                execution_id,
+                command.command_id,
+                loop.row.run,
+                payload=None,
+                round=loop.row.round,
+                owner=owner,
+                start=start,
+                stop=stop,
+                left=stop - start,
+            )
+        )
+        loop.issued += stop - start
+        loop.cursor = stop
+        return command
+
+    def command(self, entry: CommandEntry) -> Command:
+        """The whole command of an entry. Raises NotFoundError or InfrastructureError when its collection cannot be read."""
+        if entry.round < 0:
+            assert entry.payload is not None
+            command = codec.decode_as(_COMMAND, entry.payload)
+            return msgspec.structs.replace(command, attempt=entry.attempt)
+        loop = self.work[entry.execution_id].loops[entry.run, entry.round].row
+        items = self.collections.items(loop)
+        if entry.payload is None:
+            return chunk_command(entry.execution_id, loop, entry.start, entry.stop, items, entry.attempt)
+        command = codec.decode_as(_COMMAND, entry.payload)
+        whole = completed(command, loop, entry.start, entry.stop, items)
+        return msgspec.structs.replace(whole, attempt=entry.attempt)
+
+    def finish_loop(self, execution_id: int, loop: LoopEntry, owner: str | None) -> list[Event]:
+        """End a loop that has nothing left to wait for: its LoopDone, once."""
+        if loop.gate == "closed" or not loop.finished:
+            return []
+        loop.gate = "closed"
+        row = loop.row
+        return self.post(
+            [loop_done(execution_id, row.run, row.round, row.step, row.program)], execution_id, owner
+        )
+
+
+def loop_of(tables: Tables, batch: ItemBatch) -> LoopEntry | None:
+    event = batch.event
+    return tables.work[event.execution_id].loops.get((event.run, event.round))

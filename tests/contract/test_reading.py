@@ -1,0 +1,89 @@
+"""History and lists."""
+
+from __future__ import annotations
+
+import pytest
+from noetl.domain import ids
+
+EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
+ME = "owner-1"
+
+
+def test_main_lane_is_read_by_cursor_in_order(store, make):
+    rows = tuple(make.row(f"e{seq}", seq=seq, at=1700000000.25) for seq in (3, 1, 2))
+    store.commit([make.change(events=rows)])
+    assert [row.seq for row in store.events(EID)] == [1, 2, 3]
+    assert [row.event_id for row in store.events(EID, after=1, limit=1)] == ["e2"]
+    first = store.events(EID)[0]
+    assert (first.lane, first.type, first.at, first.facts) == (0, "step.enter", 1700000000.25, b"[]")
+
+
+def test_rows_without_a_time_get_the_store_s(harness, make):
+    harness.store.commit([make.change()])
+    now = harness.store.load([]).now
+    assert harness.store.events(EID)[0].at == pytest.approx(now, abs=30)
+
+
+def test_superseded_rows_are_kept_aside_once(store, make):
+    store.commit([make.change()])
+    late = make.row("superseded:1:0:1", seq=0)
+    store.record_superseded([(EID, late), (EID, make.row("superseded:2:0:1", seq=0)), (99, late)])
+    store.record_superseded([(EID, late)])
+    assert len(store.events(EID)) == 1
+    assert [row.event_id for row in store.item_events(EID, -1)] == ["superseded:1:0:1", "superseded:2:0:1"]
+    assert list(store.every_item(EID)) == []
+    assert store.info(EID).version == 1
+
+
+def test_an_event_recorded_as_superseded_is_delivered_no_more(store, make):
+    start = make.start()
+    store.create(start, make.created())
+    store.record_superseded([(EID, make.row("start"))])
+    assert store.undelivered(ME, 10) == []
+    assert store.open_work(EID)["outbox"] == 0
+
+
+def test_item_pages_never_split_a_place(store, make):
+    loop = make.loop(3, 3)
+    commands = store.commit([make.change(loops=(loop,))], ME).commands
+    for command in commands:
+        index = command.loop.start
+        batch = make.items(command, index)
+        extra = make.row(ids.item_turn_event(1, 0, index, 0), seq=index, lane=1)
+        import msgspec
+
+        store.commit_items([msgspec.structs.replace(batch, rows=(*batch.rows, extra))], ME)
+    page = store.item_events(EID, 1, limit=1)
+    assert [row.seq for row in page] == [0, 0]
+    assert [row.seq for row in store.item_events(EID, 1, after=0, limit=3)] == [1, 1, 2, 2]
+    assert len(list(store.every_item(EID))) == 6
+
+
+def test_executions_newest_first(store, make):
+    for number in range(4):
+        store.commit([make.change(execution_id=EID + number)])
+    store.commit([make.change(1, execution_id=EID + 2, status="failed", end=True)])
+    assert [info.execution_id - EID for info in store.executions(limit=3)] == [3, 2, 1]
+    assert [info.execution_id - EID for info in store.executions(limit=3, before=EID + 2)] == [1, 0]
+    assert [info.execution_id - EID for info in store.executions(limit=3, status="failed")] == [2]
+    info = store.info(EID)
+    assert (info.path, info.name, info.program, info.state) == ("demo/hello", "hello", "prog", b'{"v":1}')
+    assert store.info(12345) is None
+
+
+def test_catalog_versions(catalog):
+    def put(path, content, program="p"):
+        return catalog.register(path=path, name="n", program=program, content=content, source_name="f.yaml")
+
+    first = put("a/b", "one")
+    assert put("a/b", "one") == first and first.version == 1
+    assert put("a/b", "two", "q").version == 2
+    assert put("a/b", "one").version == 3, "going back is a change, too"
+    other = put("a/a", 'it\'s {"x"} \\ \U0001f600')
+    assert catalog.get("a/b").version == 3
+    assert catalog.get("a/b", 2).content == "two"
+    assert catalog.get("a/b", 4) is None and catalog.get("nope") is None and catalog.get("a/b", 0) is None
+    assert catalog.by_program("q").version == 2 and catalog.by_program("zzz") is None
+    assert catalog.get("a/a") == other
+    assert [(entry.path, entry.version) for entry in catalog.entries(limit=10)] == [("a/a", 1), ("a/b", 3)]
+    assert [entry.path for entry in catalog.entries(limit=1, after="a/a")] == ["a/b"]
