@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+
 from noetl.domain import ids
 from noetl.domain.events import Cancel, ContextPatched, Start, TimerFired
 from noetl.domain.outcomes import Outcome, Patch

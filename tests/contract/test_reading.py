@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from noetl.domain import ids
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)

@@ -1,0 +1,308 @@
+"""commit_items: items count once, windows refill, loops end once."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+
+import msgspec
+import pytest
+
+from noetl.domain import codec, ids
+from noetl.domain.commands import FrozenScope, LoopSlice
+from noetl.domain.errors import NotFoundError
+from noetl.domain.events import ContextPatched, LoopAlert, LoopDone
+from noetl.domain.outcomes import Outcome, Patch, Suspend
+from noetl.ports.execution_store import GateChange, Wake
+
+EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
+ME = "owner-1"
+
+
+def begin(store, make, total, window, **over):
+    return store.commit([make.change(loops=(make.loop(total, window, **over),))], ME).commands
+
+
+def progress(store):
+    (found,) = store.loop_progress(EID)
+    return found
+
+
+def ranges(commands):
+    return [(command.loop.start, command.loop.stop) for command in commands]
+
+
+def test_a_new_loop_gets_its_first_chunks(store, make):
+    commands = begin(store, make, 10, 3)
+    assert ranges(commands) == [(0, 1), (1, 2), (2, 3)]
+    first = commands[1]
+    assert first.command_id == ids.chunk_id(1, 0, 1)
+    assert first.scope == FrozenScope(ctx={"factor": 3})
+    assert first.loop == LoopSlice(0, 1, 2, 10, "item", "parallel", items=[{"n": 1}])
+    assert progress(store).issued == 3 and progress(store).gate == "open"
+
+
+def test_a_sequential_loop_is_one_command(store, make):
+    (command,) = begin(store, make, 5, 1, mode="sequential")
+    assert ranges([command]) == [(0, 5)] and len(command.loop.items) == 5
+
+
+def test_an_empty_loop_is_done_at_once(store, make):
+    committed = store.commit([make.change(loops=(make.loop(0, 4),))], ME)
+    assert committed.commands == ()
+    assert committed.events == (LoopDone(EID, "loop:1:0", "prog", 1, 0, "each"),)
+    assert progress(store).gate == "closed"
+
+
+def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
+    commands = list(begin(store, make, 11, 4))
+    answers, committed = store.commit_items([make.items(c, c.loop.start, chunk=3) for c in commands], ME)
+    assert [answer.counted for answer in answers] == [1, 1, 1, 1]
+    assert (answers[-1].done, answers[-1].total, answers[-1].superseded) == (4, 11, False)
+    assert ranges(committed.commands) == [(4, 7), (7, 8)]
+    assert committed.commands[0].loop.items == [{"n": 4}, {"n": 5}, {"n": 6}]
+    four, seven = committed.commands
+    _, committed = store.commit_items([make.items(four, 4, 5, 6, failed=(5,), chunk=9)], ME)
+    assert ranges(committed.commands) == [(8, 11)]
+    (eight,) = committed.commands
+    _, committed = store.commit_items([make.items(eight, 8, 9, 10), make.items(seven, 7)], ME)
+    assert committed.events == (LoopDone(EID, "loop:1:0", "prog", 1, 0, "each"),)
+    row = progress(store)
+    assert (row.done, row.failed, row.issued, row.total, row.gate, row.size) == (10, 1, 11, 11, "closed", 110)
+    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 1}
+    items = store.loop_items(EID, 1, 0, 3, 4)
+    assert [item.index for item in items] == [3, 4, 5, 6]
+    assert msgspec.json.decode(items[0].outcome, type=Outcome).result == 9
+    assert store.loop_items(EID, 1, 1, 0, 4) == []
+
+
+def test_repeats_count_once_within_and_across_batches(store, make):
+    (command,) = begin(store, make, 6, 1, mode="sequential")
+    flush = make.items(command, 0, 1, 1, closed=False)
+    flush = msgspec.structs.replace(flush, size=300)
+    answers, _ = store.commit_items([flush, make.items(command, 1, 2, closed=False)], ME)
+    assert [answer.counted for answer in answers] == [2, 1]
+    answers, _ = store.commit_items([make.items(command, 0, 1, 2, 3, failed=(0, 3), closed=False)], ME)
+    assert (answers[0].counted, answers[0].done, answers[0].failed) == (1, 3, 1)
+    assert 200 <= progress(store).size <= 350
+    assert len(store.item_events(EID, 1)) == 4
+
+
+def test_a_closed_or_outdated_command_is_superseded_as_a_whole(store, make):
+    first, second = begin(store, make, 9, 2)
+    patch = ContextPatched(EID, "x", "prog", [])
+    store.commit_items([make.items(first, 0)], ME)
+    late = [
+        make.items(first, 0, outbox=(patch,), alert="failed", alert_index=0),
+        make.items(msgspec.structs.replace(second, attempt=2), 1, outbox=(patch,)),
+        make.items(msgspec.structs.replace(second, turn=1), 1, outbox=(patch,)),
+        make.items(msgspec.structs.replace(second, execution_id=EID + 1), 1, outbox=(patch,)),
+    ]
+    answers, committed = store.commit_items(late, ME)
+    assert all(answer.superseded and answer.counted == 0 for answer in answers)
+    assert committed.commands == () and committed.events == ()
+    assert progress(store).done == 1
+    answers, _ = store.commit_items([make.items(second, 1), make.items(second, 1)], ME)
+    assert [answer.superseded for answer in answers] == [False, True]
+
+
+def test_only_the_first_alert_counts_and_stops_the_refill(store, make):
+    commands = begin(store, make, 9, 3)
+    batches = [
+        make.items(commands[0], 0, failed=(0,), alert="failed", alert_index=0),
+        make.items(commands[1], 1, alert="next", alert_index=1),
+    ]
+    _, committed = store.commit_items(batches, ME)
+    assert committed.events == (LoopAlert(EID, "alert:1:0", "prog", 1, 0, "each", 0, "failed"),)
+    assert committed.commands == ()
+    committed = store.commit([make.change(1, gates=(GateChange(1, 0),), handled=("alert:1:0",))], ME)
+    assert committed.events == () and progress(store).gate == "closing"
+    _, committed = store.commit_items([make.items(commands[2], 2)], ME)
+    assert [type(event) for event in committed.events] == [LoopDone]
+    row = progress(store)
+    assert (row.done, row.failed, row.issued, row.gate) == (2, 1, 3, "closed")
+
+
+def test_a_gate_with_nothing_in_flight_ends_the_loop_at_once(store, make):
+    (command,) = begin(store, make, 5, 1)
+    store.commit_items([make.items(command, 0, alert="next", alert_index=0)], ME)
+    committed = store.commit([make.change(1, gates=(GateChange(1, 0), GateChange(77, 0)))], ME)
+    assert [type(event) for event in committed.events] == [LoopDone]
+    assert store.commit([make.change(2, gates=(GateChange(1, 0),))], ME).events == ()
+
+
+def test_a_chunk_that_stops_early_hands_its_rest_back(store, make):
+    (command,) = begin(store, make, 5, 1, mode="sequential")
+    batch = make.items(command, 0, 1, failed=(1,), alert="failed", alert_index=1)
+    _, committed = store.commit_items([batch], ME)
+    assert [type(event) for event in committed.events] == [LoopAlert]
+    committed = store.commit([make.change(1, gates=(GateChange(1, 0),))], ME)
+    assert [type(event) for event in committed.events] == [LoopDone]
+    row = progress(store)
+    assert (row.issued, row.done, row.failed) == (2, 1, 1)
+
+
+def test_the_rest_of_a_sequential_chunk_goes_on_as_its_next_turn(store, make):
+    (command,) = begin(store, make, 5, 1, mode="sequential")
+    overlay = [Patch("ctx", "sum", 1, "add")]
+    rest = make.command(
+        command.command_id,
+        run=1,
+        turn=1,
+        overlay=overlay,
+        machine={"pc": 1},
+        delay=0.0,
+        loop=LoopSlice(0, 2, 5, 5, "item", "sequential"),
+    )
+    _, committed = store.commit_items([make.items(command, 0, 1, closed=False, resumed=(rest,))], ME)
+    (again,) = committed.commands
+    assert (again.command_id, again.turn, again.attempt, again.overlay) == ("1.r0.0", 1, 1, overlay)
+    assert again.loop.items == [{"n": 2}, {"n": 3}, {"n": 4}] and again.scope == command.scope
+    assert store.open_work(EID)["commands"] == 1
+    answers, committed = store.commit_items([make.items(command, 2)], ME)
+    assert answers[0].superseded
+    answers, committed = store.commit_items([make.items(again, 2, 3, 4)], ME)
+    assert answers[0].done == 5 and [type(event) for event in committed.events] == [LoopDone]
+
+
+def _suspended(make, command, index, **over):
+    """Item ``index`` of a parallel chunk goes on alone."""
+    alone = make.command(
+        ids.item_command_id(1, 0, index), run=1, turn=1, machine={"pc": index},
+        loop=LoopSlice(0, index, index + 1, 0, "", "parallel"),
+    )  # fmt: skip
+    outcome = Outcome("suspended", suspend=Suspend({"pc": index}, delay=1.0))
+    batch = make.items(command, index, outcomes={index: outcome}, **over)
+    row = make.row(ids.item_turn_event(1, 0, index, 0), seq=index, lane=1, facts=b'{"status":"suspended"}')
+    return alone, msgspec.structs.replace(batch, rows=(*batch.rows, row))
+
+
+def test_a_suspended_item_stays_in_flight_and_finishes_alone(store, make):
+    commands = begin(store, make, 3, 2)
+    alone, batch = _suspended(make, commands[0], 0)
+    answers, committed = store.commit_items([msgspec.structs.replace(batch, resumed=(alone,))], ME)
+    assert (answers[0].counted, answers[0].done) == (0, 0)
+    (again,) = committed.commands
+    assert again.loop.items == [{"n": 0}] and again.machine == {"pc": 0} and again.loop.total == 3
+    assert progress(store).issued == 2, "a suspended item keeps its place in the window"
+    _, committed = store.commit_items([make.items(again, 0), make.items(commands[1], 1)], ME)
+    (last,) = committed.commands
+    _, committed = store.commit_items([make.items(last, 2)], ME)
+    assert [type(event) for event in committed.events] == [LoopDone]
+    assert len(store.loop_items(EID, 1, 0, 0, 10)) == 3
+
+
+def test_a_repeated_flush_does_not_revive_an_item_that_went_on(store, make):
+    (command,) = begin(store, make, 3, 1, mode="parallel")
+    alone, batch = _suspended(make, command, 0, closed=False)
+    batch = msgspec.structs.replace(batch, resumed=(alone,))
+    _, committed = store.commit_items([batch], ME)
+    store.commit_items([make.items(committed.commands[0], 0)], ME)
+    before = store.open_work(EID)
+    answers, committed = store.commit_items([batch], ME)
+    assert not answers[0].superseded and committed.commands == ()
+    assert store.open_work(EID) == before
+
+
+def test_a_waiting_item_is_woken_with_its_whole_scope(store, make):
+    (command,) = begin(store, make, 1, 1)
+    alone, batch = _suspended(make, command, 0)
+    start = make.start(EID + 9)
+    _, committed = store.commit_items([msgspec.structs.replace(batch, waiting=(alone,), outbox=(start,))], ME)
+    assert committed.commands == () and committed.events == (start,)
+    outcome = Outcome("ok", result=[1])
+    (woken,) = store.commit([make.change(1, wakes=(Wake(alone.command_id, 1, outcome),))], ME).commands
+    assert woken.child == outcome and woken.loop.items == [{"n": 0}] and woken.scope == command.scope
+
+
+def test_large_collections_come_from_the_result_store(harness, make):
+    uri = ids_uri("each")
+    data = codec.encode([{"n": index, "nul": "\x00"} for index in range(6)])
+    harness.results.put(uri, data)
+    reference = {"ref": uri, "sha256": hashlib.sha256(data).hexdigest()}
+    commands = begin(harness.store, make, 6, 2, items=None, items_ref=reference)
+    assert [command.loop.items for command in commands] == [
+        [{"n": 0, "nul": "\x00"}],
+        [{"n": 1, "nul": "\x00"}],
+    ]
+    _, committed = harness.store.commit_items([make.items(c, c.loop.start, chunk=2) for c in commands], ME)
+    assert [item["n"] for item in committed.commands[0].loop.items] == [2, 3]
+
+
+def test_a_missing_collection_stops_the_commit_before_it_writes(store, make):
+    with pytest.raises(NotFoundError):
+        begin(store, make, 6, 2, items=None, items_ref={"ref": ids_uri("nowhere")})
+    assert store.info(EID) is None
+
+
+def ids_uri(step):
+    return f"noetl://execution/{EID}/result/{step}/0"
+
+
+def test_rounds_and_loops_are_apart(store, make):
+    loops = (make.loop(2, 2), make.loop(2, 2, round=1), make.loop(3, 1, run=5, step="inner"))
+    commands = store.commit([make.change(loops=loops)], ME).commands
+    assert [command.command_id for command in commands] == ["1.r0.0", "1.r0.1", "1.r1.0", "1.r1.1", "5.r0.0"]
+    _, committed = store.commit_items([make.items(command, command.loop.start) for command in commands], ME)
+    assert ranges(committed.commands) == [(1, 2)] and committed.commands[0].step == "inner"
+    assert sorted(event.event_id for event in committed.events) == ["loop:1:0", "loop:1:1"]
+    assert len(store.loop_items(EID, 1, 0, 0, 9)) == 2 and len(store.loop_items(EID, 1, 1, 0, 9)) == 2
+    assert [(loop.run, loop.round, loop.done) for loop in store.loop_progress(EID)] == [
+        (1, 0, 2),
+        (1, 1, 2),
+        (5, 0, 1),
+    ]
+
+
+def test_patches_are_counted(store, make):
+    (command,) = begin(store, make, 3, 1, mode="sequential")
+    patched = Outcome("ok", patches=[Patch("ctx", "a", 1, "add")])
+    store.commit_items([make.items(command, 0, 1, 2, outcomes={1: patched})], ME)
+    assert progress(store).patched == 1
+
+
+@pytest.mark.parametrize("total", [40])
+def test_a_loop_ends_once_when_everything_arrives_at_once_and_twice(store, make, total):
+    """Every command is reported by two threads at the same time."""
+    queue = list(begin(store, make, total, 8))
+    ended, counted, errors = [], [], []
+    lock = threading.Lock()
+
+    def work():
+        try:
+            while True:
+                with lock:
+                    if not queue:
+                        return
+                    command = queue[0]
+                    if (EID, command.command_id, threading.get_ident()) in seen:
+                        queue.append(queue.pop(0))
+                        if all((EID, c.command_id, threading.get_ident()) in seen for c in queue):
+                            return
+                        continue
+                    seen.add((EID, command.command_id, threading.get_ident()))
+                    times[command.command_id] = times.get(command.command_id, 0) + 1
+                    if times[command.command_id] == 2:
+                        queue.remove(command)
+                indexes = range(command.loop.start, command.loop.stop)
+                answers, committed = store.commit_items([make.items(command, *indexes, chunk=2)], ME)
+                with lock:
+                    counted.extend(answer.counted for answer in answers)
+                    ended.extend(event for event in committed.events if isinstance(event, LoopDone))
+                    queue.extend(committed.commands)
+        except Exception as error:
+            errors.append(error)
+
+    seen: set[tuple[int, str, int]] = set()
+    times: dict[str, int] = {}
+    while not ended and not errors:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert len(ended) == 1 and sum(counted) == total
+    row = progress(store)
+    assert (row.done, row.issued, row.gate) == (total, total, "closed")
+    assert store.open_work(EID)["commands"] == 0

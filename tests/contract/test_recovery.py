@@ -1,0 +1,104 @@
+"""Leases: who may take what, and what it gets."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.commands import LoopSlice
+from noetl.domain.events import ContextPatched
+from noetl.domain.outcomes import Outcome, Patch
+
+EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
+ME, OTHER = "owner-1", "owner-2"
+
+
+def test_only_what_belongs_to_nobody_alive_can_be_claimed(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    store.commit([make.change(issue=(make.command("1"), make.command("2")))], ME)
+    assert store.claim(OTHER, 10) == []
+    store.release(ME)
+    store.heartbeat(OTHER, 60)
+    (first,) = store.claim(OTHER, 1)
+    assert (first.command_id, first.attempt) == ("1", 2)
+    store.heartbeat("owner-3", 60)
+    assert [command.command_id for command in store.claim("owner-3", 10)] == ["2"]
+    assert store.claim("owner-3", 10) == []
+
+
+def test_an_owner_that_stops_beating_loses_its_leases(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 0.05)
+    event = ContextPatched(EID, "p", "prog", [])
+    store.commit([make.change(issue=(make.command("1"),), outbox=(event,))], ME)
+    assert store.claim(OTHER, 10) == [] and store.undelivered(OTHER, 10) == []
+    harness.sleep(0.1)
+    store.heartbeat(OTHER, 60)
+    assert len(store.claim(OTHER, 10)) == 1 and store.undelivered(OTHER, 10) == [event]
+
+
+def test_delayed_commands_are_not_due_before_their_time(harness, make):
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1", delay=0.15), make.command("2", delay=900.0)))])
+    assert store.claim(ME, 10) == []
+    harness.sleep(0.2)
+    (command,) = store.claim(ME, 10)
+    assert (command.command_id, command.delay) == ("1", 0.0)
+
+
+def test_undelivered_skips_what_was_applied_meanwhile(store, make):
+    event = ContextPatched(EID, "p", "prog", [])
+    store.commit([make.change(events=(make.row("p"),), outbox=(event,))])
+    assert store.undelivered(ME, 10) == []
+    assert store.open_work(EID)["outbox"] == 0
+
+
+def test_undelivered_keeps_order_and_limit(store, make):
+    events = tuple(ContextPatched(EID, f"p{number}", "prog", []) for number in (3, 1, 2))
+    store.commit([make.change(outbox=events)])
+    store.heartbeat(ME, 60)
+    assert store.undelivered(ME, 2) == list(events[:2])
+    assert store.undelivered(ME, 2) == [events[2]]
+
+
+def test_a_claimed_chunk_skips_what_is_done_and_sees_its_writes(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(5, 1, mode="sequential"),))], ME).commands
+    outcomes = {
+        index: Outcome("ok", patches=[Patch("ctx", "sum", index + 1, "add"), Patch("ctx", "last", index)])
+        for index in range(3)
+    }
+    store.commit_items([make.items(command, 0, 1, 2, outcomes=outcomes, closed=False)], ME)
+    (again,) = store.claim(OTHER, 1)
+    assert again.attempt == 2 and again.loop.skip == (0, 1, 2) and again.loop.items == command.loop.items
+    assert again.overlay == [Patch("ctx", "sum", 6, "add"), Patch("ctx", "last", 2)]
+    answers, _ = store.commit_items([make.items(command, 3, 4)], ME)
+    assert answers[0].superseded, "the first attempt has lost its fence"
+    answers, _ = store.commit_items([make.items(again, 3, 4)], OTHER)
+    assert answers[0].done == 5
+
+
+def test_a_claimed_rest_starts_from_its_own_overlay(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(4, 1, mode="sequential"),))], ME).commands
+    rest = make.command(
+        command.command_id, run=1, turn=1, machine={"pc": 2}, overlay=[Patch("ctx", "sum", 5, "add")],
+        loop=LoopSlice(0, 1, 4, 4, "item", "sequential"),
+    )  # fmt: skip
+    store.commit_items([make.items(command, 0, closed=False, resumed=(rest,))], ME)
+    done = {1: Outcome("ok", patches=[Patch("ctx", "sum", 2, "add")])}
+    going = msgspec.structs.replace(rest, loop=msgspec.structs.replace(rest.loop))
+    store.commit_items([make.items(going, 1, outcomes=done, closed=False)], ME)
+    (again,) = store.claim(OTHER, 1)
+    assert (again.turn, again.attempt, again.machine) == (1, 2, {"pc": 2})
+    assert again.loop.start == 1 and again.loop.skip == (1,) and len(again.loop.items) == 3
+    assert again.overlay == [Patch("ctx", "sum", 7, "add")]
+
+
+def test_parallel_chunks_carry_no_overlay(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(1, 1),))], ME).commands
+    patched = Outcome("ok", patches=[Patch("ctx", "sum", 1, "add")])
+    store.commit_items(
+        [make.items(command, 0, outcomes={0: patched}, closed=False, alert="next", alert_index=0)], ME
+    )
+    (again,) = store.claim(OTHER, 1)
+    assert again.loop.skip == (0,) and again.overlay == []
