@@ -36,7 +36,7 @@ def resolve_inside(path: str, roots: Iterable[str | Path], *, must_exist: bool =
             code="path_outside",
             hint=f"keep files below {', '.join(str(root) for root in allowed)}",
         )
-    existing = next((found for found in inside if found.exists()), None)
+    existing = next((found for found in inside if _exists(found)), None)
     if existing is not None:
         return existing
     if must_exist:
@@ -66,6 +66,17 @@ def _resolve(path: Path) -> Path:
     except (OSError, RuntimeError) as error:
         raise TaskError(
             f"{path} cannot be resolved: {error}", kind="storage_access", code="path_invalid"
+        ) from None
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise TaskError(
+            f"{path.name[:100]!r} is not a file path: {error.strerror}",
+            kind="storage_access",
+            code="path_invalid",
         ) from None
 
 

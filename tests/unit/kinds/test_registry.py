@@ -1,0 +1,205 @@
+"""What every kind owes, and what the registry does with kinds that are wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import SimpleNamespace
+
+import jsonschema
+import pytest
+
+from noetl.domain.errors import InfrastructureError, PlaybookError, TaskError
+from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult, TaskSettings
+from noetl.kinds.base import KindParams
+from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_registry
+
+DOCS = Path(__file__).parents[3] / "docs" / "kinds.md"
+
+
+def make_context(**changes) -> TaskContext:
+    facts = {
+        "execution_id": 1,
+        "step": "s",
+        "task": "t",
+        "attempt": 1,
+        "idempotency_key": "1/s/0/t",
+        "timeout": 5.0,
+        "settings": TaskSettings(),
+        "credential": lambda name: pytest.fail(f"nobody needs the credential {name}"),
+    }
+    return TaskContext(**(facts | changes))
+
+
+def make_kind(**changes) -> SimpleNamespace:
+    class Params(KindParams):
+        size: int = 1
+
+    facts = {
+        "SPEC": KindSpec(name="echo", summary="Gives back its size.", pool="io"),
+        "Params": Params,
+        "run": lambda params, context: TaskResult(params.size),
+    }
+    return SimpleNamespace(**(facts | changes))
+
+
+@pytest.mark.parametrize("name", default_registry().names())
+class TestEveryKind:
+    def test_is_described(self, name):
+        spec = default_registry().spec(name)
+        assert spec.name == name
+        assert spec.summary.endswith(".")
+        assert spec.default_timeout > 0
+
+    def test_example_fits_check_and_schema(self, name):
+        registry = default_registry()
+        example = dict(registry.example(name))
+        assert registry.check(name, example) == []
+        schema = registry.schema(name)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        jsonschema.validate(example, schema)
+
+    def test_refuses_what_it_does_not_know(self, name):
+        registry = default_registry()
+        params = {**registry.example(name), "no_such_parameter": 1}
+        problems = registry.check(name, params)
+        assert [problem.path for problem in problems] == [("no_such_parameter",)]
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(params, registry.schema(name))
+
+    def test_templates_fit_every_parameter(self, name):
+        registry = default_registry()
+        raw = registry.spec(name).raw_fields
+        params = {field: value if field in raw else HOLE for field, value in registry.example(name).items()}
+        assert registry.check(name, params) == []
+        written = {field: "{{ x }}" if value is HOLE else value for field, value in params.items()}
+        jsonschema.validate(written, registry.schema(name))
+
+    def test_aliases_lead_to_parameters(self, name):
+        spec = default_registry().spec(name)
+        properties = default_registry().schema(name)["properties"]
+        assert set(spec.aliases) | set(spec.aliases.values()) <= set(properties)
+        assert set(spec.raw_fields) | set(spec.sql_fields) <= set(properties)
+
+    def test_has_its_section_in_the_docs(self, name):
+        section = re.search(rf"^## `{name}`\n(.*?)(?=^## |\Z)", DOCS.read_text(), re.M | re.S)
+        assert section, f"docs/kinds.md has no section for {name}"
+        missing = [
+            field
+            for field in default_registry().schema(name)["properties"]
+            if f"`{field}`" not in section.group(1)
+        ]
+        assert not missing, f"docs/kinds.md does not mention {missing} of {name}"
+
+
+def test_nothing_is_imported_until_it_is_used():
+    code = (
+        "import sys; from noetl.kinds.registry import default_registry; "
+        "default_registry().names(); "
+        "print([m for m in sys.modules if m.startswith(('pydantic', 'noetl.kinds.'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['noetl.kinds.registry']"
+
+
+def test_run_applies_aliases_and_calls_the_kind():
+    registry = Registry({})
+    registry.add(make_kind(SPEC=KindSpec(name="echo", summary="x", pool="io", aliases={"n": "size"})))
+    assert registry.run("echo", {"n": "7"}, make_context()) == TaskResult(7)
+    assert registry.run("echo", {}, make_context()) == TaskResult(1)
+
+
+@pytest.mark.parametrize(
+    ("params", "field", "words"),
+    [
+        ({"size": "seven"}, "size", "'seven'"),
+        ({"n": [1, 2]}, "n", "a list of 2"),
+        ({"siez": 1}, "siez", "did you mean 'size'?"),
+        ({"size": 1, "n": 2}, "n", "'n' and 'size' mean the same parameter"),
+        ({"secret_size": 3}, "secret_size", "size is public"),
+        ({"headers": "Bearer hush"}, "headers", "a mapping"),
+    ],
+)
+def test_run_names_the_field_and_the_value(params, field, words):
+    class Params(KindParams):
+        size: int = 1
+        headers: dict[str, str] | None = None
+        refused = {"secret_size": "size is public"}  # noqa: RUF012
+
+    registry = Registry({})
+    spec = KindSpec(name="echo", summary="x", pool="io", aliases={"n": "size"})
+    registry.add(make_kind(Params=Params, SPEC=spec))
+    with pytest.raises(TaskError) as caught:
+        registry.run("echo", params, make_context())
+    error = caught.value
+    assert (error.kind, error.code, error.details["field"]) == ("schema", "kind_params", field)
+    assert words in str(error)
+    assert "hush" not in str(error), "a header's value is repeated"
+
+
+def test_unknown_and_uncallable_kinds():
+    registry = default_registry()
+    with pytest.raises(KeyError):
+        registry.spec("pyhton")
+    with pytest.raises(TaskError, match="did you mean 'python'") as caught:
+        registry.run("pyhton", {}, make_context())
+    assert caught.value.code == "unknown_kind"
+    with pytest.raises(TaskError) as caught:
+        registry.run("workbook", {"name": "x"}, make_context())
+    assert caught.value.code == "kind_not_callable"
+
+
+def test_a_defective_kind_fails_its_task_only():
+    registry = Registry({})
+
+    def broken(params, context):
+        raise ZeroDivisionError("half of nothing")
+
+    registry.add(make_kind(run=broken))
+    with pytest.raises(TaskError, match="half of nothing") as caught:
+        registry.run("echo", {}, make_context())
+    assert caught.value.code == "ZeroDivisionError"
+
+    def ours(params, context):
+        raise InfrastructureError("disk away")
+
+    registry.add(make_kind(run=ours))
+    with pytest.raises(InfrastructureError, match="disk away"):
+        registry.run("echo", {}, make_context())
+
+
+def test_entry_points(monkeypatch, tmp_path):
+    (tmp_path / "third_party_echo.py").write_text(
+        "from noetl.domain.kinds import KindSpec, TaskResult\n"
+        "from noetl.kinds.base import KindParams\n"
+        "SPEC = KindSpec(name='third_party_echo', summary='x', pool='cpu')\n"
+        "class Params(KindParams):\n    size: int\n"
+        "def run(params, context):\n    return TaskResult(params.size)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    points = [
+        metadata.EntryPoint("third_party_echo", "third_party_echo", ENTRY_POINT_GROUP),
+        metadata.EntryPoint("misnamed", "third_party_echo", ENTRY_POINT_GROUP),
+        metadata.EntryPoint("absent", "no_such_module_anywhere", ENTRY_POINT_GROUP),
+    ]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points)
+    registry = Registry()
+    assert {"third_party_echo", "misnamed", "absent", *BUILT_IN} == set(registry.names())
+    assert registry.run("third_party_echo", {"size": 4}, make_context()) == TaskResult(4)
+    for name, words in (
+        ("misnamed", "calls itself 'third_party_echo'"),
+        ("absent", "no_such_module_anywhere"),
+    ):
+        with pytest.raises(PlaybookError, match=words) as caught:
+            registry.spec(name)
+        assert caught.value.code == "kind_unavailable"
+
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: [metadata.EntryPoint("noop", "evil", ENTRY_POINT_GROUP)]
+    )
+    with pytest.warns(RuntimeWarning, match="'noop' of evil is ignored"):
+        registry = Registry()
+    assert registry.spec("noop").pool == "control"
