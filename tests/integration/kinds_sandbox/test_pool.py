@@ -1,0 +1,173 @@
+"""Who gets which child."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.kinds.sandbox import child as child_module
+from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.pool import ChildPool
+from noetl.kinds.sandbox.watch import Watch
+
+PID = "import os\nresult = os.getpid()"
+
+
+@pytest.fixture
+def make_pool():
+    pools = []
+
+    def make(*args, **options):
+        pools.append(ChildPool(*args, **options))
+        return pools[-1]
+
+    yield make
+    for pool in pools:
+        pool.close()
+
+
+def watch(timeout=20.0, cancelled=lambda: False) -> Watch:
+    return Watch.start(
+        TaskContext(
+            execution_id=1,
+            step="s",
+            task="t",
+            attempt=1,
+            idempotency_key="k",
+            timeout=timeout,
+            settings=TaskSettings(),
+            credential=lambda name: pytest.fail(name),
+            cancelled=cancelled,
+        )
+    )
+
+
+def owner(execution_id: int) -> Owner:
+    return Owner(execution_id, 1 << 30, 1 << 20)
+
+
+def call(pool: ChildPool, execution_id: int, code: str = PID):
+    clock = watch()
+    with pool.lease(owner(execution_id), clock) as child:
+        return child.call(code, {}, clock)["result"]
+
+
+def test_a_child_serves_one_execution_only(make_pool):
+    pool = make_pool(4)
+    first = [call(pool, 1) for _ in range(3)]
+    second = [call(pool, 2) for _ in range(3)]
+    assert len(set(first)) == 1
+    assert len(set(second)) == 1
+    assert set(first).isdisjoint(second)
+    assert call(pool, 1) == first[0]
+
+
+def test_other_limits_are_another_owner(make_pool):
+    pool = make_pool(4)
+    clock = watch()
+    memory = "import resource\nresult = resource.getrlimit(resource.RLIMIT_AS)[1]"
+    for limit in (600 << 20, 700 << 20):
+        with pool.lease(Owner(1, limit, 1 << 20), clock) as child:
+            assert child.call(memory, {}, clock)["result"] == limit
+
+
+def test_full_pool_ends_the_longest_idle_child(make_pool):
+    pool = make_pool(2)
+    first, second, third = (call(pool, execution) for execution in (1, 2, 3))
+    assert len({first, second, third}) == 3
+    assert call(pool, 3) == third
+    assert call(pool, 1) != first
+
+
+def test_idle_children_are_ended(make_pool):
+    pool = make_pool(4, idle_seconds=0.2)
+    before = call(pool, 1)
+    assert call(pool, 1) == before
+    time.sleep(1.0)
+    assert call(pool, 1) != before
+
+
+def test_a_spare_child_waits(make_pool, monkeypatch):
+    pool = make_pool(4)
+    call(pool, 1)
+    deadline = time.monotonic() + 10
+    while not any(idle.child.owner is None for idle in pool._idle) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    spare = next(idle.child for idle in pool._idle if idle.child.owner is None)
+    clock = watch()
+    with pool.lease(owner(2), clock) as child:
+        assert child is spare
+
+
+def test_many_threads_at_once(make_pool):
+    pool = make_pool(3)
+
+    def work(number: int) -> tuple[int, int]:
+        clock = watch()
+        with pool.lease(owner(number % 5), clock) as child:
+            answer = child.call("result = n * n", {"n": number}, clock)
+        return number, answer["result"]
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = dict(threads.map(work, range(60)))
+    assert answers == {number: number * number for number in range(60)}
+    assert pool._count <= 3
+
+
+def test_waiting_for_a_place_ends_with_the_timeout_or_the_execution(make_pool):
+    pool = make_pool(1)
+    held = threading.Event()
+    done = threading.Event()
+
+    def hold() -> None:
+        with pool.lease(owner(1), watch()):
+            held.set()
+            done.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    try:
+        assert held.wait(10)
+        with (
+            pytest.raises(TaskError, match="became free within 0") as caught,
+            pool.lease(owner(2), watch(0.3)),
+        ):
+            pass
+        assert (caught.value.kind, caught.value.code, caught.value.retryable) == (
+            "timeout",
+            "no_free_process",
+            True,
+        )
+        with pytest.raises(TaskError) as caught, pool.lease(owner(2), watch(cancelled=lambda: True)):
+            pass
+        assert caught.value.kind == "cancelled"
+    finally:
+        done.set()
+        holder.join()
+    assert call(pool, 2)
+
+
+def test_a_child_that_died_while_idle_is_replaced(make_pool):
+    pool = make_pool(2)
+    late = "import os, threading\nthreading.Timer(0.1, os._exit, (0,)).start()\nresult = os.getpid()"
+    before = call(pool, 1, late)
+    time.sleep(0.5)
+    assert call(pool, 1) != before
+
+
+def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):
+    pool = make_pool(1)
+
+    def refuse(*args, **options):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(child_module, "start_confined", refuse)
+        with pytest.raises(InfrastructureError, match="Resource temporarily unavailable"):
+            call(pool, 1)
+    assert call(pool, 1), "the place of the process that never was is free again"
