@@ -72,16 +72,16 @@ class Collections:
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
-    """Ranges of a new loop's first commands: everything at once when sequential, else one item each up to the window."""
+    """Ranges of a new loop's first commands: everything at once when sequential, else one item each, ``first`` of them within the window."""
     if loop.mode == "sequential":
         return [(0, loop.total)] if loop.total else []
-    return [(index, index + 1) for index in range(min(loop.total, max(1, loop.window)))]
+    return [(index, index + 1) for index in range(min(loop.total, max(1, loop.window), max(1, loop.first)))]
 
 
-def refill(cursor: int, total: int, free: int, chunk: int) -> list[tuple[int, int]]:
-    """Ranges of the commands that fill ``free`` places, ``chunk`` items each, from ``cursor`` on."""
-    stop = min(total, cursor + max(0, free))
+def refill(cursor: int, total: int, free: int, chunk: int, closed: int) -> list[tuple[int, int]]:
+    """Ranges of the commands that follow ``closed`` ones: ``chunk`` items each, from ``cursor`` on, within ``free`` places."""
     step = max(1, chunk)
+    stop = min(total, cursor + max(0, min(free, closed * step)))
     return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
 
 

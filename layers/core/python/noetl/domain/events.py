@@ -197,7 +197,7 @@ MainEvent = (
     | Cancel
 )
 
-_DECODER = msgspec.json.Decoder(Event)
+_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def encode_event(event: Event) -> bytes:

@@ -25,7 +25,13 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
     view = StepView(slot, d.view.hydrate)
     data = wrap(slot.get("data"), d.view.hydrate)
     ok = slot["status"] != "error"
-    envelope = {"status": "ok" if ok else "error", "data": data, "result": data, "error": error, "ref": _ref(slot)}
+    envelope = {
+        "status": "ok" if ok else "error",
+        "data": data,
+        "result": data,
+        "error": error,
+        "ref": _ref(slot),
+    }
     extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
     if error is not None:
         extra["error"] = error

@@ -124,11 +124,19 @@ def finish_entry(
         elif isinstance(action, NextAction):
             _set_route(d, step, token, event, action, scope)
         elif isinstance(action, SkipAction):
-            d.emit(StepSkipped(token.run, step.name, str(d.value(action.message, scope)) if action.message else ""))
+            d.emit(
+                StepSkipped(
+                    token.run, step.name, str(d.value(action.message, scope)) if action.message else ""
+                )
+            )
             exit_step(d, token, step)
             return "over"
         elif isinstance(action, FailAction):
-            message = str(d.value(action.message, scope)) if action.message else f"step {step.name} failed by its case"
+            message = (
+                str(d.value(action.message, scope))
+                if action.message
+                else f"step {step.name} failed by its case"
+            )
             raise TaskError(message, code="case_fail")
     if event == "step.enter" and token.route is not None:
         exit_step(d, token, step)

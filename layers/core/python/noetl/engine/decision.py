@@ -80,9 +80,22 @@ class Decision:
 class Decider:
     """Collects what one event decides. One per event; the modules of this package are functions over it."""
 
-    __slots__ = ("decision", "event", "execution_id", "moves", "now", "program", "slots", "state", "steps", "view")
+    __slots__ = (
+        "decision",
+        "event",
+        "execution_id",
+        "moves",
+        "now",
+        "program",
+        "slots",
+        "state",
+        "steps",
+        "view",
+    )
 
-    def __init__(self, program: Program, state: ExecutionState, event: MainEvent, now: float, view: View) -> None:
+    def __init__(
+        self, program: Program, state: ExecutionState, event: MainEvent, now: float, view: View
+    ) -> None:
         self.program = program
         self.steps = step_index(program)
         self.state = copy_state(state)

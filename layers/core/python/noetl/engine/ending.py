@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.events import ChildDone
-from noetl.domain.facts import Cancelled, Completed, Failed, FinalFired, Arrival
+from noetl.domain.facts import Arrival, Cancelled, Completed, Failed, FinalFired
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.domain.patches import MISSING
 from noetl.engine.decision import Decider

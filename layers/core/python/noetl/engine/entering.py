@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain import ids
+from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.facts import CallDone, CommandIssued, StepEntered, StepParked, StepSkipped
 from noetl.domain.patches import deep_merge
 from noetl.domain.state import Token
-from noetl.domain.commands import Command
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
 from noetl.engine.decision import Decider
@@ -120,7 +120,13 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
     scope = d.scope(token.run)
     frozen = freeze(scope, step.body.reads)
     command = Command(
-        d.execution_id, ids.command_id(token.run), token.run, step.name, d.program.hash, step.body.pool, scope=frozen
+        d.execution_id,
+        ids.command_id(token.run),
+        token.run,
+        step.name,
+        d.program.hash,
+        step.body.pool,
+        scope=frozen,
     )
     if step.body.pool == "control":
         outcome = run_inline(d.program, step, command)

@@ -22,7 +22,17 @@ from noetl.domain.events import (
     TimerFired,
     TokenInjected,
 )
-from noetl.domain.facts import Arrival, CallDone, CallFailed, ContextChanged, Initialized, JoinFired, TimerRang, TokenAdded, TokensAbsorbed
+from noetl.domain.facts import (
+    Arrival,
+    CallDone,
+    CallFailed,
+    ContextChanged,
+    Initialized,
+    JoinFired,
+    TimerRang,
+    TokenAdded,
+    TokensAbsorbed,
+)
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import deep_merge
 from noetl.domain.state import TERMINAL, ExecutionState
@@ -40,7 +50,9 @@ from noetl.engine.scope import EngineScope
 from noetl.engine.view import View
 
 
-def handle_event(program: Program, state: ExecutionState, event: MainEvent, now: float, view: View) -> Decision:
+def handle_event(
+    program: Program, state: ExecutionState, event: MainEvent, now: float, view: View
+) -> Decision:
     """Decide what ``event`` does to an execution.
 
     ``state`` stays as it is; ``Decision.state`` is the new one. ``now``: epoch seconds, the store's clock. An event that does not fit
@@ -64,7 +76,9 @@ def refuse_start(program: Program, event: Start, error: NoetlError, now: float, 
     return d.decision
 
 
-def give_up(program: Program, state: ExecutionState, event: MainEvent, error: ErrorInfo, now: float, view: View) -> Decision:
+def give_up(
+    program: Program, state: ExecutionState, event: MainEvent, error: ErrorInfo, now: float, view: View
+) -> Decision:
     """The engine itself failed on ``event``: the execution fails with what is known, its neighbours go on."""
     d = Decider(program, state, event, now, view)
     fail_execution(d, error)
@@ -79,7 +93,7 @@ def settle(d: Decider) -> None:
     seen = 0
     while d.state.status == "running":
         seen = _look_at_parked(d, seen)
-        if d.state.status != "running":
+        if _over(d):
             return
         ready = next_ready(d.program, d.state)
         if isinstance(ready, Firing):
@@ -93,6 +107,10 @@ def settle(d: Decider) -> None:
             return
         else:
             complete_if_done(d)
+
+
+def _over(d: Decider) -> bool:
+    return d.state.status != "running"
 
 
 def _look_at_parked(d: Decider, seen: int) -> int:
@@ -129,7 +147,9 @@ def _check_stuck(d: Decider) -> None:
         step = d.steps[tokens[0].step]
         message = f"the join at {step.name} (join: {step.join}) can never be satisfied: {len(tokens)} token(s) wait there"
         fail_execution(
-            d, ErrorInfo(message=message, kind="schema", code="join_unsatisfied", hint="lower spec.join"), step.name
+            d,
+            ErrorInfo(message=message, kind="schema", code="join_unsatisfied", hint="lower spec.join"),
+            step.name,
         )
 
 
@@ -144,7 +164,15 @@ def _start(d: Decider, event: Start) -> None:
         workload, failure = dict(event.payload), error
     d.emit(
         Initialized(
-            d.program.hash, d.program.path, d.program.entry, 1, workload, event.parent, event.depth, event.principal, d.now
+            d.program.hash,
+            d.program.path,
+            d.program.entry,
+            1,
+            workload,
+            event.parent,
+            event.depth,
+            event.principal,
+            d.now,
         )
     )
     if failure is not None:
@@ -169,7 +197,9 @@ def _workload(d: Decider, event: Start) -> dict[str, Any]:
     node = d.program.workload
     done: dict[str, Any] = dict(event.payload)
     if not isinstance(node, Map):
-        return deep_merge(d.value(node, EngineScope(d.program, d.execution_id, d.slots, d.now)) or {}, done)
+        defaults = d.value(node, EngineScope(d.program, d.execution_id, d.slots, d.now)) or {}
+        merged: dict[str, Any] = deep_merge(defaults, done)
+        return merged
     for name, default in node.entries:
         if name in event.payload and not isinstance(event.payload[name], dict):
             continue
@@ -208,7 +238,11 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
     try:
         patch_context(d, outcome.patches, token.run, step.name)
         labels = outcome.labels
-        d.emit(CallDone(token.run, step.name, stage="case", labels=labels, trace=outcome.trace, meta=outcome.meta))
+        d.emit(
+            CallDone(
+                token.run, step.name, stage="case", labels=labels, trace=outcome.trace, meta=outcome.meta
+            )
+        )
         scope = d.scope(token.run, boundary_scope(d, step.name, boundary, labels))
         over = cases.finish_entry(d, step, token, boundary, rule, scope)
     except NoetlError as problem:
@@ -254,7 +288,9 @@ def _timer(d: Decider, event: TimerFired) -> None:
 
 
 def _timeout(what: str, code: str) -> ErrorInfo:
-    return ErrorInfo(message=f"{what} took longer than its timeout", kind="timeout", code=code, retryable=False)
+    return ErrorInfo(
+        message=f"{what} took longer than its timeout", kind="timeout", code=code, retryable=False
+    )
 
 
 def _context(d: Decider, event: ContextPatched) -> None:

@@ -146,7 +146,6 @@ def _finish(
     )
 
 
-
 def _looping(d: Decider, run: int, round_: int) -> Token | None:
     token = d.token(run)
     return token if token is not None and token.phase == "loop" and token.round == round_ else None

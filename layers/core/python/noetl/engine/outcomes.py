@@ -8,7 +8,15 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import ChildDone, CommandDone, Parent, Start
-from noetl.domain.facts import CallDone, CallFailed, CommandIssued, StepSkipped, Superseded, Suspended, Waiting
+from noetl.domain.facts import (
+    CallDone,
+    CallFailed,
+    CommandIssued,
+    StepSkipped,
+    Superseded,
+    Suspended,
+    Waiting,
+)
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
 from noetl.domain.state import Token
 from noetl.dsl.program import Step
@@ -19,7 +27,9 @@ from noetl.engine.routing import exit_step, fail_step, patch_context
 from noetl.engine.scope import freeze
 
 
-def superseded(d: Decider, event_id: str, command: str = "", attempt: int = 0, turn: int = 0, status: str = "") -> None:
+def superseded(
+    d: Decider, event_id: str, command: str = "", attempt: int = 0, turn: int = 0, status: str = ""
+) -> None:
     d.emit(Superseded(event_id, command, attempt, turn, status))
 
 
@@ -64,7 +74,9 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
 
 
 def _failed(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
-    d.emit(CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta))
+    d.emit(
+        CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta)
+    )
     fail_step(d, token, step, error)
 
 
@@ -72,7 +84,13 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     """Issue the next turn: after a delay, or once a sub-execution has ended. No worker is held meanwhile."""
     reason = outcome.suspend
     if reason is None:
-        _failed(d, step, token, ErrorInfo(message="suspended without a reason", kind="unknown", code="internal"), outcome)
+        _failed(
+            d,
+            step,
+            token,
+            ErrorInfo(message="suspended without a reason", kind="unknown", code="internal"),
+            outcome,
+        )
         return
     try:
         patch_context(d, outcome.patches, token.run, step.name)
@@ -136,7 +154,9 @@ def _issued(command: Command, token: Token, delay: float = 0.0, child: int | Non
 def _wait_for_child(
     d: Decider, token: Token, command: Command, request: ChildRequest, outcome: Outcome
 ) -> None:
-    parent = Parent(d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step)
+    parent = Parent(
+        d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step
+    )
     start = child_start(d, request, parent)
     d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
     d.emit(_issued(command, token, child=start.execution_id))

@@ -22,7 +22,9 @@ def exit_step(d: Decider, token: Token, step: Step) -> None:
         scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
         change_context(d, token, step, step.sets, scope)
         route = token.route
-        targets = explicit_targets(d, step, route) if route is not None else _arcs(d, token, step, scope, "done")
+        targets = (
+            explicit_targets(d, step, route) if route is not None else _arcs(d, token, step, scope, "done")
+        )
     except NoetlError as error:
         fail_step(d, token, step, d.error_of(error))
         return

@@ -33,7 +33,7 @@ class BoundaryName(str):
         return made
 
     def __eq__(self, other: object) -> bool:
-        return other in self.aliases if type(other) is str else str.__eq__(self, other)  # type: ignore[arg-type]
+        return other in self.aliases if type(other) is str else str.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -111,7 +111,12 @@ class EngineScope:
 
 def job_of(program: Program, execution_id: int) -> dict[str, Any]:
     """The built-in ``job``."""
-    return {"uuid": str(execution_id), "execution_id": str(execution_id), "name": program.name, "path": program.path}
+    return {
+        "uuid": str(execution_id),
+        "execution_id": str(execution_id),
+        "name": program.name,
+        "path": program.path,
+    }
 
 
 _SPECIAL: dict[str, Callable[[EngineScope], Any]] = {

@@ -31,7 +31,9 @@ class NeedSlots(BaseException):
 def no_hydration(ref: Mapping[str, Any]) -> Any:
     """Hydration where no result store is at hand."""
     raise TaskError(
-        f"the result {ref.get('ref')} cannot be read here", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
+        f"the result {ref.get('ref')} cannot be read here",
+        kind="storage_access",
+        code="REFERENCE_NOT_AVAILABLE",
     )
 
 

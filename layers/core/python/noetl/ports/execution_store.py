@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from noetl.domain.commands import Command, FrozenScope, Rest
+from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.events import Event, ItemsDone, Start
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.state import Status
@@ -85,7 +85,8 @@ class TimerChange(msgspec.Struct, frozen=True):
 
 
 class LoopRow(msgspec.Struct, frozen=True):
-    """A loop run as it starts. ``window``: most items in flight. ``items``: the collection inline, or ``items_ref`` its reference."""
+    """A loop run as it starts. ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
+    workers busy; chunks grow from what they measure. ``items``: the collection inline, or ``items_ref`` its reference."""
 
     run: int
     round: int
@@ -99,6 +100,7 @@ class LoopRow(msgspec.Struct, frozen=True):
     fail_fast: bool
     iterator_vars: bool
     scope: FrozenScope
+    first: int = 1000
     items: list[Any] | None = None
     items_ref: dict[str, Any] | None = None
     parent: dict[str, Any] | None = None
@@ -175,7 +177,8 @@ class Committed(msgspec.Struct, frozen=True):
 
 class ItemBatch(msgspec.Struct, frozen=True):
     """One ItemsDone, with the encoded row of each item (facts column holds the encoded Outcome). ``chunk``: items per new command
-    (pure policy decided by the shell). ``spread``: commands the free window may be split into."""
+    (pure policy decided by the shell). A closed command is followed by at most one new one (of up to ``chunk`` items, within the free
+    window), so the number of commands in flight stays what the loop started with; a partial flush refills nothing."""
 
     event: ItemsDone
     rows: tuple[EventRow, ...]
@@ -264,7 +267,7 @@ class ExecutionStore(Protocol):
         """Write all changes in one transaction, or raise VersionConflictError and write nothing.
 
         ``owner``: this process; what it issues is leased to it at once. Loops started here get their first chunks (one item each,
-        up to ``window`` items; sequential loops one chunk with all items).
+        up to ``first`` commands and ``window`` items; sequential loops one chunk with all items).
         """
 
     def commit_items(

@@ -8,6 +8,7 @@ from typing import Any
 
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
+from noetl.domain.state import Status
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import ExecutionStore
@@ -32,7 +33,7 @@ class EngineDeps:
     resolve: Callable[[str, int | None], str]
     hydrate: Callable[[Mapping[str, Any]], Any]
     owner: str | None = None
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     workers: Callable[[str], int] = lambda pool: 1
     log: Callable[[str], None] = _silent
 
@@ -43,6 +44,8 @@ class Handled:
 
     commands: list[Command] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    ended: list[tuple[int, Status]] = field(default_factory=list)
+    """Executions that reached their terminal event in this batch."""
 
     def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
         self.commands.extend(commands)

@@ -88,7 +88,12 @@ class _Fold:
         uri = self._uri(f"part:{len(self.parts)}")
         self.deps.results.put(uri, encoded)
         self.parts.append(
-            {"ref": uri, "sha256": hashlib.sha256(encoded).hexdigest(), "count": len(self.values), "bytes": len(encoded)}
+            {
+                "ref": uri,
+                "sha256": hashlib.sha256(encoded).hexdigest(),
+                "count": len(self.values),
+                "bytes": len(encoded),
+            }
         )
         self.size += len(encoded)
         self.values = []
@@ -105,14 +110,13 @@ class _Fold:
         encoded = codec.encode(manifest(self.parts))
         uri = self._uri("manifest")
         self.deps.results.put(uri, encoded)
-        ref = make_ref(
+        return make_ref(
             uri,
             store=self.deps.limits.tier,
             size=self.size,
             sha256=hashlib.sha256(encoded).hexdigest(),
             value={"count": sum(part["count"] for part in self.parts)},
         )
-        return ref
 
     def summary(self) -> LoopSummary:
         progress = self.progress
@@ -142,6 +146,11 @@ class _Fold:
         self.deps.results.put(uri, encoded)
         digest = hashlib.sha256(encoded).hexdigest()
         ref = make_ref(
-            uri, store=self.deps.limits.tier, size=len(encoded), sha256=digest, value=patch.value, encoded=encoded
+            uri,
+            store=self.deps.limits.tier,
+            size=len(encoded),
+            sha256=digest,
+            value=patch.value,
+            encoded=encoded,
         )
         return Patch(patch.scope, patch.name, ref, "set")

@@ -99,7 +99,9 @@ def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
             return
         except VersionConflictError:
             continue
-    raise NoetlError(f"execution {works[0].execution_id} is moved on by others all the time", code="contention")
+    raise NoetlError(
+        f"execution {works[0].execution_id} is moved on by others all the time", code="contention"
+    )
 
 
 def _prepare(work: _Work, deps: EngineDeps) -> None:
@@ -127,6 +129,7 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
     if changes:
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
+        handled.ended += [(change.execution_id, change.status) for change in changes if change.end]
 
 
 def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
@@ -147,7 +150,9 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
-        frozenset(work.scopes) if snapshot is not None else frozenset(("args", "workload", "ctx", "vars", "step")),
+        frozenset(work.scopes)
+        if snapshot is not None
+        else frozenset(("args", "workload", "ctx", "vars", "step")),
         deps.hydrate,
         deps.limits,
     )
@@ -236,4 +241,6 @@ def late_row(event: MainEvent, now: float) -> EventRow:
     turn = event.turn if isinstance(event, CommandDone) else 0
     status = event.outcome.status if isinstance(event, CommandDone) else ""
     fact = Superseded(event.event_id, command, attempt, turn, status)
-    return EventRow(f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now)
+    return EventRow(
+        f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
+    )

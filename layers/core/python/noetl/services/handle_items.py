@@ -17,6 +17,7 @@ from noetl.dsl.program import Step
 from noetl.engine.outcomes import child_start_event, worker_pool
 from noetl.ports.execution_store import EventRow, ItemBatch
 from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.make_change import BUSY
 
 CHUNK_SECONDS = 1.0
 """Work one chunk should carry: long enough to amortise a message, short enough that a crash repeats little."""
@@ -26,7 +27,7 @@ GROWTH = 4
 
 def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
     """Items per command from now on: towards CHUNK_SECONDS of work, never more than a worker's share of the window."""
-    share = max(1, window // max(1, workers))
+    share = max(1, window // max(1, BUSY * workers))
     if items == 0:
         return 1
     by_time = share if elapsed <= 0 else int(CHUNK_SECONDS * items / elapsed)
@@ -182,6 +183,8 @@ def _file(
 
 
 def _late_row(event: ItemsDone) -> EventRow:
-    fact = Superseded(event.event_id, event.command_id, event.attempt, event.turn, f"{len(event.items)} item(s)")
+    fact = Superseded(
+        event.event_id, event.command_id, event.attempt, event.turn, f"{len(event.items)} item(s)"
+    )
     event_id = f"late:{event.event_id}:{event.attempt}"
     return EventRow(event_id, 0, "command.superseded", encode_facts([fact]), lane=-1)

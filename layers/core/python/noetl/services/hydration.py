@@ -44,7 +44,11 @@ class _Hydrator:
         data = self._read(uri, ref.get("sha256"))
         value = codec.decode(data)
         if isinstance(value, dict) and value.get("kind") == "manifest":
-            value = [item for part in value["parts"] for item in codec.decode(self._read(part["ref"], part["sha256"]))]
+            value = [
+                item
+                for part in value["parts"]
+                for item in codec.decode(self._read(part["ref"], part["sha256"]))
+            ]
         self._keep(uri, value, len(data))
         return value
 
@@ -57,7 +61,9 @@ class _Hydrator:
             ) from error
         if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
             raise TaskError(
-                f"the result {uri} does not match its checksum", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
+                f"the result {uri} does not match its checksum",
+                kind="storage_access",
+                code="REFERENCE_NOT_AVAILABLE",
             )
         return data
 

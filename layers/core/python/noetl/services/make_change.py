@@ -9,6 +9,7 @@ from noetl.domain.events import CommandDone, MainEvent, Start
 from noetl.domain.facts import Cancelled, Failed, encode_facts
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, slot_changes
+from noetl.engine.outcomes import worker_pool
 from noetl.ports.execution_store import (
     Change,
     CreatedExecution,
@@ -37,7 +38,9 @@ def make_change(
             deps.results.put(uri, data)
         slots |= slot_changes(decision)
         rows.append(
-            EventRow(event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now)
+            EventRow(
+                event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now
+            )
         )
     last = decisions[-1][1]
     each = [decision for _, decision in decisions]
@@ -53,10 +56,12 @@ def make_change(
         waiting=tuple(command for d in each for command in d.waiting),
         close=tuple(_close(decisions)),
         drop_runs=tuple(run for d in each for run in d.drop_runs),
-        loops=tuple(_loop_row(start, last.state.program) for d in each for start in d.loops),
+        loops=tuple(_loop_row(start, last.state.program, deps) for d in each for start in d.loops),
         gates=tuple(GateChange(run, round_) for d in each for run, round_ in d.gates),
         wakes=tuple(Wake(woken.command_id, woken.turn, woken.outcome) for d in each for woken in d.wakes),
-        timers=tuple(TimerChange(timer.timer, timer.generation, timer.seconds) for d in each for timer in d.timers),
+        timers=tuple(
+            TimerChange(timer.timer, timer.generation, timer.seconds) for d in each for timer in d.timers
+        ),
         outbox=tuple(event for d in each for event in d.outbox),
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
         end=last.end,
@@ -79,15 +84,20 @@ def _close(decisions: list[tuple[MainEvent, Decision]]) -> list[tuple[str, int, 
     return [closed for _, d in decisions for closed in d.close if closed[0] not in again]
 
 
-def _loop_row(start: LoopStart, program: str) -> LoopRow:
+BUSY = 2
+"""Commands a loop keeps out per worker: one that runs, one that waits."""
+
+
+def _loop_row(start: LoopStart, program: str, deps: EngineDeps) -> LoopRow:
     step = start.step
     assert step.loop is not None and step.body is not None
     scope: FrozenScope = start.scope
+    pool = worker_pool(step.body.pool)
     return LoopRow(
         run=start.run,
         round=start.round,
         step=step.name,
-        pool="cpu" if step.body.pool == "control" else step.body.pool,
+        pool=pool,
         program=program,
         total=start.total,
         window=start.window,
@@ -96,6 +106,7 @@ def _loop_row(start: LoopStart, program: str) -> LoopRow:
         fail_fast=step.loop.failure == "fail_fast",
         iterator_vars=step.loop.iterator_vars,
         scope=scope,
+        first=BUSY * deps.workers(pool),
         items=start.items,
         items_ref=start.items_ref,
     )

@@ -20,7 +20,12 @@ def start_event(
     """
     check_payload(program, payload)
     return Start(
-        ids.execution_id(now_ms, random_bits), ids.start_event(), program.hash, program.path, payload=payload, principal=principal
+        ids.execution_id(now_ms, random_bits),
+        ids.start_event(),
+        program.hash,
+        program.path,
+        payload=payload,
+        principal=principal,
     )
 
 

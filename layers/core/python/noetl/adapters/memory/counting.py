@@ -24,14 +24,16 @@ def commit_items(
     commands: list[Command] = []
     events: list[Event] = []
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]
-    touched: dict[tuple[int, int, int], int] = {}
+    touched: dict[tuple[int, int, int], tuple[int, int]] = {}
     for batch, counted in zip(batches, counts, strict=True):
         if counted is not None:
             key = (batch.event.execution_id, batch.event.run, batch.event.round)
-            touched[key] = max(touched.get(key, 1), batch.chunk)
-    for (execution_id, run, round_), chunk in sorted(touched.items()):
+            chunk, closed = touched.get(key, (1, 0))
+            gone = batch.event.command_id not in tables.work[batch.event.execution_id].commands
+            touched[key] = (max(chunk, batch.chunk), closed + gone)
+    for (execution_id, run, round_), (chunk, closed) in sorted(touched.items()):
         loop = tables.work[execution_id].loops[run, round_]
-        commands += _refill(tables, execution_id, loop, chunk, owner)
+        commands += _refill(tables, execution_id, loop, chunk, closed, owner)
         events += tables.finish_loop(execution_id, loop, owner)
     answers = [_answer(tables, batch, counted) for batch, counted in zip(batches, counts, strict=True)]
     return answers, Committed(tuple(commands), tuple(events)) if owner is not None else Committed()
@@ -130,10 +132,10 @@ def _go_on(
 
 
 def _refill(
-    tables: Tables, execution_id: int, loop: LoopEntry, chunk: int, owner: str | None
+    tables: Tables, execution_id: int, loop: LoopEntry, chunk: int, closed: int, owner: str | None
 ) -> list[Command]:
     if loop.gate != "open" or loop.alerted:
         return []
     free = max(1, loop.row.window) - loop.in_flight
-    ranges = refill(loop.cursor, loop.row.total, free, chunk)
+    ranges = refill(loop.cursor, loop.row.total, free, chunk, closed)
     return [tables.add_chunk(execution_id, loop, start, stop, owner) for start, stop in ranges]

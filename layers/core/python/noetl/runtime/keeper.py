@@ -1,0 +1,111 @@
+"""The keeper: holds this process's lease, wakes delayed commands, fires timers, and adopts what dead processes left."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Collection
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event
+from noetl.ports.execution_store import ExecutionStore
+
+SWEEP_SECONDS = 1.0
+"""How often the store is asked for what belongs to nobody alive."""
+TIMER_SECONDS = 0.25
+"""Longest time between two looks at due timers."""
+ADOPT = 1000
+"""Most commands or events taken over at once."""
+
+
+class Keeper:
+    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over."""
+
+    def __init__(
+        self,
+        store: ExecutionStore,
+        owner: str,
+        lease_seconds: float,
+        adopt: Callable[[Collection[Command], Collection[Event]], None],
+        dispatch: Callable[[Command], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self.store = store
+        self.owner = owner
+        self.lease_seconds = lease_seconds
+        self.give = adopt
+        self.dispatch = dispatch
+        self.log = log
+        self._heap: list[tuple[float, int, Command]] = []
+        self._number = itertools.count()
+        self._wake = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closed = True
+            self._wake.notify_all()
+        self._thread.join(timeout=5.0)
+
+    def delay(self, command: Command) -> None:
+        """Give ``command`` back to the runtime once its delay is over."""
+        ready = msgspec.structs.replace(command, delay=0.0)
+        with self._wake:
+            heapq.heappush(self._heap, (time.monotonic() + command.delay, next(self._number), ready))
+            self._wake.notify_all()
+
+    def delayed(self) -> int:
+        with self._wake:
+            return len(self._heap)
+
+    def adopt(self) -> None:
+        """Take over commands and events that belong to nobody alive."""
+        self.give(self.store.claim(self.owner, ADOPT), self.store.undelivered(self.owner, ADOPT))
+
+    def _keep(self) -> None:
+        beat = sweep = timers = time.monotonic()
+        while True:
+            for command in self._due():
+                self.dispatch(command)
+            now = time.monotonic()
+            try:
+                if now >= beat:
+                    self.store.heartbeat(self.owner, self.lease_seconds)
+                    beat = now + self.lease_seconds / 3
+                if now >= sweep:
+                    self.adopt()
+                    sweep = now + SWEEP_SECONDS
+                if now >= timers:
+                    timers = now + self._fire_timers()
+            except InfrastructureError as away:
+                self.log(f"the keeper cannot reach the database: {away}")
+                beat = sweep = timers = now + 1.0
+            with self._wake:
+                if self._closed:
+                    return
+                until = min(beat, sweep, timers, self._heap[0][0] if self._heap else beat)
+                self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _due(self) -> list[Command]:
+        now = time.monotonic()
+        with self._wake:
+            due = []
+            while self._heap and self._heap[0][0] <= now:
+                due.append(heapq.heappop(self._heap)[2])
+            return due
+
+    def _fire_timers(self) -> float:
+        """Seconds until the next look."""
+        events, until = self.store.due_timers(self.owner, ADOPT)
+        if events:
+            self.give((), events)
+        return TIMER_SECONDS if until is None else max(0.0, min(TIMER_SECONDS, until))

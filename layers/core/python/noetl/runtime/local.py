@@ -1,0 +1,283 @@
+"""One machine, one process: the production engine over an embedded (or given) Postgres, with queues in memory.
+
+An engine thread takes whatever events are waiting and commits them as one batch; worker threads run commands; a keeper thread holds the
+lease, wakes delayed commands, fires timers and adopts what dead processes left. Everything in memory is in the database as well: kill the
+process at any moment, and ``recover`` (in this or another process) goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from types import TracebackType
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.events import Cancel, ContextPatched, Event
+from noetl.domain.outcomes import Patch
+from noetl.domain.state import TERMINAL, decode_state
+from noetl.ports.catalog import CatalogEntry
+from noetl.runtime.bootstrap import Opened, open_engine
+from noetl.runtime.keeper import Keeper
+from noetl.runtime.pools import Pool
+from noetl.runtime.settings import Settings
+from noetl.services.handle_events import handle_events
+from noetl.services.run_command import run_command
+from noetl.services.start_execution import start_event
+
+BATCH = 512
+"""Most events in one commit; it takes what is waiting and never waits for more."""
+RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+"""Pauses while the database is away; the events wait in memory meanwhile."""
+
+
+class LocalRuntime:
+    """Context manager. Several may share one database, in one or in several processes; each execution is moved on by its version."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        data_dirs: Collection[str] = (),
+        on_log: Callable[[str], None] | None = None,
+        opened: Opened | None = None,
+    ) -> None:
+        self.settings = settings
+        self.data_dirs = tuple(data_dirs)
+        self.log = on_log or (lambda line: None)
+        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self._opened = opened
+        self._inbox: deque[Event] = deque()
+        self._changed = threading.Condition()
+        self._closing = False
+        self._busy = False
+        self._running = 0
+        self._ended: dict[int, str] = {}
+        self._watched: set[int] = set()
+
+    # --- life ---
+
+    def __enter__(self) -> LocalRuntime:
+        self.opened = self._opened or open_engine(
+            self.settings, owner=self.owner, data_dirs=self.data_dirs, log=self.log, revoked=self._revoked
+        )
+        self.store, self.catalog = self.opened.store, self.opened.catalog
+        self.results, self.programs = self.opened.results, self.opened.programs
+        self.store.heartbeat(self.owner, self.settings.lease_seconds)
+        self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
+        self.keeper = Keeper(
+            self.store, self.owner, self.settings.lease_seconds, self._adopt, self.dispatch, self.log
+        )
+        self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
+        self._engine.start()
+        self.keeper.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.keeper.close()
+        for pool in self.pools.values():
+            pool.close()
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._engine.join(timeout=10.0)
+        try:
+            self.store.release(self.owner)
+        except InfrastructureError as away:
+            self.log(f"the lease could not be given back: {away}")
+        self.opened.close()
+
+    # --- doors ---
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry:
+        """Compile and keep a playbook. Raises InvalidPlaybookError with every diagnostic."""
+        return self.programs.register(text, source_name=source_name, path=path)
+
+    def start(self, entry: CatalogEntry, payload: dict[str, Any]) -> int:
+        """Start an execution: durable when this returns. Raises InvalidInputError when the payload does not fit."""
+        event = start_event(
+            self.programs(entry.program),
+            payload,
+            now_ms=time.time_ns() // 1_000_000,
+            random_bits=secrets.randbits(ids.RANDOM_BITS),
+            principal=f"local:{os.getuid()}",
+        )
+        self._handle([event])
+        return event.execution_id
+
+    def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
+        """Raises NotFoundError. An execution that has ended stays as it is."""
+        program = self._program_of(execution_id)
+        event_id = f"ext:{secrets.token_hex(8)}"
+        self._handle([Cancel(execution_id, event_id, program, reason, principal, cascade)])
+
+    def patch_context(
+        self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
+    ) -> None:
+        """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
+        program = self._program_of(execution_id)
+        event_id = f"ext:{secrets.token_hex(8)}"
+        self._handle(
+            [ContextPatched(execution_id, event_id, program, patches, principal, reason, correlation_id)]
+        )
+
+    def recover(self) -> list[int]:
+        """Adopt what dead processes left; ids of executions that are live."""
+        self.keeper.adopt()
+        live = [info.execution_id for info in self.store.executions(limit=10_000, status="running")]
+        return sorted(live)
+
+    def run_until(
+        self,
+        wanted: Collection[int],
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+        tick: float = 0.1,
+    ) -> None:
+        """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
+        self._watched |= set(wanted)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        look = time.monotonic() + 0.5
+        while not self._settled(wanted):
+            if on_tick is not None:
+                on_tick()
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"not finished after {timeout:g} s")
+            if time.monotonic() > look:
+                self._look(wanted)
+                if self._quiet() and not any(
+                    self._outstanding(one) for one in wanted if one not in self._ended
+                ):
+                    return
+                look = time.monotonic() + 0.5
+            with self._changed:
+                if not self._settled(wanted):
+                    self._changed.wait(tick if on_tick is not None else 0.25)
+
+    # --- inside ---
+
+    def _program_of(self, execution_id: int) -> str:
+        info = self.store.info(execution_id)
+        if info is None:
+            raise NotFoundError(
+                f"no execution {execution_id}", code="execution_not_found", hint="`noetl list` shows them"
+            )
+        return info.program
+
+    def _settled(self, wanted: Collection[int]) -> bool:
+        return all(one in self._ended for one in wanted)
+
+    def _look(self, wanted: Collection[int]) -> None:
+        """Another process may have moved them on."""
+        for one in wanted:
+            if one not in self._ended:
+                info = self.store.info(one)
+                if info is not None and info.status in TERMINAL:
+                    self._ended[one] = info.status
+
+    def _quiet(self) -> bool:
+        with self._changed:
+            return not self._inbox and not self._busy and self._running == 0 and not self.keeper.delayed()
+
+    def _outstanding(self, execution_id: int) -> bool:
+        """Whether anything can still happen to it without help: open work of its own, or a child that lives."""
+        if any(self.store.open_work(execution_id).values()):
+            return True
+        info = self.store.info(execution_id)
+        if info is None:
+            return False
+        return any(
+            token.phase != "parked"
+            for token in decode_state(info.state).tokens.values()
+            if token.phase != "arrived"
+        )
+
+    def _revoked(self, execution_id: int, run: int) -> bool:
+        return execution_id in self._ended
+
+    def emit(self, event: Event) -> None:
+        """An outcome on its way to the engine (memory only: if the process dies, the command's lease brings it back)."""
+        with self._changed:
+            self._inbox.append(event)
+            self._changed.notify_all()
+
+    def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
+        for command in commands:
+            self.dispatch(command)
+        if events:
+            with self._changed:
+                self._inbox.extend(events)
+                self._changed.notify_all()
+
+    def dispatch(self, command: Command) -> None:
+        if command.delay > 0:
+            self.keeper.delay(command)
+            return
+        with self._changed:
+            self._running += 1
+        self.pools.get(command.pool, self.pools["io"]).submit(command)
+
+    def _run(self, command: Command) -> None:
+        try:
+            if command.execution_id not in self._ended:
+                run_command(command, self.opened.worker, self.emit)
+        except Exception as error:
+            self.log(f"command {command.command_id} of {command.execution_id} was lost: {error!r}")
+        finally:
+            with self._changed:
+                self._running -= 1
+
+    def _engine_loop(self) -> None:
+        while True:
+            with self._changed:
+                while not self._inbox and not self._closing:
+                    self._changed.wait()
+                if self._closing:
+                    return
+                batch = [self._inbox.popleft() for _ in range(min(BATCH, len(self._inbox)))]
+                self._busy = True
+            try:
+                self._handle_patiently(batch)
+            finally:
+                with self._changed:
+                    self._busy = False
+                    self._changed.notify_all()
+
+    def _handle_patiently(self, batch: list[Event]) -> None:
+        """The database may be away for a while: nothing that was reported is dropped."""
+        tries = 0
+        while not self._closing:
+            try:
+                self._handle(batch)
+                return
+            except InfrastructureError as away:
+                pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
+                self.log(f"the database is away ({away}); trying again in {pause:g} s")
+                tries += 1
+                time.sleep(pause)
+            except Exception as error:
+                self.log(f"a batch of {len(batch)} event(s) could not be handled: {error!r}")
+                if len(batch) == 1:
+                    return
+                for event in batch:
+                    self._handle_patiently([event])
+                return
+
+    def _handle(self, batch: list[Event]) -> None:
+        handled = handle_events(batch, self.opened.engine)
+        for command in handled.commands:
+            self.dispatch(command)
+        with self._changed:
+            self._inbox.extend(handled.events)
+            self._ended.update(handled.ended)
+            self._changed.notify_all()

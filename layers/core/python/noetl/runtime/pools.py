@@ -1,0 +1,68 @@
+"""Where commands run in this process: threads per pool, round-robin by execution, so that a large one does not starve the others."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from noetl.domain.commands import Command
+
+
+class Pool:
+    """``size`` threads that take commands in turn from each execution that has some."""
+
+    def __init__(self, name: str, size: int, run: Callable[[Command], None]) -> None:
+        self.name = name
+        self.size = size
+        self.run = run
+        self.queues: OrderedDict[int, deque[Command]] = OrderedDict()
+        self.ready = threading.Condition()
+        self.idle = 0
+        self.closed = False
+        self.threads: list[threading.Thread] = []
+
+    def submit(self, command: Command) -> None:
+        """Threads are started as work arrives, up to ``size``."""
+        with self.ready:
+            queue = self.queues.get(command.execution_id)
+            if queue is None:
+                queue = self.queues[command.execution_id] = deque()
+            queue.append(command)
+            if self.idle:
+                self.ready.notify()
+            elif len(self.threads) < self.size:
+                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
+                self.threads.append(thread)
+                thread.start()
+
+    def close(self) -> None:
+        """Queued commands stay in the store; running ones are waited for briefly."""
+        with self.ready:
+            self.closed = True
+            self.queues.clear()
+            self.ready.notify_all()
+        for thread in self.threads:
+            thread.join(timeout=2.0)
+
+    def _work(self) -> None:
+        while True:
+            command = self._take()
+            if command is None:
+                return
+            self.run(command)
+
+    def _take(self) -> Command | None:
+        with self.ready:
+            while not self.queues and not self.closed:
+                self.idle += 1
+                self.ready.wait()
+                self.idle -= 1
+            if self.closed:
+                return None
+            execution, queue = next(iter(self.queues.items()))
+            command = queue.popleft()
+            self.queues.pop(execution)
+            if queue:
+                self.queues[execution] = queue
+            return command

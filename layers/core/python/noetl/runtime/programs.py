@@ -1,0 +1,65 @@
+"""Compiled programs by hash: an immutable cache in front of the catalog and the compiler."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+from noetl.domain.errors import NotFoundError
+from noetl.domain.kinds import KindLookup
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog, CatalogEntry
+
+
+class Programs:
+    """``programs(hash)`` gives a Program; ``resolve(path, version)`` its hash; ``register`` compiles and keeps a playbook."""
+
+    def __init__(self, catalog: Catalog, kinds: KindLookup, size: int = 256) -> None:
+        self.catalog = catalog
+        self.kinds = kinds
+        self.size = size
+        self.known: OrderedDict[str, Program] = OrderedDict()
+        self.lock = threading.Lock()
+
+    def __call__(self, program: str) -> Program:
+        """Raises NotFoundError(code="program_not_found")."""
+        found = self.known.get(program)
+        if found is not None:
+            return found
+        entry = self.catalog.by_program(program)
+        if entry is None:
+            raise NotFoundError(f"no playbook with program hash {program[:12]}…", code="program_not_found")
+        return self.compile(entry.content, entry.source_name, entry.path)
+
+    def compile(self, text: str, source_name: str, path: str | None = None) -> Program:
+        """Raises InvalidPlaybookError with every diagnostic."""
+        from noetl.dsl.compiler import compile_playbook
+
+        program = compile_playbook(text, source_name=source_name, kinds=self.kinds).program
+        with self.lock:
+            self.known[program.hash] = program
+            while len(self.known) > self.size:
+                self.known.popitem(last=False)
+        return program
+
+    def resolve(self, path: str, version: int | None) -> str:
+        """Raises NotFoundError(code="playbook_not_found")."""
+        entry = self.catalog.get(path, version)
+        if entry is None:
+            wanted = path if version is None else f"{path} version {version}"
+            raise NotFoundError(
+                f"no playbook is registered as {wanted}", code="playbook_not_found", hint="register it first"
+            )
+        self(entry.program)
+        return entry.program
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry:
+        """Compile and keep; the same content at the same path gives the version it has. Raises InvalidPlaybookError."""
+        program = self.compile(text, source_name)
+        return self.catalog.register(
+            path=path or program.path or program.name,
+            name=program.name,
+            program=program.hash,
+            content=text,
+            source_name=source_name,
+        )
