@@ -17,7 +17,7 @@ from yamlcore import CCoreLoader
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.program import Pos
 from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Source, Tree
-from noetl.dsl.yaml_errors import explain
+from noetl.dsl.yaml_errors import explain, place_of
 from noetl.dsl.yaml_scalars import BadScalar, key_text, typed_value
 
 MAX_BYTES = 2 * 1024 * 1024
@@ -327,7 +327,7 @@ class _Builder:
 
     def explain(self, problem: yaml.YAMLError) -> None:
         """A parser error in the words of somebody who writes playbooks."""
-        mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
+        mark = place_of(problem)
         offset = min(mark.index, len(self.source.text)) if mark is not None else 0
         code, message, hint = explain(problem, self.source.text, offset)
         self.diagnostics.error(code, message, self.source.position(offset), hint=hint)

@@ -51,10 +51,29 @@ def _report(
     kind = error["type"]
     missing = path.pop() if kind == "missing" else None
     pos = _position(root, path, at_key=kind == "extra_forbidden" or path[-1:] == ["apiVersion"])
-    if (pos.line, pos.column) in taken:
+    if (pos.line, pos.column) in taken or _explained(root, path, taken, missing=missing is not None):
         return
     code, message, hint = _explain(error, path, missing, plain, readers)
     diagnostics.error(code, message, pos, hint=hint, path=show_path(path))
+
+
+def _explained(root: Tree, path: list[Any], taken: set[tuple[int, int]], *, missing: bool) -> bool:
+    """Whether a key on the way to ``path`` was refused already, or, for a missing key, one of its neighbours."""
+    tree = root
+    for part in path:
+        if isinstance(tree, Mapping) and part in tree.entries:
+            key, tree = tree.entries[part]
+            if (key.pos.line, key.pos.column) in taken:
+                return True
+        elif isinstance(tree, Sequence) and isinstance(part, int) and part < len(tree.items):
+            tree = tree.items[part]
+        else:
+            return False
+    return (
+        missing
+        and isinstance(tree, Mapping)
+        and any((k.pos.line, k.pos.column) in taken for k, _ in tree.items())
+    )
 
 
 def _is_tag(part: Any) -> bool:
@@ -65,7 +84,7 @@ def _explain(
     error: Any, path: list[Any], missing: Any, plain: Any, readers: dict[int, type[Strict]]
 ) -> tuple[str, str, str | None]:
     kind, context = error["type"], error.get("ctx", {})
-    where = show_path(path) or "the document"
+    where = _described(path, plain) or "the document"
     if kind == "noetl":
         return context["code"], context["message"], context["hint"]
     if kind == "missing":
@@ -103,7 +122,7 @@ def _unknown_key(
         owner = owner[part]
     reader = readers.get(id(owner))
     known = reader.known_keys() if reader is not None else []
-    where = show_path(path[:-1]) or "the root"
+    where = _described(path[:-1], plain) or "the root"
     hint = did_you_mean(key, known, f"known keys here: {', '.join(known)}")
     return "unknown-key", f"`{key}` is not a key of {where}", hint
 
@@ -115,6 +134,16 @@ def _shown(value: Any) -> str:
         return "a list"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _described(path: list[Any], plain: Any) -> str:
+    """The path as an author would say it: ``loop of step 'pull'``."""
+    if len(path) < 2 or path[0] != "workflow":
+        return show_path(path)
+    block = plain["workflow"][path[1]]
+    name = block.get("step") if isinstance(block, dict) else None
+    step = f"step {name!r}" if isinstance(name, str) else show_path(path[:2])
+    return f"{show_path(path[2:])} of {step}" if len(path) > 2 else step
 
 
 def show_path(path: list[Any]) -> str:

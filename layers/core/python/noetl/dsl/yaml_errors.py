@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
+
+
+def place_of(problem: yaml.YAMLError) -> Any:
+    """The mark to show: where an open quote began, else where reading stopped. None when libyaml does not say."""
+    context, mark = getattr(problem, "context_mark", None), getattr(problem, "problem_mark", None)
+    return context if _open_quote(problem) and context is not None else mark or context
+
+
+def _open_quote(problem: yaml.YAMLError) -> bool:
+    return "quoted scalar" in str(getattr(problem, "context", "")) and "end of stream" in str(problem)
 
 
 def explain(problem: yaml.YAMLError, text: str, offset: int) -> tuple[str, str, str]:
@@ -11,6 +23,12 @@ def explain(problem: yaml.YAMLError, text: str, offset: int) -> tuple[str, str, 
     line_start = text.rfind("\n", 0, offset) + 1
     line_end = text.find("\n", offset)
     line = text[line_start : line_end if line_end >= 0 else len(text)]
+    if _open_quote(problem):
+        return (
+            "yaml-syntax",
+            "a quote is opened here and never closed",
+            "close it; a quote inside it is written twice or escaped",
+        )
     if "\t" in text[line_start : offset + 1] and ("token" in what or "tab" in what or "indent" in what):
         return (
             "yaml-tab",

@@ -19,12 +19,8 @@ from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import (
     BOUNDARY,
-    BOUNDARY_TOOL,
-    BOUNDARY_VALUE,
     NEXT_ARGS,
     RULE,
-    TOOL,
-    VALUE,
     Frame,
     Lowering,
 )
@@ -140,14 +136,6 @@ class _Then:
     tool: Mapping
     label: str
 
-    @property
-    def _tool(self) -> Frame:
-        return self.frame.at(TOOL if self.frame.place.iteration else BOUNDARY_TOOL)
-
-    @property
-    def _value(self) -> Frame:
-        return self.frame.at(VALUE if self.frame.place.iteration else BOUNDARY_VALUE)
-
     def actions(self, then: Tree | None) -> tuple[Action, ...]:
         items = then.items if isinstance(then, Sequence) else [then] if then is not None else []
         found: list[Action] = []
@@ -168,7 +156,7 @@ class _Then:
 
     def run(self, inline: list[Tree]) -> RunAction:
         pairs = label_tasks(self.lowering, Sequence(inline, inline[0].pos), self.frame.step)
-        frame = replace(self._tool, form="canonical")
+        frame = replace(self.frame.tool(), form="canonical")
         return RunAction(lower_tasks(self.lowering, pairs, frame, Layers()))
 
     def action(self, key: Key, value: Tree) -> list[Action]:
@@ -177,13 +165,13 @@ class _Then:
             case "call":
                 return [self.call(mapping_of(value), key.pos)]
             case "retry":
-                return [event_retry(lowering, value, key.pos, self._value)]
+                return [event_retry(lowering, value, key.pos, self.frame.value())]
             case "collect":
                 return [self.collect(mapping_of(value), key.pos)]
             case "sink":
                 return [lower_sink(lowering, mapping_of(value), self.frame, label=f"{self.label}_sink")]
             case "set":
-                return list(lower_sets(lowering, Mapping({"set": (key, value)}, key.pos), self._value))
+                return list(lower_sets(lowering, Mapping({"set": (key, value)}, key.pos), self.frame.value()))
             case "result":
                 return [ResultAction(self.source(value, "from"))]
             case "next":
@@ -210,7 +198,7 @@ class _Then:
                 self.lowering.diagnostics.error(
                     "misplaced-key", f"`{key.text}` cannot be overridden by `call`", key.pos, hint=hint
                 )
-        return CallAction(self.lowering.node(renamed, self._tool), pos)
+        return CallAction(self.lowering.node(renamed, self.frame.tool()), pos)
 
     def collect(self, block: Mapping, pos: Pos) -> CollectAction:
         into_tree = block.get("into")
@@ -236,28 +224,28 @@ class _Then:
         block = mapping_of(value)
         inner = block.get(*names)
         if inner is None or (names == ("from",) and set(block.entries) != {"from"}):
-            return self.lowering.node(value, self._value)
+            return self.lowering.node(value, self.frame.value())
         text = text_of(inner)
         if text is None or has_template(text) or not isinstance(inner, Scalar):
-            return self.lowering.node(inner, self._value)
+            return self.lowering.node(inner, self.frame.value())
         rooted = _JSON_PATH.match(text)
         if rooted:
-            return self.lowering.expression(inner, f"response{rooted.group(1)}", self._value)
+            return self.lowering.expression(inner, f"response{rooted.group(1)}", self.frame.value())
         if _PATH.match(text):
-            return self.lowering.expression(inner, text, self._value)
+            return self.lowering.expression(inner, text, self.frame.value())
         self.lowering.diagnostics.error(
             "wrong-value",
             f"{text[:60]!r} is neither a template nor a path",
             inner.pos,
             hint='write "{{ response.… }}" or $.data.items',
         )
-        return self.lowering.node(inner, self._value)
+        return self.lowering.node(inner, self.frame.value())
 
     def message(self, value: Tree) -> Node | None:
         inner = value.get("message") if isinstance(value, Mapping) else value
         if inner is None or (isinstance(inner, Scalar) and not isinstance(inner.value, str)):
             return None
-        return self.lowering.node(inner, self._value)
+        return self.lowering.node(inner, self.frame.value())
 
 
 def _is_inline(block: Mapping) -> bool:

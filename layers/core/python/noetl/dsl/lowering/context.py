@@ -27,11 +27,11 @@ TOOL = Place("a tool", secrets=True, iteration=True)
 RULE = Place("a guard", iteration=True)
 VALUE = Place("a value that is stored", iteration=True)
 ADMIT = Place("admission")
-STEP_ARGS = Place("the step's args")
+STEP_ARGS = Place("`args`")
 LOOP = Place("loop.in")
-BOUNDARY = Place("a guard at the end of the step")
-BOUNDARY_VALUE = Place("a value written at the end of the step")
-BOUNDARY_TOOL = Place("a tool run at the end of the step", secrets=True)
+BOUNDARY = Place("a guard at the end")
+BOUNDARY_VALUE = Place("a value written at the end")
+BOUNDARY_TOOL = Place("a tool run at the end", secrets=True)
 NEXT_ARGS = Place("next.args")
 START = Place("workload")
 KEYCHAIN = Place("keychain", secrets=True)
@@ -52,6 +52,18 @@ class Frame:
 
     def at(self, place: Place) -> Frame:
         return replace(self, place=place)
+
+    def guard(self) -> Frame:
+        """The same place for a guard: inside or outside of the iteration as it was."""
+        return self.at(RULE if self.place.iteration else BOUNDARY)
+
+    def value(self) -> Frame:
+        """The same place for a value that is stored."""
+        return self.at(VALUE if self.place.iteration else BOUNDARY_VALUE)
+
+    def tool(self) -> Frame:
+        """The same place for a tool's parameters."""
+        return self.at(TOOL if self.place.iteration else BOUNDARY_TOOL)
 
     def knowing(self, names: Collection[str], *, open_: bool = False) -> Frame:
         return replace(self, names=self.names | frozenset(names), open=self.open or open_)

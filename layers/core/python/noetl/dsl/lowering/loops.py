@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noetl.dsl.lowering.context import LOOP, Frame, Lowering
+from noetl.dsl.lowering.tasks import canonical_params
 from noetl.dsl.program import Loop
 from noetl.dsl.tree import Key, Mapping, Scalar, Tree, mapping_of, text_of
 
@@ -71,6 +72,15 @@ _ITERATOR_KEYS = ("kind", "collection", "element", "mode", "task", "max_in_fligh
 def _from_iterator(
     lowering: Lowering, step: Mapping, tool: Mapping, frame: Frame, failure: Tree | None
 ) -> LoopPlan:
+    try:
+        tool = canonical_params(lowering, tool, lowering.kinds.spec("iterator"))
+    except KeyError:
+        lowering.diagnostics.error(
+            "unknown-kind",
+            "there is no tool kind 'iterator'",
+            tool.key_pos("kind"),
+            hint="use the step's `loop`",
+        )
     if step.has("loop"):
         hint = "keep one: loop: { in: …, iterator: … } with the inner task as the tool"
         lowering.diagnostics.error(

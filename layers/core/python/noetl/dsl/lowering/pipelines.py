@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.dsl.lowering.context import BOUNDARY_TOOL, RULE, TOOL, Frame, Lowering
+from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.lowering.tasks import Layers, lower_task
 from noetl.dsl.lowering.workbook import expand
 from noetl.dsl.program import SinkAction, StepRetry, Task
@@ -100,8 +100,8 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
                 hint="keep one",
             )
         entries[name] = beside
-    where = frame.at(TOOL if frame.place.iteration else BOUNDARY_TOOL)
-    when = lowering.optional(block.get("when"), frame.at(RULE) if frame.place.iteration else frame)
+    where = frame.tool()
+    when = lowering.optional(block.get("when"), frame.guard())
     return SinkAction(lower_body(lowering, label, Mapping(entries, tool.pos), where, Layers()), when)
 
 

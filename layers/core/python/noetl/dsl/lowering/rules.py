@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.lowering.context import VALUE, Frame, Lowering
+from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.lowering.values import canonical_retry, lower_sets
 from noetl.dsl.program import (
     Action,
@@ -66,7 +66,7 @@ def never_fires(lowering: Lowering, pos: Pos, why: str) -> None:
 def _actions(
     lowering: Lowering, then: Mapping, frame: Frame, labels: tuple[str, ...], label: str
 ) -> tuple[Action, ...]:
-    actions: list[Action] = list(lower_sets(lowering, then, frame.at(VALUE)))
+    actions: list[Action] = list(lower_sets(lowering, then, frame.value()))
     match text_of(then.get("do")) or "continue":
         case "retry":
             actions.append(canonical_retry(lowering, then, frame))
@@ -75,7 +75,7 @@ def _actions(
         case "break":
             actions.append(BreakAction())
         case "fail":
-            actions.append(FailAction(lowering.optional(then.get("message"), frame.at(VALUE)), then.pos))
+            actions.append(FailAction(lowering.optional(then.get("message"), frame.value()), then.pos))
         case _:
             actions.append(ContinueAction())
     return tuple(actions)

@@ -12,10 +12,8 @@ from noetl.dsl.lowering.cases import Cases, lower_cases
 from noetl.dsl.lowering.context import (
     ADMIT,
     BOUNDARY_VALUE,
-    RULE,
     STEP_ARGS,
     TOOL,
-    VALUE,
     Frame,
     Lowering,
     merge_trees,
@@ -64,7 +62,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         merge_trees(wishes, loop_spec.get("result")), text_of(policy.get("on_unmatched")) or "fail"
     )
     body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
-    cases = lower_cases(lowering, block, body_frame.at(RULE), runs_tool=plan.tool is not None)
+    cases = lower_cases(lowering, block, body_frame.guard(), runs_tool=plan.tool is not None)
     body = _body(lowering, block, plan.tool, cases, body_frame, layers)
     if plan.loop is not None and body is None:
         lowering.diagnostics.error(
@@ -161,7 +159,7 @@ def _body(
     inner_form: Form = "canonical" if isinstance(tool, Sequence) else form
     pairs = label_tasks(lowering, tool, name)
     tasks = lower_tasks(lowering, pairs, replace(frame, form=inner_form), layers, retry=retry)
-    before, values, after = _vars(lowering, block, frame.at(VALUE))
+    before, values, after = _vars(lowering, block, frame.value())
     return Pipeline(
         tasks=_with_rules(tasks, cases.worker),
         vars=values,
@@ -196,9 +194,9 @@ def _step_retry(lowering: Lowering, block: Mapping, tool: Tree | None, frame: Fr
             block.key_pos("retry"),
             hint="add a `tool`, or remove `retry`",
         )
-    guard = frame.at(RULE)
+    guard = frame.guard()
     return StepRetry(
-        action=event_retry(lowering, retry, block.key_pos("retry"), frame.at(VALUE)),
+        action=event_retry(lowering, retry, block.key_pos("retry"), frame.value()),
         retry_when=lowering.optional(retry.get("retry_when"), guard),
         stop_when=lowering.optional(retry.get("stop_when"), guard),
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
 from noetl.dsl.diagnostics import did_you_mean
-from noetl.dsl.forms import Form
-from noetl.dsl.lowering.context import RULE, VALUE, Frame, Lowering, merge_trees, with_holes
+from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.rules import lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import Lit, Map, Node, Pos, SinkAction, StepRetry, Task
@@ -18,20 +18,34 @@ TASK_KEYS = frozenset(
     {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
 )
 """Keys of a task that are not parameters of its kind."""
+INPUT_KEYS = ("input", "args", "with")
+"""Spellings of a task's input."""
 ANNOUNCED = frozenset(
     {
-        "snowflake",
-        "gcs",
-        "container",
-        "lambda",
-        "eventbridge",
-        "s3",
-        "secrets",
-        "transfer",
-        "nats",
-        "agent",
-        "mcp",
-        "ducklake",
+        *(
+            "snowflake",
+            "gcs",
+            "container",
+            "script",
+            "lambda",
+            "eventbridge",
+            "s3",
+            "secrets",
+            "shell",
+            "wait",
+        ),
+        *(
+            "artifact",
+            "result",
+            "resolve",
+            "transfer",
+            "nats",
+            "agent",
+            "mcp",
+            "ducklake",
+            "rhai",
+            "subscription",
+        ),
     }
 )
 """Kinds the published language has; refused as not supported while the registry lacks them."""
@@ -57,29 +71,26 @@ def lower_task(
     sinks: tuple[SinkAction, ...] = (),
 ) -> Task:
     """A task mapping (label taken off) as a Task. ``labels`` are those of its pipeline, for jumps."""
-    form: Form = frame.form
     kind = text_of(body.get("kind")) or ""
     spec = kind_spec(lowering, body, kind)
-    given = spelled(lowering, body, "input", "args", "with")
-    node_input = lowering.optional(given, frame)
+    inputs, params = _split(lowering, body, spec)
+    given = spelled(lowering, inputs, *INPUT_KEYS)
     names = list(given.entries) if isinstance(given, Mapping) else []
     inside = frame.knowing(names, open_=given is not None and not isinstance(given, Mapping))
-    params = lower_params(lowering, body, kind, spec, inside)
     own_spec = mapping_of(body.get("spec"))
     policy = mapping_of(own_spec.get("policy"))
-    value_frame = frame if not frame.place.secrets else frame.at(VALUE)
     unmatched = text_of(policy.get("on_unmatched")) or layers.on_unmatched
     wishes = merge_trees(layers.result, merge_trees(own_spec.get("result"), body.get("output")))
     return Task(
         label=label,
         kind=kind,
-        params=params,
-        input=node_input,
-        rules=lower_rules(lowering, policy, frame.at(RULE), labels, label),
-        form=form,
+        params=lower_params(lowering, body, params, spec, inside),
+        input=lowering.optional(given, frame),
+        rules=lower_rules(lowering, policy, frame.guard(), labels, label),
+        form=frame.form,
         retry=retry,
         on_unmatched="continue" if unmatched == "continue" else "fail",
-        sets=lower_sets(lowering, body, value_frame),
+        sets=lower_sets(lowering, body, frame.value()),
         timeout=_timeout(lowering, own_spec.get("timeout"), frame),
         result=result_spec(wishes),
         sinks=sinks,
@@ -89,12 +100,17 @@ def lower_task(
 
 def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
     """The kind's facts; None (reported) when this release does not have it."""
+    kind_tree = body.get("kind")
+    pos = kind_tree.pos if kind_tree is not None else body.pos
     try:
         return lowering.kinds.spec(kind)
     except KeyError:
         pass
-    kind_tree = body.get("kind")
-    pos = kind_tree.pos if kind_tree is not None else body.pos
+    except PlaybookError as problem:
+        lowering.diagnostics.error(
+            problem.code, problem.message, pos, hint=problem.hint or "install what it needs"
+        )
+        return None
     known = lowering.kinds.names()
     listing = f"kinds: {', '.join(known)}"
     if kind in ANNOUNCED:
@@ -105,59 +121,81 @@ def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
     return None
 
 
-def lower_params(lowering: Lowering, body: Mapping, kind: str, spec: KindSpec | None, frame: Frame) -> Node:
+def _split(lowering: Lowering, body: Mapping, spec: KindSpec | None) -> tuple[Mapping, Mapping]:
+    """(the task's input, the kind's parameters). A kind whose own parameter is called ``args`` keeps it."""
+    own: set[str] = set()
+    if spec is not None:
+        own = set(lowering.kinds.schema(spec.name).get("properties", {})) - set(spec.aliases)
+    inputs = {name: entry for name, entry in body.entries.items() if name in INPUT_KEYS and name not in own}
+    kept = [name for name in TASK_KEYS if name not in INPUT_KEYS or name not in own]
+    return Mapping(inputs, body.pos), body.without(*kept)
+
+
+def lower_params(
+    lowering: Lowering, body: Mapping, params: Mapping, spec: KindSpec | None, frame: Frame
+) -> Node:
     """The kind's parameters under their first names, checked by the kind."""
-    params = canonical_params(lowering, body.without(*TASK_KEYS), spec)
     lowering.check_keys(params)
+    if spec is None:
+        return lowering.node(params, frame)
+    given = once_each(lowering, params, spec)
     entries: list[tuple[str, Node]] = []
-    for key, value in params.items():
-        name = key.text
-        if spec is not None and name in spec.raw_fields:
+    for key, value in given.items():
+        name = spec.aliases.get(key.text, key.text)
+        if name in spec.raw_fields:
             node: Node = Lit(value.plain())
-        elif spec is not None and name in spec.sql_fields:
+        elif name in spec.sql_fields:
             node = lowering.sql(value, frame)
         else:
             node = lowering.node(value, frame)
         entries.append((name, node))
-    if spec is not None:
-        check_params(lowering, body, params, kind, spec)
+    _check_params(lowering, body, given, spec)
     if all(isinstance(node, Lit) for _, node in entries):
         return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
     return Map(tuple(entries))
 
 
-def canonical_params(lowering: Lowering, params: Mapping, spec: KindSpec | None) -> Mapping:
-    """Published other spellings renamed; the same parameter given twice is reported."""
-    if spec is None:
-        return params
+def once_each(lowering: Lowering, params: Mapping, spec: KindSpec) -> Mapping:
+    """``params`` as written, without second spellings of the same parameter (reported)."""
+    first: dict[str, Key] = {}
     entries: dict[str, tuple[Key, Tree]] = {}
     for key, value in params.items():
         name = spec.aliases.get(key.text, key.text)
-        if name in entries:
-            first = entries[name][0]
+        if name in first:
             lowering.diagnostics.error(
                 "duplicate-spelling",
-                f"`{key.text}` and `{first.text}` are the same parameter of {spec.name}",
+                f"`{key.text}` and `{first[name].text}` are the same parameter of {spec.name}",
                 key.pos,
                 hint=f"keep one; its name is `{name}`",
             )
             continue
-        entries[name] = (key, value)
-    renamed = {name: (Key(name, key.pos), value) for name, (key, value) in entries.items()}
-    return Mapping(renamed, params.pos)
+        first[name] = key
+        entries[key.text] = (key, value)
+    return Mapping(entries, params.pos)
 
 
-def check_params(lowering: Lowering, body: Mapping, params: Mapping, kind: str, spec: KindSpec) -> None:
+def canonical_params(lowering: Lowering, params: Mapping, spec: KindSpec | None) -> Mapping:
+    """``params`` under the first names of the kind's parameters."""
+    if spec is None:
+        return params
+    entries = {}
+    for key, value in once_each(lowering, params, spec).items():
+        name = spec.aliases.get(key.text, key.text)
+        entries[name] = (Key(name, key.pos), value)
+    return Mapping(entries, params.pos)
+
+
+def _check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindSpec) -> None:
     holes = {
-        key.text: value.plain() if key.text in spec.raw_fields else with_holes(value)
-        for key, value in params.items()
+        key.text: value.plain()
+        if spec.aliases.get(key.text, key.text) in spec.raw_fields
+        else with_holes(value)
+        for key, value in given.items()
     }
-    for problem in lowering.kinds.check(kind, holes):
+    for problem in lowering.kinds.check(spec.name, holes):
+        hint = problem.hint or f"see the parameters of the kind {spec.name}"
         lowering.diagnostics.error(
-            problem.code,
-            problem.message,
-            _problem_pos(problem, body, params),
-            hint=problem.hint or f"see the kind {kind}",
+            problem.code, problem.message, _problem_pos(problem, body, given), hint=hint
         )
 
 

@@ -6,9 +6,9 @@ import re
 from typing import Any, Literal, get_args
 
 from noetl.domain.outcomes import PatchScope
-from noetl.dsl.lowering.context import VALUE, Frame, Lowering
+from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
-from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+from noetl.dsl.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
 
 REDUCERS = frozenset({"add", "append", "max", "min", "union", "first"})
 SetScope = Literal["ctx", "iter", "step", "vars"]
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*\Z")
 
 def spelled(lowering: Lowering, owner: Mapping, *names: str) -> Tree | None:
     """The value given under one of several spellings; two of them at once are an error."""
-    given = [name for name in names if owner.get(name) is not None]
+    given = [key.text for key, value in owner.items() if key.text in names and not is_null(value)]
     if len(given) > 1:
         lowering.diagnostics.error(
             "duplicate-spelling",
@@ -92,7 +92,7 @@ def _one(lowering: Lowering, scope: str, name: str, value: Tree, pos: Pos, frame
             hint=f"name a reducer: {name}: {{ append: … }} (add, append, max, min, union, first), or use iter.{name}",
         )
     remember_write(lowering, scope, name, frame)
-    node = lowering.node(inner, frame if not frame.place.secrets else frame.at(VALUE))
+    node = lowering.node(inner, frame)
     return [SetAction(_scope(scope), name, node, op, pos)]
 
 

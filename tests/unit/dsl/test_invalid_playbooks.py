@@ -1,0 +1,33 @@
+"""Every refused playbook is refused for its reason, at its place, with a remedy, and for nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.diagnostics import InvalidPlaybookError
+
+FOLDER = Path(__file__).parents[3] / "playbooks" / "invalid"
+FILES = sorted(FOLDER.glob("*.yaml"))
+EXPECT = re.compile(r"# expect: (\S+) (\d+):(\d+)")
+
+
+def test_there_are_enough_of_them():
+    assert len(FILES) >= 45
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_refused(path, kinds):
+    text = path.read_text()
+    expected = [(code, int(line), int(column)) for code, line, column in EXPECT.findall(text)]
+    assert expected, "the file does not say what is expected of it"
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(text, source_name=path.name, kinds=kinds)
+    errors = [d for d in refused.value.diagnostics if d.severity == "error"]
+    assert [(d.code, d.line, d.column) for d in errors] == expected, str(refused.value)
+    for error in errors:
+        assert error.hint and len(error.hint) > 5, f"no remedy: {error}"
+        assert f"{path.name}:{error.line}:{error.column}: {error.code}: " in str(refused.value)
