@@ -13,6 +13,8 @@ from typing import Any, TypeGuard
 INLINE_LIMIT = 32 * 1024
 """Bytes of encoded JSON that travel inline (default; ``spec.result.inline_max_bytes`` overrides per task)."""
 PREVIEW_LIMIT = 1024
+KEYS_LIMIT = 64
+"""Top-level keys of a large result that its reference lists."""
 PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
 """Scalars of a large result that stay readable on its reference."""
 
@@ -20,6 +22,14 @@ PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
 def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """True for the mapping of a result reference."""
     return isinstance(value, Mapping) and value.get("kind") == "result_ref" and "ref" in value
+
+
+def top_level_keys(value: Any) -> list[str] | None:
+    """The keys of a mapping, so that its reference can tell what is inside (none for other values); None: too many to list."""
+    if not isinstance(value, Mapping):
+        return []
+    keys = [str(key) for key in value]
+    return keys if len(keys) <= KEYS_LIMIT and sum(map(len, keys)) <= PREVIEW_LIMIT else None
 
 
 def ref_uri(execution_id: int, step: str, key: str) -> str:
@@ -61,6 +71,7 @@ def make_ref(
         "scope": "execution",
         "expires_at": None,
         "extracted": promoted,
+        "keys": top_level_keys(value),
         "preview": {
             "truncated": True,
             "bytes": size,

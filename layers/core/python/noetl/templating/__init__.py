@@ -5,7 +5,7 @@ it is never turned into Python code, reaches no Python attribute, and every oper
 """
 
 from noetl.templating.contract import Hydrate, MappingScope, RenderedSql, RenderedStatement, Scope
-from noetl.templating.evaluate import is_true, render
+from noetl.templating.evaluate import check, is_true, render
 from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
 from noetl.templating.sql import plain_sql, render_sql
 from noetl.templating.sql_split import split
@@ -27,6 +27,7 @@ __all__ = [
     "StepView",
     "TemplateLimits",
     "View",
+    "check",
     "content",
     "is_true",
     "plain_sql",

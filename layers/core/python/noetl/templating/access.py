@@ -276,3 +276,4 @@ _METHODS: tuple[tuple[Any, dict[str, Method]], ...] = (
     ((list, tuple, View), _LIST_METHODS),
     (float, _FLOAT_METHODS),
 )
+METHOD_NAMES = frozenset(name for _, methods in _METHODS for name in methods)

@@ -6,8 +6,8 @@
   ``Sql`` gives ``RenderedSql``). Values that are exactly a reference to a large result stay references (``ResultRef`` mappings)
   unless an attribute of them is touched.
 * ``is_true(node, scope) -> bool``: a guard.
-* ``reads_of(source) -> tuple[str, ...]``: the names a template touches, for the compiler.
-* ``check_syntax(source)``: raises TemplateError(code="template_syntax").
+* ``render_sql(node, scope, params)``: a ``Sql`` node whose author brought ``%(name)s`` placeholders.
+* ``check(node)``: raises what can be told about a node without data (syntax, unknown filters, blocks that do not exist).
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ class Scope(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RenderedStatement:
-    """One SQL statement with ``%(name)s`` placeholders and its parameters (psycopg style; ``%%`` is a percent sign)."""
+    """One SQL statement with ``%(name)s`` placeholders and its parameters, psycopg style.
+
+    ``%%`` is a percent sign when there are parameters; without any, the text is taken as it is.
+    """
 
     text: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +40,7 @@ class RenderedStatement:
 
 @dataclass(frozen=True, slots=True)
 class RenderedSql:
-    """A SQL text, split into statements; ``source_line`` of each for errors. All run in one transaction."""
+    """A SQL text, split into statements. All run in one transaction."""
 
     statements: tuple[RenderedStatement, ...]
 

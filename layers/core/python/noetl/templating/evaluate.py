@@ -14,7 +14,7 @@ from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
 from noetl.templating.parser import parse_expression, parse_template
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
-from noetl.templating.sql import render_sql
+from noetl.templating.sql import compiled_sql, render_sql
 from noetl.templating.statements import Blocks, Out, Statement, emit_text
 from noetl.templating.views import View, content, to_text, unwrap
 
@@ -83,6 +83,31 @@ _RENDER: dict[type[Node], Callable[[Any, Scope, TemplateLimits], Any]] = {
     Sql: lambda node, scope, limits: render_sql(node, scope, limits=limits),
     Map: _render_map,
     Seq: _render_seq,
+}
+
+
+def check(node: Node) -> None:
+    """Find what is wrong with a node's templates without evaluating them: syntax, unknown filters and tests, blocks that do
+    not exist, nesting. Raises TemplateError with its place.
+    """
+    if isinstance(node, Map):
+        for _, entry in node.entries:
+            check(entry)
+    elif isinstance(node, Seq):
+        for entry in node.items:
+            check(entry)
+    elif not isinstance(node, Lit):
+        compiled: Callable[[str], Any] = _COMPILE[type(node)]
+        try:
+            compiled(node.source)
+        except Exception as error:
+            fail(error, node, 1)
+
+
+_COMPILE: dict[type[Node], Callable[[str], Any]] = {
+    Expr: compiled_expression,
+    Text: compiled_text,
+    Sql: compiled_sql,
 }
 
 

@@ -14,15 +14,15 @@ from typing import Any
 from jinja2 import nodes
 
 from noetl.domain.errors import TemplateError
-from noetl.templating.access import attribute, describe, item, missing_key, slice_of
-from noetl.templating.filters import FILTERS
+from noetl.templating.access import METHOD_NAMES, attribute, describe, item, missing_key, slice_of
+from noetl.templating.filters import FILTERS, default
 from noetl.templating.limits import Meter
 from noetl.templating.operators import BINARY, COMPARE, concat, operand
 from noetl.templating.predicates import TESTS
 from noetl.templating.run import Namespace, Run
 from noetl.templating.sequences import mapped, selected
 from noetl.templating.undefined import Undefined, closest
-from noetl.templating.views import BLANK, MISSING, SCALARS, MapView, is_simple, wrap
+from noetl.templating.views import BLANK, MISSING, SCALARS, MapView, View, is_simple, wrap
 
 Evaluate = Callable[[Run], Any]
 
@@ -75,8 +75,14 @@ def _path(root: str, keys: tuple[str, ...]) -> Evaluate:
     def walk(run: Run) -> Any:
         value = run.load(root)
         for place, key in enumerate(keys):
-            if type(value) is not MapView or type(value.raw) is not dict:
+            if not isinstance(value, View):
                 return _walk_on(run, value, keys[place:])
+            if type(value) is not MapView or type(value.raw) is not dict:
+                found = value.attribute(key)
+                if found is MISSING:
+                    return _walk_on(run, value, keys[place:])
+                value = found
+                continue
             found = value.raw.get(key, MISSING)
             if found is MISSING:
                 return _walk_on(run, value, keys[place:])
@@ -92,6 +98,8 @@ def _path(root: str, keys: tuple[str, ...]) -> Evaluate:
 
 
 def _walk_on(run: Run, value: Any, keys: tuple[str, ...]) -> Any:
+    if isinstance(value, MapView) and keys[0] not in METHOD_NAMES:
+        return missing_key(value, keys[0])
     for key in keys:
         value = attribute(run.meter, value, key)
     return value
@@ -253,12 +261,14 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
     """A filter over what ``inner`` gives."""
     name = node.name
     _known("filter", name, ALL_FILTERS, node.lineno)
-    apply, takes_undefined = ALL_FILTERS[name], name in ("default", "d")
+    if name in ("default", "d"):
+        return _default(node, inner)
+    apply = ALL_FILTERS[name]
     arguments = _arguments(node) if node.args or node.kwargs or node.dyn_args or node.dyn_kwargs else None
 
     def evaluate(run: Run) -> Any:
         value = inner(run)
-        if isinstance(value, Undefined) and not takes_undefined:
+        if isinstance(value, Undefined):
             raise value.error()
         meter = run.meter
         meter.tick(4)
@@ -266,6 +276,20 @@ def make_filter(node: nodes.Filter, inner: Evaluate) -> Evaluate:
             return apply(meter, value)
         args, named = arguments(run)
         return apply(meter, value, *args, **named)
+
+    return evaluate
+
+
+def _default(node: nodes.Filter, inner: Evaluate) -> Evaluate:
+    """``| default``: its fallback is evaluated only when it is needed."""
+    arguments = _arguments(node)
+
+    def evaluate(run: Run) -> Any:
+        value = inner(run)
+        if value is not BLANK and not isinstance(value, Undefined) and not node.kwargs and len(node.args) < 2:
+            return value
+        args, named = arguments(run)
+        return default(run.meter, value, *args, **named)
 
     return evaluate
 

@@ -54,7 +54,7 @@ def _locate(error: TemplateError, source: str, pos: Pos, line: int, *, is_text: 
     shown = source if len(source) <= _EXCERPT else f"{source[:_EXCERPT]}…"
     details["template"] = shown if is_text else f"{{{{ {shown.strip()} }}}}"
     details["line"] = pos.line + line - 1 if pos.line else 0
-    details["column"] = (pos.column + offset if line == 1 else offset + 1) if pos.line else 0
+    details["column"] = 0 if not pos.line else pos.column + offset if line == 1 or is_text else offset + 1
     place = f" at {details['line']}:{details['column']}" if pos.line else ""
     error.message = f"{error.message}, in {details['template']}{place}"
     error.args = (error.message,)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+from jinja2 import nodes
 
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Sql
@@ -13,9 +15,9 @@ from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
 from noetl.templating.parser import parse_template
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
-from noetl.templating.sql_places import Places
-from noetl.templating.sql_split import Hole, Piece, Token, group, tokens_of
-from noetl.templating.sql_values import SqlName, SqlText, quote_name, quote_part
+from noetl.templating.sql_plan import Fill, Op, Placeholder, Plan, make_plan
+from noetl.templating.sql_split import Hole, Piece
+from noetl.templating.sql_values import SqlName, SqlText, quote_literal, quote_name, quote_part, word_part
 from noetl.templating.statements import Blocks, Out, Statement
 from noetl.templating.undefined import Undefined, closest
 from noetl.templating.views import raw, to_text, unwrap
@@ -32,20 +34,29 @@ def render_sql(
     run = Run(scope, limits)
     out: Out = []
     try:
-        _compiled(node.source)(run, out)
-        return assemble(out, params)
+        statement, plan, holes = compiled_sql(node.source)
+        statement(run, out)
+        values = [piece.value for piece in out if isinstance(piece, _Value)]
+        if plan is None or len(values) != holes:
+            plan = make_plan(_numbered(out))
+        return _fill(plan, values, params)
     except Exception as error:
         fail(error, node, run.line)
 
 
 def plain_sql(text: str, params: Mapping[str, Any] | None = None) -> RenderedSql:
-    """Statements of a SQL text without templates (braces are just characters)."""
-    return assemble([text], params)
+    """The statements of a SQL text without templates (braces are just characters)."""
+    return _fill(make_plan([text]), (), params)
 
 
-@lru_cache(1024)
-def _compiled(source: str) -> Statement:
-    return Blocks(_emit, captures=False).compile(list(parse_template(source).body))
+class _Value:
+    """The value of an expression, among the text around it."""
+
+    __slots__ = ("line", "value")
+
+    def __init__(self, value: Any, line: int) -> None:
+        self.value = value
+        self.line = line
 
 
 def _emit(run: Run, out: Out, value: Any) -> None:
@@ -55,205 +66,150 @@ def _emit(run: Run, out: Out, value: Any) -> None:
         run.meter.allocate(len(value))
         out.append(str(value))
     else:
-        run.meter.tick(4)
-        out.append(Hole(value if isinstance(value, SqlName) else unwrap(raw(value)), run.line))
+        out.append(_Value(value if isinstance(value, SqlName) else unwrap(raw(value)), run.line))
 
 
-def assemble(pieces: list[Piece], params: Mapping[str, Any] | None) -> RenderedSql:
-    """Text and values to statements."""
-    return RenderedSql(tuple(_Writer(statement, params).write() for statement in group(tokens_of(pieces))))
+@lru_cache(1024)
+def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
+    """The function of a SQL text, its plan when it is the same for every evaluation, and its number of expressions."""
+    body = list(parse_template(source).body)
+    statement = Blocks(_emit, captures=False).compile(body)
+    if not all(isinstance(node, nodes.Output) for node in body):
+        return statement, None, 0
+    parts = [part for node in body for part in node.iter_child_nodes()]
+    pieces: list[Piece] = []
+    number = 0
+    for part in parts:
+        if isinstance(part, nodes.TemplateData):
+            pieces.append(part.data)
+        else:
+            pieces.append(Hole(number, part.lineno))
+            number += 1
+    try:
+        return statement, make_plan(pieces), number
+    except TemplateError:  # may be right once ``| raw_sql`` has put its text in
+        return statement, None, 0
+
+
+def _numbered(out: Out) -> list[Piece]:
+    pieces: list[Piece] = []
+    number = 0
+    for piece in out:
+        if isinstance(piece, _Value):
+            pieces.append(Hole(number, piece.line))
+            number += 1
+        else:
+            pieces.append(piece)
+    return pieces
+
+
+def _fill(plan: Plan, values: Sequence[Any], params: Mapping[str, Any] | None) -> RenderedSql:
+    return RenderedSql(tuple(_Writer(values, params).write(ops) for ops in plan))
 
 
 class _Writer:
     """Writes one statement."""
 
-    def __init__(self, tokens: list[Token], given: Mapping[str, Any] | None) -> None:
-        self._tokens = _merge_holes(tokens)
+    def __init__(self, values: Sequence[Any], given: Mapping[str, Any] | None) -> None:
+        self._values = values
         self._given = given
-        self._places = Places()
         self._texts: list[str] = []
-        """Text and placeholders in turn: even entries are text."""
-        self._literal: list[str] = []
-        self.params: dict[str, Any] = {}
+        self._is_placeholder: list[bool] = []
+        self._params: dict[str, Any] = {}
 
-    def write(self) -> RenderedStatement:
-        for index, token in enumerate(self._tokens):
-            try:
-                self._write_token(index, token)
-            except TemplateError as error:
-                if token.holes:
-                    error.details.setdefault("source_line", token.holes[0].line)
-                raise
-            self._places.see(token)
-        self._flush()
-        if not self.params:
+    def write(self, ops: tuple[Op, ...]) -> RenderedStatement:
+        for op in ops:
+            if isinstance(op, str):
+                self._put(op if self._given is None else op.replace("%%", "%"))
+            elif isinstance(op, Placeholder):
+                self._placeholder(op)
+            else:
+                self._fill(op)
+        if not self._params:
             return RenderedStatement("".join(self._texts))
-        doubled = [text if index % 2 else text.replace("%", "%%") for index, text in enumerate(self._texts)]
-        return RenderedStatement("".join(doubled), self.params)
+        texts = [
+            text if is_placeholder else text.replace("%", "%%")
+            for text, is_placeholder in zip(self._texts, self._is_placeholder, strict=True)
+        ]
+        return RenderedStatement("".join(texts), self._params)
 
-    def _write_token(self, index: int, token: Token) -> None:
-        if token.kind == "placeholder":
-            self._placeholder(token.text)
-        elif token.kind == "hole":
-            self._hole(index, token.holes[0])
-        elif token.kind == "comment" or not token.holes:
-            text = token.text
-            self._literal.append(text if self._given is None else text.replace("%%", "%"))
-        elif not token.closed:
-            raise TemplateError("the quote around this expression is never closed")
-        elif token.kind == "dollar":
-            raise TemplateError(
-                "an expression inside a dollar-quoted text cannot be bound",
-                hint="pass it as a parameter of the function, or add | raw_sql",
-            )
-        elif token.kind == "name":
-            name = _content(token)
-            self._literal.append(quote_part(name, name))
+    def _fill(self, op: Fill) -> None:
+        try:
+            getattr(self, f"_{op.place}")(op)
+        except TemplateError as error:
+            error.details.setdefault("source_line", op.line)
+            raise
+
+    def _one(self, op: Fill) -> Any:
+        """The only value of a fill, or the text of all its parts."""
+        if len(op.parts) == 1 and isinstance(op.parts[0], int):
+            return self._values[op.parts[0]]
+        return self._text(op)
+
+    def _text(self, op: Fill) -> str:
+        return "".join(part if isinstance(part, str) else to_text(self._values[part]) for part in op.parts)
+
+    def _value(self, op: Fill) -> None:
+        value = self._one(op)
+        if isinstance(value, SqlName):
+            self._put(str(value))
         else:
-            self._quoted(index, token)
-
-    def _hole(self, index: int, hole: Hole) -> None:
-        if isinstance(hole.value, SqlName):
-            self._literal.append(str(hole.value))
-            return
-        before = self._tokens[index - 1] if index else None
-        place = self._places.of_hole(before, self._tokens[index + 1 : index + 3])
-        if place == "name":
-            self._literal.append(quote_name(hole.value))
-        elif place == "part":
-            self._literal.append(_name_part(hole.value))
-        elif place == "literal":
-            self._literal.append(_literal(to_text(hole.value)))
-        else:
-            if isinstance(hole.value, list) and self._places.after_in():
-                raise TemplateError("a list cannot stand after IN", hint="write = ANY({{ … }})")
-            self._bind(hole.value)
-
-    def _quoted(self, index: int, token: Token) -> None:
-        before = self._tokens[index - 1] if index else None
-        if self._places.of_quote(before) == "literal":
-            self._literal.append(_literal(_content(token)))
-            return
-        value = token.holes[0].value
-        if len(token.parts) == 3 and (value is None or isinstance(value, (list, dict))):
             self._bind(value)
-        else:
-            self._bind(_content(token))
 
-    def _placeholder(self, text: str) -> None:
-        if self._given is None:
-            self._literal.append(text)
-            return
-        name = text[2:-2]
-        if name not in self._given:
-            nearest = closest(name, self._given)
+    def _after_in(self, op: Fill) -> None:
+        if isinstance(self._one(op), list):
+            raise TemplateError("a list cannot stand after IN", hint="write = ANY({{ … }})")
+        self._value(op)
+
+    def _sorting(self, op: Fill) -> None:
+        value = self._one(op)
+        if not isinstance(value, SqlName):
             raise TemplateError(
-                f"{text} has no value in params",
+                "a value after ORDER BY, GROUP BY or PARTITION BY would be a constant, not a column",
+                hint="add | identifier for a column's name, | raw_sql for any other SQL",
+            )
+        self._put(str(value))
+
+    def _name(self, op: Fill) -> None:
+        self._put(quote_name(self._one(op)))
+
+    def _part(self, op: Fill) -> None:
+        value = self._one(op)
+        self._put(str(value) if isinstance(value, SqlName) else word_part(to_text(value)))
+
+    def _quoted_name(self, op: Fill) -> None:
+        self._put(quote_part(self._text(op)))
+
+    def _literal(self, op: Fill) -> None:
+        self._put(quote_literal(self._text(op)))
+
+    def _quoted(self, op: Fill) -> None:
+        value = self._one(op)
+        keeps_type = value is None or isinstance(value, (list, dict))
+        self._bind(value if keeps_type else to_text(value))
+
+    def _placeholder(self, op: Placeholder) -> None:
+        if self._given is None:
+            self._put(op.text)
+            return
+        if op.name not in self._given:
+            nearest = closest(op.name, self._given)
+            raise TemplateError(
+                f"{op.text} has no value in params",
                 code="undefined",
                 hint=f"did you mean {nearest!r}?" if nearest else "add it to params",
-                details={"near": text, **({"nearest": nearest} if nearest else {})},
+                details={"near": op.text, **({"nearest": nearest} if nearest else {})},
             )
-        self.params[name] = self._given[name]
-        self._put(text)
+        self._params[op.name] = self._given[op.name]
+        self._put(op.text, is_placeholder=True)
 
     def _bind(self, value: Any) -> None:
-        number = len(self.params) + 1
-        while (name := f"p{number}") in self.params or name in (self._given or ()):
+        number = len(self._params) + 1
+        while (name := f"p{number}") in self._params or name in (self._given or ()):
             number += 1
-        self.params[name] = value
-        self._put(f"%({name})s")
+        self._params[name] = value
+        self._put(f"%({name})s", is_placeholder=True)
 
-    def _put(self, placeholder: str) -> None:
-        self._flush()
-        self._texts.append(placeholder)
-
-    def _flush(self) -> None:
-        self._texts.append("".join(self._literal))
-        self._literal = []
-
-
-def _merge_holes(tokens: list[Token]) -> list[Token]:
-    """``{{ a }}{{ b }}`` is one value: their texts together."""
-    merged: list[Token] = []
-    for token in tokens:
-        last = merged[-1] if merged else None
-        if token.kind == "hole" and last is not None and last.kind == "hole":
-            first, second = last.holes[0], token.holes[0]
-            merged[-1] = Token("hole", [Hole(to_text(first.value) + to_text(second.value), first.line)])
-        else:
-            merged.append(token)
-    return merged
-
-
-def _content(token: Token) -> str:
-    """The text a quoted token stands for, with its values in place."""
-    texts = [part.value if isinstance(part, Hole) else part for part in token.parts]
-    literal = [isinstance(part, str) for part in token.parts]
-    texts[0] = texts[0][2 if token.kind == "escaped" else 1 :]
-    texts[-1] = texts[-1][:-1]
-    unescape = {"quoted": _unescape_quote, "name": _unescape_name, "escaped": _unescape_backslash}[token.kind]
-    return "".join(
-        unescape(text) if is_text else to_text(text) for text, is_text in zip(texts, literal, strict=True)
-    )
-
-
-def _unescape_quote(text: str) -> str:
-    return text.replace("''", "'")
-
-
-def _unescape_name(text: str) -> str:
-    return text.replace('""', '"')
-
-
-_BACKSLASHED = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "b": "\b",
-    "f": "\f",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "/": "/",
-    "%": "%",
-}
-
-
-def _unescape_backslash(text: str) -> str:
-    first, *rest = text.replace("''", "'").split("\\\\")
-    return "\\".join(_unescape_simple(part) for part in (first, *rest))
-
-
-def _unescape_simple(text: str) -> str:
-    first, *rest = text.split("\\")
-    parts = [first]
-    for part in rest:
-        if part[:1] not in _BACKSLASHED:
-            raise TemplateError(
-                f"the escape \\{part[:1]} is not supported beside an expression",
-                hint="use a text without E before the quote",
-            )
-        parts.append(_BACKSLASHED[part[0]] + part[1:])
-    return "".join(parts)
-
-
-def _name_part(value: Any) -> str:
-    """A value that is written onto a name, as in ``FROM sales_{{ year }}``: letters, digits and underscores only."""
-    text = to_text(value)
-    if text and all(char == "_" or (char.isascii() and char.isalnum()) for char in text):
-        return text
-    raise TemplateError(
-        f"{text[:60]!r} cannot be part of a SQL name",
-        hint="only letters, digits and _ may be joined to a name; put a space before the braces for a value",
-    )
-
-
-def _literal(text: str) -> str:
-    """A text written out as a SQL literal, where no parameter may stand."""
-    if "\0" in text or "\\" in text:
-        raise TemplateError(
-            "a text with a backslash or NUL cannot stand here",
-            hint="only a literal is possible in this place; use forward slashes",
-        )
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
+    def _put(self, text: str, *, is_placeholder: bool = False) -> None:
+        self._texts.append(text)
+        self._is_placeholder.append(is_placeholder)

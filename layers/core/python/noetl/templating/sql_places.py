@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from noetl.domain.errors import TemplateError
 from noetl.templating.sql_split import Token
 
-Place = Literal["value", "name", "part", "literal"]
+HolePlace = Literal["value", "sorting", "after_in", "name", "part", "literal"]
+QuotePlace = Literal["quoted", "literal"]
 
 
 def _words(text: str) -> frozenset[str]:
@@ -65,11 +65,8 @@ class Places:
             self._levels.pop()
         self._before = [*self._before[1:], text]
 
-    def of_hole(self, before: Token | None, after: list[Token]) -> Place:
-        """The place of an expression; ``before`` and ``after`` are the tokens that touch it (white space included).
-
-        Raises TemplateError where neither a value nor a name makes sense.
-        """
+    def of_hole(self, before: Token | None, after: list[Token]) -> HolePlace:
+        """The place of an expression; ``before`` and ``after`` are the tokens that touch it (white space included)."""
         following = after[0] if after else None
         if _is_mark(before, ".") or (
             _is_mark(following, ".") and len(after) > 1 and after[1].kind in ("word", "name", "hole")
@@ -83,19 +80,16 @@ class Places:
             return "literal"
         if self._is_name_place():
             return "name"
-        self._refuse_sorting()
-        return "value"
+        if self._sorts():
+            return "sorting"
+        return "after_in" if self._before[-1] == "in" else "value"
 
-    def of_quote(self, before: Token | None) -> Place:
+    def of_quote(self, before: Token | None) -> QuotePlace:
         """The place of a quoted text with expressions in it: a parameter, or a literal where no parameter may stand."""
         word = self._before[-1]
         typed = word in _TYPES or (before is not None and before.kind == "word")
         copied = self._first == "copy" and word in ("from", "to")
-        return "literal" if typed or copied or (word != "as" and self._is_name_place()) else "value"
-
-    def after_in(self) -> bool:
-        """Whether the last word is ``IN``."""
-        return self._before[-1] == "in"
+        return "literal" if typed or copied or (word != "as" and self._is_name_place()) else "quoted"
 
     def _is_name_place(self) -> bool:
         earlier, word = self._before[-2:]
@@ -113,14 +107,9 @@ class Places:
             return level.clause in _NAME_LISTS and level.opener not in _FROM_IS_NO_TABLE
         return word in _NAME_FOLLOWS
 
-    def _refuse_sorting(self) -> None:
+    def _sorts(self) -> bool:
         earlier, word = self._before[-2:]
-        clause = self._levels[-1].clause
-        if (word == "by" and earlier in _BY) or (word == "," and clause in _BY):
-            raise TemplateError(
-                f"a value after {clause.upper()} BY would be a constant, not a column",
-                hint="add | identifier for a column's name, | raw_sql for any other SQL",
-            )
+        return (word == "by" and earlier in _BY) or (word == "," and self._levels[-1].clause in _BY)
 
 
 def _is_mark(token: Token | None, mark: str) -> bool:
@@ -128,4 +117,4 @@ def _is_mark(token: Token | None, mark: str) -> bool:
 
 
 def _touches_word(token: Token | None) -> bool:
-    return token is not None and token.kind == "word"
+    return token is not None and token.kind in ("word", "number")

@@ -19,9 +19,9 @@ TokenKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A value in the place of an expression; ``line`` is the expression's line in the template."""
+    """The place of an expression: its number among the expressions, and its line in the template."""
 
-    value: Any
+    number: int
     line: int
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import describe
-from noetl.templating.views import content, raw
+from noetl.templating.views import raw
 
 MAX_NAME_BYTES = 63
 """Postgres cuts longer names silently."""
@@ -24,11 +24,11 @@ class SqlText(str):
     __slots__ = ()
 
 
-def quote_part(part: str, whole: Any) -> str:
+def quote_part(part: str, whole: str | None = None) -> str:
     """One part of a name in double quotes. Raises TemplateError when it cannot be a name."""
     if not part or "\0" in part or len(part.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         raise TemplateError(
-            f"{str(whole)[:80]!r} is not a usable SQL name",
+            f"{(part if whole is None else whole)[:80]!r} is not a usable SQL name",
             hint=f"each part between dots needs 1 to {MAX_NAME_BYTES} bytes",
         )
     escaped = part.replace('"', '""')
@@ -39,7 +39,7 @@ def quote_name(value: Any) -> SqlName:
     """``schema.table`` → ``"schema"."table"``; a list of names → names with commas between them."""
     if isinstance(value, SqlName):
         return value
-    value = raw(content(value))
+    value = raw(value)
     if isinstance(value, list) and value:
         return SqlName(", ".join(quote_name(entry) for entry in value))
     if not isinstance(value, str):
@@ -47,3 +47,24 @@ def quote_name(value: Any) -> SqlName:
             f"a SQL name must be a text, not {describe(value)}", hint="a table or column stands here"
         )
     return SqlName(".".join(quote_part(part, value) for part in value.split(".")))
+
+
+def word_part(text: str) -> str:
+    """A value that is joined to a name, as in ``FROM sales_{{ year }}``: letters, digits and underscores only."""
+    if text and all(char == "_" or (char.isascii() and char.isalnum()) for char in text):
+        return text
+    raise TemplateError(
+        f"{text[:60]!r} cannot be part of a SQL name",
+        hint="only letters, digits and _ may be joined to a name; put a space before the braces for a value",
+    )
+
+
+def quote_literal(text: str) -> str:
+    """A text written out as a SQL literal, where no parameter may stand."""
+    if "\0" in text or "\\" in text:
+        raise TemplateError(
+            "a text with a backslash or NUL cannot stand here",
+            hint="only a literal is possible in this place; use forward slashes",
+        )
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

@@ -29,7 +29,7 @@ SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class View:
-    """A value with a template face. Subclasses answer ``attribute``, ``value`` and ``plain``.
+    """A value with a template face. Subclasses answer ``attribute``, ``value``, ``plain`` and ``keys``.
 
     Other packages may add their own (a response whose body's keys come first, say).
     """
@@ -40,13 +40,13 @@ class View:
         """The value of ``x.name``, wrapped; ``MISSING`` when there is none."""
         return MISSING
 
-    def content(self) -> Any:
-        """What this stands for: a scalar, or a view that stands for itself."""
-        return self
-
     def value(self) -> Any:
         """What iteration, length and indexing work on: a scalar, ``MapView`` or ``ListView``."""
-        return self.content()
+        return self
+
+    def content(self) -> Any:
+        """What comparing, printing and functions work on: a scalar or a view that is its own content."""
+        return self.value()
 
     def plain(self) -> Any:
         """The JSON kept when an expression yields exactly this."""
@@ -117,7 +117,9 @@ class MapView(Stored):
         return found if found is MISSING else wrap(found, self.hydrate)
 
     def plain(self) -> Any:
-        return self.raw if isinstance(self.raw, dict) else dict(self.raw)
+        if isinstance(self.raw, dict):
+            return self.raw
+        return {key: entry.plain() if isinstance(entry, View) else entry for key, entry in self.raw.items()}
 
     def keys(self) -> Iterable[Any]:
         return list(self.raw)
@@ -163,6 +165,9 @@ class RowsView(Stored):
     def value(self) -> Any:
         return ListView(self.raw["rows"], self.hydrate)
 
+    def content(self) -> Any:
+        return self
+
     def keys(self) -> Iterable[Any]:
         return list(self.raw)
 
@@ -183,8 +188,8 @@ class LoopView(Stored):
             return wrap(self.raw.get(name, 0), self.hydrate)
         return MISSING
 
-    def content(self) -> Any:
-        return content(wrap(self.raw["results"], self.hydrate))
+    def value(self) -> Any:
+        return resolve(wrap(self.raw["results"], self.hydrate))
 
     def plain(self) -> Any:
         return self.raw["results"]
@@ -202,7 +207,8 @@ class RefView(Stored):
     """
 
     __slots__ = ("_loaded",)
-    _DIRECT = ("ref", "extracted", "preview")
+    _DIRECT = frozenset(("ref", "extracted", "preview"))
+    _FIELDS = frozenset(("kind", "store", "size", "sha256", "scope", "expires_at"))
 
     def __init__(self, value: Mapping[str, Any], hydrate: Hydrate | None = None) -> None:
         super().__init__(value, hydrate)
@@ -223,7 +229,7 @@ class RefView(Stored):
             return wrap(extracted[name], self.hydrate)
         if name == "_ref":
             return MapView(self.raw)
-        if name in self._DIRECT or (name in self.raw and not self.has(name)):
+        if name in self._DIRECT or (name in self._FIELDS and not self.has(name)):
             return wrap(self.raw.get(name), self.hydrate)
         known = self.raw.get("keys")
         if known is not None and name not in known:
@@ -239,9 +245,10 @@ class RefView(Stored):
 
     def keys(self) -> Iterable[Any]:
         yield from self.raw.get("extracted") or ()
+        yield from self.raw.get("keys") or ()
         if isinstance(self._loaded, View):
             yield from self._loaded.keys()
-        yield from self.raw
+        yield from self._DIRECT
 
     def _load(self) -> Any:
         if self._loaded is MISSING:
@@ -282,7 +289,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
     kind = type(value)
     if kind in SCALARS:
         return value
-    if kind is dict or (isinstance(value, Mapping) and not isinstance(value, View)):
+    if kind is dict:
         face = _FACES.get(value.get("kind")) if "kind" in value and isinstance(value["kind"], str) else None
         if face is not None and face[0] in value:
             return face[1](value, hydrate)
@@ -291,7 +298,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
         return MapView(value, hydrate)
     if kind is list or kind is tuple:
         return ListView(value, hydrate)
-    return value
+    return MapView(value, hydrate) if isinstance(value, Mapping) else value
 
 
 _FACES: dict[str, tuple[str, type[Any]]] = {
