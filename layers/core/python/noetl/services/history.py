@@ -175,13 +175,25 @@ def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | 
         command_meta = {**meta, "turn": command[1]}
         yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
         yield _Told("command.started", "in_progress", command[0], {}, command_meta)
-    yield from _tell_trace(fact.get("trace"), meta)
+    yield from _tell_tasks(fact, told, meta)
     yield _Told(
         told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
     )
     if command is not None and told.name in ("call.done", "call.error"):
         ended = "command.completed" if told.name == "call.done" else "command.failed"
         yield _Told(ended, told.status, command[0], {}, command_meta)
+
+
+def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) -> Iterator[_Told]:
+    """What the worker traced; of one task that was called once it traces nothing, so that is told from the report itself."""
+    trace = report.get("trace")
+    done = told.name in ("call.done", "call.error") and report.get("stage", "body") == "body"
+    if trace or not done:
+        yield from _tell_trace(trace, meta)
+        return
+    facts = {key: value for key, value in (report.get("meta") or {}).items() if key == "duration_ms"}
+    yield _Told("task.started", "in_progress", told.entity, {}, meta)
+    yield _Told("task.done", told.status, told.entity, facts, meta)
 
 
 def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
@@ -207,27 +219,29 @@ def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
         "loop_event_id": _loop_of(row.event_id),
         "loop_iteration_index": row.seq,
     }
-    yield from _tell_trace(outcome.get("trace"), meta)
     if status == "suspended":
         suspend = outcome.get("suspend") or {}
-        told = "child.started" if suspend.get("child") else "retry.scheduled"
+        name = "child.started" if suspend.get("child") else "retry.scheduled"
         shown = {key: suspend[key] for key in ("delay", "child") if suspend.get(key) is not None}
-        yield _Told(told, "in_progress", step, shown, meta)
+        yield from _tell_trace(outcome.get("trace"), meta)
+        yield _Told(name, "in_progress", step, shown, meta)
         return
-    failed = status == "error"
-    payload = {
-        "loop_event_id": meta["loop_event_id"],
-        "loop_iteration_index": row.seq,
-        **{
-            key: outcome[key]
-            for key in ("result", "error", "labels", "route")
-            if outcome.get(key) is not None
-        },
-    }
-    told_status: EventStatus = "error" if failed else "skipped" if status == "skipped" else "success"
-    full = {**meta, **(outcome.get("meta") or {})}
-    yield _Told("call.error" if failed else "call.done", told_status, step, payload, full)
-    yield _Told("loop.item", told_status, step, {"index": row.seq}, meta)
+    told = _item_call(outcome, status, step, meta)
+    yield from _tell_tasks(outcome, told, meta)
+    yield told
+    yield _Told("loop.item", told.status, step, {"index": row.seq}, meta)
+
+
+def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[str, Any]) -> _Told:
+    name = "call.error" if status == "error" else "call.done"
+    told_status: EventStatus = (
+        "error" if status == "error" else "skipped" if status == "skipped" else "success"
+    )
+    payload = {key: meta[key] for key in ("loop_event_id", "loop_iteration_index")}
+    for key in ("result", "error", "labels", "route"):
+        if outcome.get(key) is not None:
+            payload[key] = outcome[key]
+    return _Told(name, told_status, step, payload, {**meta, **(outcome.get("meta") or {})})
 
 
 # --- reading ids --------------------------------------------------------------------------------

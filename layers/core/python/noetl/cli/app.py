@@ -1,0 +1,299 @@
+"""The commands, their options and their help. What they do is in the modules beside this one, imported when called."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated
+
+import typer
+
+from noetl.cli import errors
+
+_HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
+
+\b
+  noetl run playbook.yaml --set city=Seattle
+  noetl status latest
+  noetl resume
+
+Exit codes: 0 done (or waiting for approval), 1 the execution failed or was cancelled, 2 wrong usage or an invalid
+playbook, 3 the environment (see `noetl doctor`), 130 interrupted; what was interrupted can be resumed.
+"""
+
+app = typer.Typer(
+    name="noetl",
+    help=_HELP,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+context_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
+database_app = typer.Typer(help="The database that executions live in.", no_args_is_help=True)
+app.add_typer(context_app, name="ctx")
+app.add_typer(database_app, name="db")
+
+Home = Annotated[
+    str | None,
+    typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
+]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="A value, typed like YAML 1.2 or JSON; dots nest: --set limits.days=7. Repeatable.",
+    ),
+]
+Timeout = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Stop waiting after this long (30, 90s, 5m, 2h); the execution can be resumed.",
+    ),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]
+
+
+def _end(code: int) -> None:
+    raise typer.Exit(code)
+
+
+def _seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*(ms|s|m|h|d)?", text.strip())
+    if match is None or float(match[1]) == 0:
+        raise typer.BadParameter(
+            f"{text!r} is not a duration such as 30, 90s, 5m or 2h", param_hint="--timeout"
+        )
+    return float(match[1]) * {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}[match[2] or "s"]
+
+
+@app.callback()
+def _globals(home: Home = None) -> None:
+    if home:
+        os.environ["NOETL_HOME"] = home
+
+
+@app.command()
+def run(
+    target: Annotated[
+        str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
+    ],
+    sets: Set = None,
+    payload: Annotated[
+        str | None,
+        typer.Option("--payload", "-p", metavar="FILE", help="Payload as a JSON or YAML file; - for stdin."),
+    ] = None,
+    as_json: Json = False,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+    home: Home = None,
+) -> None:
+    """Start a playbook and follow it to its end.
+
+    \b
+      noetl run weather.yaml --set city=Seattle --set days=3
+      noetl run etl.yaml --payload request.json --json | jq .event_type
+      echo '{"city": "Paris"}' | noetl run weather.yaml -p -
+
+    With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
+    An execution that waits for an approval ends this command with code 0 and tells how to approve.
+    """
+    from noetl.cli import execute
+
+    _end(
+        execute.run(
+            target,
+            sets=sets or [],
+            payload=payload,
+            as_json=as_json,
+            quiet=quiet,
+            timeout=_seconds(timeout),
+            home=home,
+        )
+    )
+
+
+@app.command()
+def resume(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Executions, or `latest`; none: all.")
+    ] = None,
+    as_json: Json = False,
+    timeout: Timeout = None,
+    quiet: Quiet = False,
+    home: Home = None,
+) -> None:
+    """Go on with executions that a killed or interrupted process left unfinished."""
+    from noetl.cli import execute
+
+    _end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
+
+
+@app.command()
+def cancel(
+    execution: Id,
+    reason: Annotated[str, typer.Option(help="Why; kept in history.")] = "",
+    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Cancel an execution and its sub-executions."""
+    from noetl.cli import execute
+
+    _end(execute.cancel(execution, reason=reason, cascade=not no_cascade, as_json=as_json, home=home))
+
+
+@context_app.command("patch")
+def context_patch(
+    execution: Id,
+    sets: Set = None,
+    reason: Annotated[str, typer.Option(help="Why; kept in history.")] = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    home: Home = None,
+) -> None:
+    """Set context values of an execution: how a person approves a waiting step.
+
+    \b
+      noetl ctx patch latest --set approved=true --reason "checked the numbers"
+
+    The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli import execute
+
+    _end(execute.patch(execution, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, home=home))
+
+
+@app.command("list")
+def list_(
+    status: Annotated[
+        str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Executions, newest first."""
+    from noetl.cli import reading
+
+    _end(reading.show_list(status=status, limit=limit, as_json=as_json, home=home))
+
+
+@app.command()
+def status(execution: Id = "latest", as_json: Json = False, home: Home = None) -> None:
+    """One execution: its steps, loops, error, and what is outstanding."""
+    from noetl.cli import reading
+
+    _end(reading.show_status(execution, as_json=as_json, home=home))
+
+
+@app.command()
+def events(
+    execution: Id = "latest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    vocabulary: Annotated[str, typer.Option(help="Names: stored or formal.")] = "stored",
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """The history of an execution."""
+    from noetl.cli import reading
+
+    _end(reading.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, home=home))
+
+
+@app.command()
+def result(execution: Id = "latest", as_json: Json = False, home: Home = None) -> None:
+    """What a completed execution gave, whole, and nothing else."""
+    from noetl.cli import reading
+
+    _end(reading.show_result(execution, as_json=as_json, home=home))
+
+
+@app.command()
+def replay(
+    execution: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="An execution id, or `latest`.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every execution there is.")] = False,
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Rebuild state from history and compare it with what is stored; 1 when they differ."""
+    from noetl.cli import reading
+
+    _end(reading.replay(execution, everything=everything, as_json=as_json, home=home))
+
+
+@app.command()
+def validate(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Check playbooks: every problem with its line, column and what to write instead."""
+    from noetl.cli import playbooks
+
+    _end(playbooks.validate(files, strict=strict, as_json=as_json))
+
+
+@app.command()
+def graph(file: Annotated[str, typer.Argument(metavar="FILE")]) -> None:
+    """A playbook as a Mermaid flowchart."""
+    from noetl.cli import playbooks
+
+    _end(playbooks.graph(file))
+
+
+@app.command()
+def schema(
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of stdout.")
+    ] = None,
+) -> None:
+    """The JSON Schema of playbooks, for editors."""
+    from noetl.cli import playbooks
+
+    _end(playbooks.schema(output))
+
+
+@app.command()
+def doctor(as_json: Json = False, home: Home = None) -> None:
+    """Check this machine: what is missing, and how to fix it."""
+    from noetl.cli import doctor as checks
+
+    _end(checks.doctor(as_json=as_json, home=home))
+
+
+@database_app.command("migrate")
+def database_migrate(as_json: Json = False, home: Home = None) -> None:
+    """Bring the database to the newest schema; safe to repeat."""
+    from noetl.cli import database
+
+    _end(database.migrate(as_json=as_json, home=home))
+
+
+@database_app.command("status")
+def database_status(as_json: Json = False, home: Home = None) -> None:
+    """Where the database is, and whether its schema is the newest."""
+    from noetl.cli import database
+
+    _end(database.status(as_json=as_json, home=home))
+
+
+@app.command()
+def version() -> None:
+    """The version of noetl, and of what it runs on."""
+    import platform
+    from importlib import metadata
+
+    from noetl.cli.text import out
+
+    out(f"noetl {metadata.version('noetl-serverless')} (Python {platform.python_version()})")
+    _end(errors.DONE)

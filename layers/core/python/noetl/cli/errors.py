@@ -1,0 +1,200 @@
+"""Exit codes, and errors as people and machines read them. Tracebacks go to the log, never to the terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
+
+DONE = 0
+FAILED = 1
+USAGE = 2
+ENVIRONMENT = 3
+INTERRUPTED = 130
+
+DEBUG = "NOETL_DEBUG"
+_LOG_LIMIT = 5 * 1024 * 1024
+
+
+class ReportedError(Exception):
+    """The command has told what went wrong already; ``code`` is its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def exit_code(error: NoetlError) -> int:
+    """Families of errors, not messages, decide the exit code."""
+    if isinstance(error, InfrastructureError):
+        return ENVIRONMENT
+    if isinstance(error, TaskError):
+        return FAILED
+    return USAGE
+
+
+def guarded(command: Callable[[], None]) -> int:
+    """Run ``command``; every way it can end becomes an exit code and, if need be, a message on stderr."""
+    _terminate_like_interrupt()
+    try:
+        command()
+        code = DONE
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else DONE if stop.code is None else FAILED
+    except ReportedError as reported:
+        code = reported.code
+    except KeyboardInterrupt:
+        _say("interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = DONE
+    except NoetlError as error:
+        _say(describe(error))
+        _debug()
+        code = exit_code(error)
+    except Exception as error:
+        code = _unexpected(error)
+    return _flushed(code)
+
+
+def _terminate_like_interrupt() -> None:
+    """A polite kill ends a run like Ctrl-C does: what is done is kept, and the rest can be resumed."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, interrupt)
+
+
+def _flushed(code: int) -> int:
+    """Whoever read our output may be gone (``noetl events … | head``): that is no error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201
+
+
+def _debug() -> None:
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+
+
+def _unexpected(error: Exception) -> int:
+    """A defect of ours, or an environment nobody foresaw: one line, and where the details are."""
+    where = _log_traceback()
+    what = " ".join(str(error).split())[:300]
+    _say(f"error: unexpected {type(error).__name__}{f': {what}' if what else ''}")
+    if where is not None:
+        _say(f"  log: {where}")
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
+    else:
+        _say(f"  hint: {DEBUG}=1 shows the traceback; `noetl doctor` checks the environment")
+    return ENVIRONMENT
+
+
+def log_dir() -> Path:
+    """``<home>/logs``, as far as it is known without settings (they may be what failed)."""
+    return Path(os.environ.get("NOETL_HOME") or "~/.noetl").expanduser() / "logs"
+
+
+def _log_traceback() -> Path | None:
+    path = log_dir() / "cli.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.exists() and path.stat().st_size > _LOG_LIMIT:
+            path.replace(path.with_suffix(".log.1"))
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
+            log.write(f"{datetime.now(UTC).isoformat()} {sys.argv[1:]!r}\n{traceback.format_exc()}\n")
+    except OSError:
+        return None
+    return path
+
+
+# --- what an error looks like -------------------------------------------------------------------
+
+
+def describe(error: NoetlError) -> str:
+    """Message, then code, position and hint, a line each; an invalid playbook as its list of problems."""
+    diagnostics = getattr(error, "diagnostics", None)
+    if isinstance(error, PlaybookError) and diagnostics:
+        return describe_diagnostics(diagnostics, getattr(error, "source_name", ""))
+    return _lines(error.message, error.code, _position(error), error.hint)
+
+
+def describe_failure(error: dict[str, Any]) -> str:
+    """An execution's error (see ``read_execution``) as lines."""
+    message = str(error.get("message", "failed"))
+    code = error.get("code") or error.get("kind")
+    return _lines(message, code, error.get("position"), error.get("hint"))
+
+
+def _lines(message: str, code: Any, position: Any, hint: Any) -> str:
+    lines = [f"error: {message}"]
+    for label, value in (("code", code), ("at", position), ("hint", hint)):
+        if value:
+            lines.append(f"  {label}: {value}")
+    return "\n".join(lines)
+
+
+def _position(error: NoetlError) -> str | None:
+    line, column = error.details.get("line"), error.details.get("column")
+    if not line:
+        return None
+    source = error.details.get("source") or error.details.get("source_name") or "playbook"
+    return f"{source}:{line}:{column or 1}"
+
+
+def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
+    """Every problem with the line it is about, when the source can still be read, and how many there are."""
+    lines = _source_lines(source_name)
+    shown: list[str] = []
+    for problem in diagnostics:
+        shown.append(problem.format(source_name))
+        if 0 < problem.line <= len(lines):
+            text = lines[problem.line - 1].rstrip()
+            if problem.column <= len(text) + 1 <= 160:
+                shown += [f"    {text}", f"    {' ' * (problem.column - 1)}^"]
+    errors = sum(problem.severity == "error" for problem in diagnostics)
+    warnings = len(diagnostics) - errors
+    counts = [
+        f"{count} {word}{'' if count == 1 else 's'}"
+        for count, word in ((errors, "error"), (warnings, "warning"))
+        if count
+    ]
+    return "\n".join([*shown, ", ".join(counts)])
+
+
+def _source_lines(source_name: str) -> list[str]:
+    try:
+        path = Path(source_name)
+        if path.stat().st_size > 2 * 1024 * 1024:
+            return []
+        return path.read_text("utf-8").expandtabs(1).splitlines()
+    except (OSError, UnicodeDecodeError, ValueError):
+        return []
+
+
+def as_json(error: NoetlError) -> dict[str, Any]:
+    """An error for ``--json``: code, message, hint, retryable, details."""
+    return {
+        "code": error.code,
+        "message": error.message,
+        "hint": error.hint,
+        "retryable": error.retryable,
+        "details": error.details,
+    }

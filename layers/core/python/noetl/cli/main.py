@@ -1,0 +1,31 @@
+"""Entry of the ``noetl`` command: runs it, and turns whatever goes wrong into a message and an exit code."""
+
+from __future__ import annotations
+
+import sys
+
+from noetl.cli.errors import ENVIRONMENT, guarded
+
+
+def main() -> int:
+    """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    return guarded(_app)
+
+
+def _app() -> None:
+    try:
+        from noetl.cli.app import app
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").startswith("noetl"):
+            raise
+        print(  # noqa: T201
+            f"error: the package {missing.name} is missing\n"
+            "  hint: the command line needs the extra `local`: pip install 'noetl-serverless[local]'",
+            file=sys.stderr,
+        )
+        raise SystemExit(ENVIRONMENT) from None
+    app()

@@ -1,0 +1,126 @@
+"""The payload of a run: a file (JSON or YAML) with ``--set`` values laid over it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.patches import deep_merge
+
+_SEGMENTS = 32
+
+
+def read_payload(source: str | None, sets: Sequence[str]) -> dict[str, Any]:
+    """``source``: a file name, ``-`` for stdin, or None. Raises InvalidInputError."""
+    payload: dict[str, Any] = _parse_document(*_read(source)) if source else {}
+    for text in sets:
+        keys, value = parse_set(text)
+        for key in reversed(keys):
+            value = {key: value}
+        payload = deep_merge(payload, value)
+    problem = codec.find_unstorable(payload)
+    if problem:
+        raise InvalidInputError(f"the payload cannot be used: {problem}", code="invalid_payload")
+    return payload
+
+
+def _read(source: str) -> tuple[str, bytes]:
+    if source == "-":
+        return "<stdin>", sys.stdin.buffer.read()
+    try:
+        return source, Path(source).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(
+            f"the payload file {source} cannot be read: {error.strerror or error}", code="invalid_payload"
+        ) from error
+
+
+def _parse_document(name: str, data: bytes) -> dict[str, Any]:
+    value = _parse_json(data)
+    if value is None:
+        value = _parse_yaml(name, data)
+    if not isinstance(value, dict):
+        raise InvalidInputError(
+            f"{name}: a payload is a mapping, not a {type(value).__name__}",
+            code="invalid_payload",
+            hint='such as {"city": "Seattle"}',
+        )
+    return value
+
+
+def _parse_json(data: bytes) -> Any:
+    try:
+        return codec.decode(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _parse_yaml(name: str, data: bytes) -> Any:
+    """YAML 1.2 within the limits that playbooks have."""
+    from noetl.dsl.diagnostics import Diagnostics
+    from noetl.dsl.loader import load
+
+    if not data.strip():
+        return {}
+    diagnostics = Diagnostics()
+    tree = load(data, diagnostics)
+    if tree is None:
+        problem = diagnostics.sorted()[0]
+        raise InvalidInputError(
+            f"{name}:{problem.line}:{problem.column}: {problem.message}",
+            code="invalid_payload",
+            hint="a payload is a JSON or YAML mapping",
+        )
+    return tree.plain()
+
+
+def parse_set(text: str) -> tuple[list[str], Any]:
+    """``a.b=1`` → (["a", "b"], 1). Raises InvalidInputError."""
+    name, equals, value = text.partition("=")
+    keys = name.strip().split(".")
+    if not equals or not all(keys):
+        raise InvalidInputError(
+            f"--set {text!r} is not name=value",
+            code="invalid_set",
+            hint="write --set city=Seattle, or --set limits.days=7 for a nested key",
+        )
+    if len(keys) > _SEGMENTS:
+        raise InvalidInputError(f"--set {name!r} is nested more than {_SEGMENTS} deep", code="invalid_set")
+    return keys, parse_value(value)
+
+
+def parse_value(text: str) -> Any:
+    """JSON (when it begins like a list, mapping or quoted text), else a plain YAML 1.2 scalar, else the text as it stands."""
+    stripped = text.strip()
+    if stripped[:1] in ('"', "[", "{"):
+        try:
+            return codec.decode(stripped)
+        except (ValueError, RecursionError) as error:
+            if stripped[0] == '"' or stripped.startswith("{{"):
+                return text
+            raise InvalidInputError(
+                f"--set: {stripped[:60]!r} begins like JSON but is not: {error}",
+                code="invalid_set",
+                hint='quote it for the shell, such as --set \'cities=["Seattle", "Paris"]\'',
+            ) from error
+    return _scalar(text, stripped)
+
+
+def _scalar(text: str, stripped: str) -> Any:
+    import yaml
+    from yamlcore import CCoreLoader
+
+    from noetl.dsl.yaml_scalars import BadScalar, typed_value
+
+    loader: Any = CCoreLoader("")
+    try:
+        tag = loader.resolve(yaml.ScalarNode, stripped, (True, False))
+        return text if tag.endswith(":str") else typed_value(tag, stripped)
+    except BadScalar:
+        return text
+    finally:
+        loader.dispose()

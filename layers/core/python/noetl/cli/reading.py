@@ -1,0 +1,199 @@
+"""Commands that look: list, status, events, result, replay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from noetl.cli import errors, wiring
+from noetl.cli.execute import resolve_id, tell_parked
+from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, table
+from noetl.cli.watch import step_line
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.state import TERMINAL
+from noetl.domain.vocabulary import Vocabulary
+from noetl.services import read_execution
+from noetl.services.history import HistoryEvent, HistoryReader
+from noetl.services.progress import read_progress
+from noetl.services.read_execution import STATUSES, ExecutionView
+from noetl.services.replay import ReplayReport
+from noetl.services.replay import replay as replay_one
+
+_POLL = 0.3
+
+
+def show_list(*, status: str | None, limit: int, as_json: bool, home: str | None) -> int:
+    """Executions, newest first."""
+    if status is not None and status not in STATUSES:
+        raise InvalidInputError(
+            f"{status!r} is not a status", code="invalid_status", hint=f"one of {', '.join(STATUSES)}"
+        )
+    with wiring.open_reading(home) as reading:
+        found = read_execution.list_executions(reading.store, limit=limit, now=time.time(), status=status)
+    if as_json:
+        for summary in found:
+            out_json(summary)
+        return errors.DONE
+    if not found:
+        note(f"no execution is {status}" if status else "nothing has been executed yet: try `noetl run FILE`")
+        return errors.DONE
+    rows = [
+        (s.execution_id, s.status, clock(s.started_at), duration(s.duration_ms), s.path or s.name)
+        for s in found
+    ]
+    out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "PLAYBOOK"), rows))
+    return errors.DONE
+
+
+def show_status(name: str, *, as_json: bool, home: str | None) -> int:
+    """One execution with its steps."""
+    with wiring.open_reading(home) as reading:
+        execution_id = resolve_id(reading, name)
+        progress = read_progress(reading.store, execution_id)
+        view = read_execution.describe(
+            reading.store, reading.programs, execution_id, now=time.time(), progress=progress
+        )
+    if as_json:
+        out_json(view.to_dict())
+        return errors.DONE
+    _tell_status(view)
+    for run in progress.runs.values():
+        out(step_line(run))
+    if view.error:
+        out(errors.describe_failure(view.error))
+    if view.status == "waiting":
+        tell_parked(view, execution_id)
+    return errors.DONE
+
+
+def _tell_status(view: ExecutionView) -> None:
+    summary = view.summary
+    out(f"execution {summary.execution_id}  {summary.path or summary.name}")
+    out(f"{summary.status}  started {clock(summary.started_at)}  {duration(summary.duration_ms)}")
+    if summary.parent_execution_id:
+        out(f"child of {summary.parent_execution_id}")
+    if view.reason:
+        out(f"reason: {view.reason}")
+    outstanding = ", ".join(f"{count} {what}" for what, count in view.outstanding.items() if count)
+    if outstanding:
+        out(f"outstanding: {outstanding}")
+
+
+def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, home: str | None) -> int:
+    """History, and with ``follow`` what is added to it until the execution ends."""
+    words: Vocabulary
+    if vocabulary == "formal":
+        words = "formal"
+    elif vocabulary == "stored":
+        words = "stored"
+    else:
+        raise InvalidInputError(
+            f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint="stored or formal"
+        )
+    with wiring.open_reading(home) as reading:
+        execution_id = resolve_id(reading, name)
+        for event in _events(reading, execution_id, words, follow):
+            if as_json:
+                out_json(event)
+            else:
+                out(event_line(event))
+    return errors.DONE
+
+
+def _events(
+    reading: wiring.Reading, execution_id: int, vocabulary: Vocabulary, follow: bool
+) -> Iterator[HistoryEvent]:
+    reader = HistoryReader(reading.store, execution_id, vocabulary)
+    while True:
+        over = read_execution.find(reading.store, execution_id).status in TERMINAL
+        yield from reader.read(everything=over or not follow)
+        if over or not follow:
+            return
+        time.sleep(_POLL)
+
+
+def event_line(event: HistoryEvent) -> str:
+    """``01:02:03.004  step.exit   fetch   success  {…}``"""
+    payload = {key: value for key, value in event.payload.items() if value != event.entity_id}
+    details = one_line(codec.encode(payload).decode("utf-8", "backslashreplace"), 110) if payload else ""
+    index = event.meta.get("loop_iteration_index")
+    entity = event.entity_id if index is None else f"{event.entity_id}[{index}]"
+    clock_time = event.timestamp[11:23]
+    return f"{clock_time}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
+
+
+def show_result(name: str, *, as_json: bool, home: str | None) -> int:
+    """What a completed execution gave, and nothing else on stdout."""
+    with wiring.open_reading(home) as reading:
+        execution_id = resolve_id(reading, name)
+        info = read_execution.find(reading.store, execution_id)
+        if info.status in ("failed", "cancelled") and not as_json:
+            view = read_execution.describe(reading.store, reading.programs, execution_id, now=time.time())
+            note(f"execution {execution_id} {info.status}, so it has no result")
+            if view.error:
+                note(errors.describe_failure(view.error))
+            return errors.FAILED
+        value = read_execution.result(reading.store, reading.results, execution_id)
+    if as_json:
+        out_json(value)
+    else:
+        out(pretty(value))
+    return errors.DONE
+
+
+def replay(name: str | None, *, everything: bool, as_json: bool, home: str | None) -> int:
+    """Fold histories from nothing and compare with what is stored; 1 when any differs."""
+    if everything == (name is not None):
+        raise InvalidInputError("name one execution, or use --all", code="usage")
+    differing = 0
+    with wiring.open_reading(home) as reading:
+        ids = _all_ids(reading) if name is None else iter([resolve_id(reading, name)])
+        count = 0
+        for execution_id in ids:
+            count += 1
+            report = _replayed(reading, execution_id)
+            differing += not report.agrees
+            _tell_replay(report, as_json)
+    if everything and not as_json:
+        out(f"{count} executions replayed, {differing} differ")
+    return errors.FAILED if differing else errors.DONE
+
+
+def _replayed(reading: wiring.Reading, execution_id: int) -> ReplayReport:
+    try:
+        return replay_one(reading.store, execution_id)
+    except ValueError as error:
+        raise NoetlError(
+            f"execution {execution_id}: its history cannot be read: {error}",
+            code="newer_history",
+            hint="it was probably written by a newer version",
+        ) from error
+
+
+def _all_ids(reading: wiring.Reading) -> Iterator[int]:
+    before: int | None = None
+    while True:
+        page = reading.store.executions(limit=200, before=before)
+        for info in page:
+            yield info.execution_id
+        if len(page) < 200:
+            return
+        before = page[-1].execution_id
+
+
+def _tell_replay(report: ReplayReport, as_json: bool) -> None:
+    if as_json:
+        out_json({**_as_dict(report), "agrees": report.agrees})
+        return
+    rows = f"{report.rows} rows, {report.items} items"
+    out(f"execution {report.execution_id}: {rows}: {'agrees' if report.agrees else 'DIFFERS'}")
+    for difference in report.differences:
+        out(f"  {difference.path}: stored {difference.stored}, history says {difference.rebuilt}")
+
+
+def _as_dict(report: ReplayReport) -> dict[str, object]:
+    import msgspec
+
+    shown: dict[str, object] = msgspec.to_builtins(report)
+    return shown

@@ -1,0 +1,82 @@
+"""The doors through which commands reach the runtime; imported when a command needs them, replaced by fakes in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from noetl.domain.outcomes import Patch
+    from noetl.dsl.program import Program
+    from noetl.ports.catalog import Catalog, CatalogEntry
+    from noetl.ports.execution_store import ExecutionStore
+    from noetl.ports.results import ResultStore
+
+
+class Reading(Protocol):
+    """What can be looked at without running anything. ``programs``: hash → Program."""
+
+    @property
+    def store(self) -> ExecutionStore: ...
+    @property
+    def catalog(self) -> Catalog: ...
+    @property
+    def results(self) -> ResultStore: ...
+    @property
+    def programs(self) -> Callable[[str], Program]: ...
+
+
+class Runtime(Reading, Protocol):
+    """A process that runs executions; see ``noetl.runtime.local``."""
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry: ...
+    def start(self, entry: CatalogEntry, payload: dict[str, Any]) -> int: ...
+    def run_until(
+        self,
+        ids: Collection[int],
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None: ...
+    def recover(self) -> list[int]: ...
+    def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None: ...
+    def patch_context(
+        self,
+        execution_id: int,
+        patches: list[Patch],
+        principal: str,
+        reason: str,
+        correlation_id: str = "",
+    ) -> None: ...
+
+
+def settings(home: str | None = None) -> Any:
+    """Settings from the environment; ``home`` wins over NOETL_HOME."""
+    from noetl.runtime.settings import Settings
+
+    return Settings.from_env(home=Path(home).expanduser()) if home else Settings.from_env()
+
+
+def open_local(
+    home: str | None, *, data_dirs: Sequence[str] = (), on_log: Callable[..., None] | None = None
+) -> AbstractContextManager[Runtime]:
+    """The local runtime: Postgres and workers run while the context is open."""
+    from noetl.runtime.local import LocalRuntime
+
+    return LocalRuntime(settings(home), data_dirs=tuple(data_dirs), on_log=on_log)
+
+
+def open_reading(home: str | None) -> AbstractContextManager[Reading]:
+    """Store, catalog and results, without workers."""
+    from noetl.runtime.local import open_readonly
+
+    return open_readonly(settings(home))
+
+
+def kinds() -> Any:
+    """The registry of tool kinds."""
+    from noetl.kinds.registry import default_registry
+
+    return default_registry()
