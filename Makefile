@@ -1,0 +1,66 @@
+# One door for everything that is done in this repository. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Any Python from 3.11 to 3.14: PYTHON=python3.12 make test
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
+TESTS := $(filter-out tests/bench tests/soak,$(wildcard tests/*))
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+# The environment is made again when the lock or the project's metadata changed, so that nobody tests against last week's.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { \
+	  echo "noetl needs Python 3.11 to 3.14; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12" >&2; exit 3; }
+	@echo "setting up $(VENV) (the first time takes a minute)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## make the environment in .venv
+
+.PHONY: run
+run: $(READY) ## run the example playbook (FILE=… for another one)
+	@$(BIN)/noetl run $(FILE)
+
+.PHONY: lint
+lint: $(READY) ## style, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: test
+test: lint ## lint, then every test but soak and bench
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(TESTS)
+
+.PHONY: bench
+bench: $(READY) ## speed, a JSON line per workload
+	$(BIN)/python tests/bench/run.py
+
+.PHONY: soak
+soak: $(READY) ## thousands of simulated crashes instead of hundreds
+	NOETL_SOAK=1 $(BIN)/python -m pytest -q -n 2 tests/properties tests/faults
+
+.PHONY: lock
+lock: $(READY) ## pin dependencies again (needs PyPI)
+	@$(PYTHON) -m venv --clear build/lock
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	  --upgrade --extra local --extra dev pyproject.toml -o requirements.lock
+
+.PHONY: clean
+clean: ## remove the environment and what tools leave behind (never data of executions)
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './node_modules/*' -prune -exec rm -rf {} +
