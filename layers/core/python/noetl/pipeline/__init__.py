@@ -1,0 +1,20 @@
+"""The task sequence that one command runs: a pure machine over outcomes (``machine``), and its drive for control kinds (``inline``)."""
+
+from noetl.pipeline.inline import child_ids, item_of, run_inline, stage_pipeline
+from noetl.pipeline.machine import PipelineRun
+from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
+from noetl.pipeline.scope import Item, Surroundings
+
+__all__ = [
+    "Finish",
+    "Item",
+    "Op",
+    "PipelineRun",
+    "RunTask",
+    "Surroundings",
+    "TaskOutcome",
+    "child_ids",
+    "item_of",
+    "run_inline",
+    "stage_pipeline",
+]

@@ -1,0 +1,195 @@
+"""What each action of a rule does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from noetl.domain.errors import InvalidInputError, TaskError
+from noetl.domain.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.patches import MISSING, apply_patch, deep_merge
+from noetl.dsl import program as p
+from noetl.pipeline import calls
+from noetl.pipeline.retry import allowed_attempts, exhausted
+from noetl.pipeline.state import Frame
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+Verdict = Literal["go on", "wait", "no match"]
+"""``wait``: inline tasks were started, the list goes on after them. ``no match``: the rule turned out not to answer."""
+
+Default = Literal["continue", "fail"]
+
+
+def perform(run: PipelineRun, frame: Frame, action: p.Action) -> Verdict:
+    """Carry out one action. Raises TemplateError, InvalidInputError (a write that does not fit) or TaskError."""
+    return _ACTIONS[type(action)](run, frame, action)
+
+
+def set_value(run: PipelineRun, action: p.SetAction) -> None:
+    """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
+    value = run.render(action.value)
+    if action.scope == "iter":
+        patch = Patch("step", action.name, value, action.op)  # type: ignore[arg-type]
+        run.state.iter[action.name] = apply_patch(run.state.iter.get(action.name, MISSING), patch)
+    else:
+        run.write(Patch(action.scope, action.name, value, action.op))  # type: ignore[arg-type]
+
+
+def _set(run: PipelineRun, frame: Frame, action: p.SetAction) -> Verdict:
+    set_value(run, action)
+    return "go on"
+
+
+def _collect(run: PipelineRun, frame: Frame, action: p.CollectAction) -> Verdict:
+    run.write(Patch("ctx", action.into, run.render(action.source), action.mode))
+    return "go on"
+
+
+def _result(run: PipelineRun, frame: Frame, action: p.ResultAction) -> Verdict:
+    run.state.result, run.state.pinned = run.render(action.value), True
+    if frame.answer in ("", "fail", "continue"):
+        frame.answer = "result"
+    return "go on"
+
+
+def _sink(run: PipelineRun, frame: Frame, action: p.SinkAction) -> Verdict:
+    frame.sinks.append(["rule-sink", frame.rule, frame.action - 1])
+    return "go on"
+
+
+def _run(run: PipelineRun, frame: Frame, action: p.RunAction) -> Verdict:
+    run.push(["rule-run", frame.rule, frame.action - 1])
+    return "wait"
+
+
+def _retry(run: PipelineRun, frame: Frame, action: p.RetryAction) -> Verdict:
+    task = _repeatable(run, frame, "retry")
+    allowed = allowed_attempts(run, action)
+    if frame.attempt < allowed:
+        calls.schedule_retry(run, frame, task, action, allowed)
+        return "go on"
+    if action.exhausted == "next_rule":
+        return "no match"
+    last = calls.latest(frame)
+    if last.error is not None:
+        frame.error = exhausted(None, frame.attempt, last)
+    else:
+        frame.error = ErrorInfo(
+            f"{task.label} was tried {frame.attempt} times and its rule still asks for a retry",
+            "timeout",
+            "retry_exhausted",
+        )
+    frame.answer = "fail"
+    return "go on"
+
+
+def _call(run: PipelineRun, frame: Frame, action: p.CallAction) -> Verdict:
+    _repeatable(run, frame, "call")
+    overrides = run.render(action.overrides)
+    if overrides is not None and not isinstance(overrides, dict):
+        raise TaskError("call: the overrides must be a mapping", kind="schema", code="call_params")
+    frame.overrides = deep_merge(frame.overrides or {}, calls.pack_sql(overrides or {}))
+    frame.answer = "call"
+    return "go on"
+
+
+def _repeatable(run: PipelineRun, frame: Frame, what: str) -> p.Task:
+    if frame.event == "loop.item":
+        raise InvalidInputError(
+            f"{what} cannot answer loop.item: the iteration is over",
+            code="action_not_here",
+            hint=f"put the {what} under call.done or call.error",
+        )
+    return run.sequences[-1][frame.pc]
+
+
+def _next(run: PipelineRun, frame: Frame, action: p.NextAction) -> Verdict:
+    targets = []
+    for target in action.targets:
+        args = None if target.args is None else run.render(target.args)
+        if args is not None and not isinstance(args, dict):
+            raise InvalidInputError(f"next: the args of {target.step} must be a mapping", code="next_args")
+        targets.append(Target(target.step, args or {}))
+    run.state.route = targets
+    frame.answer = "next"
+    return "go on"
+
+
+def _jump(run: PipelineRun, frame: Frame, action: p.JumpAction) -> Verdict:
+    labels = [task.label for task in run.sequences[-1]]
+    if action.to == "previous" and "previous" not in labels:
+        if frame.pc == 0:
+            raise InvalidInputError(
+                "jump to previous: this is the first task",
+                code="jump_target",
+                hint="name the task to jump to",
+            )
+        frame.to = frame.pc - 1
+    elif action.to in labels:
+        frame.to = labels.index(action.to)
+    else:
+        raise InvalidInputError(
+            f"jump: there is no task {action.to!r} here",
+            code="jump_target",
+            hint=f"tasks: {', '.join(labels)}"[:500],
+        )
+    frame.answer = "jump"
+    return "go on"
+
+
+def _continue(run: PipelineRun, frame: Frame, action: p.ContinueAction) -> Verdict:
+    frame.answer = "continue"
+    return "go on"
+
+
+def _break(run: PipelineRun, frame: Frame, action: p.BreakAction) -> Verdict:
+    frame.answer = "break"
+    return "go on"
+
+
+def _fail(run: PipelineRun, frame: Frame, action: p.FailAction) -> Verdict:
+    message = None if action.message is None else _text(run.render(action.message))
+    known = calls.latest(frame).error
+    if known is not None:
+        frame.error = known if message is None else msgspec.structs.replace(known, message=message)
+    else:
+        label = run.sequences[-1][frame.pc].label
+        position = f"{run.around.source_name or 'playbook'}:{action.pos.line}:{action.pos.column}"
+        frame.error = ErrorInfo(
+            message or f"{label} was failed by a rule",
+            code="failed_by_rule",
+            position=position if action.pos.line else None,
+        )
+    frame.answer = "fail"
+    return "go on"
+
+
+def _skip(run: PipelineRun, frame: Frame, action: p.SkipAction) -> Verdict:
+    run.state.message = None if action.message is None else _text(run.render(action.message))
+    frame.answer = "skip"
+    return "go on"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+_ACTIONS: dict[type, Callable[[PipelineRun, Frame, Any], Verdict]] = {
+    p.SetAction: _set,
+    p.CollectAction: _collect,
+    p.ResultAction: _result,
+    p.SinkAction: _sink,
+    p.RunAction: _run,
+    p.RetryAction: _retry,
+    p.CallAction: _call,
+    p.NextAction: _next,
+    p.JumpAction: _jump,
+    p.ContinueAction: _continue,
+    p.BreakAction: _break,
+    p.FailAction: _fail,
+    p.SkipAction: _skip,
+}

@@ -1,0 +1,221 @@
+"""One call of a tool: its input, parameters and timeout are rendered, and what comes back is bound to the names rules read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, TemplateError
+from noetl.domain.patches import deep_merge
+from noetl.dsl.program import Node, Task
+from noetl.pipeline import actions, journal
+from noetl.pipeline.faults import error_of
+from noetl.pipeline.ops import Op, RunTask, TaskOutcome
+from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
+from noetl.pipeline.state import Frame, Last
+from noetl.pipeline.views import split_result
+from noetl.templating.contract import RenderedSql, RenderedStatement
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+MOVES_PER_TURN = 1000
+"""Calls after which a turn hands itself back, so that an endless loop of jumps holds no worker and can be cancelled."""
+_SQL = "$rendered_sql"
+
+
+def foreign_machine() -> InvalidInputError:
+    return InvalidInputError(
+        "the suspended pipeline does not fit this playbook's tasks",
+        code="machine_state",
+        hint="the program hash of the command and of its first turn differ",
+    )
+
+
+def enter(run: PipelineRun) -> Op | None:
+    """A task is visited: its tries are counted anew. After the last task the sequence is over."""
+    frame = run.state.frames[-1]
+    if frame.pc >= len(run.sequences[-1]):
+        end_sequence(run)
+        return None
+    visits = run.state.visits
+    label = run.sequences[-1][frame.pc].label
+    visits[label] = visits.get(label, 0) + 1
+    frame.attempt, frame.overrides, frame.phase = 0, None, "call"
+    return None
+
+
+def end_sequence(run: PipelineRun) -> None:
+    """The tasks of the top frame are done: go on in the frame below, or with ``vars``."""
+    frame, tasks = run.state.frames[-1], run.sequences[-1]
+    if frame.address and str(frame.address[0]).endswith("sink"):
+        journal.sink_processed(run, tasks[0], "success")
+    run.pop()
+    if not run.state.frames and run.state.stage == "tasks":
+        run.state.stage = "vars"
+
+
+def call(run: PipelineRun) -> Op | None:
+    """Render the call. A template that fails is the task's error, which its rules may answer."""
+    state = run.state
+    if state.moves >= MOVES_PER_TURN:
+        return run.suspend(0.0)
+    state.moves += 1
+    frame = state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    frame.attempt += 1
+    frame.input = None
+    try:
+        if task.input is not None:
+            frame.input = _input(run, task, task.input)
+        params = run.render(task.params)
+        if frame.overrides is not None:
+            params = deep_merge(params, unpack_sql(frame.overrides))
+        timeout = None if task.timeout is None else _timeout(run.render(task.timeout))
+    except NoetlError as error:
+        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        return None
+    frame.phase = "wait"
+    visit = state.visits[task.label]
+    key = task.label if visit == 1 else f"{task.label}#{visit}"
+    return RunTask(task.label, task.kind, params, run.input, frame.attempt, timeout, key)
+
+
+def _input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
+    given = run.render(node)
+    if not isinstance(given, Mapping):
+        raise TaskError(
+            f"the input of {task.label} must be a mapping of names to values",
+            kind="schema",
+            code="task_input",
+            hint="write args: {name: value}",
+        )
+    return dict(given)
+
+
+def _timeout(value: Any) -> float | None:
+    """Seconds; ``{connect, read}`` is their sum."""
+    if value is None:
+        return None
+    parts = list(value.values()) if isinstance(value, Mapping) else [value]
+    total = 0.0
+    for part in parts:
+        try:
+            seconds = float(part) if not isinstance(part, bool) else -1.0
+        except (TypeError, ValueError, OverflowError):
+            seconds = -1.0
+        if not 0 <= seconds <= 366 * 86_400:
+            raise TaskError(
+                f"a timeout must be a number of seconds, not {str(part)[:60]!r}",
+                kind="schema",
+                code="task_timeout",
+            )
+        total += seconds
+    if total <= 0:
+        raise TaskError("a timeout must be more than 0 seconds", kind="schema", code="task_timeout")
+    return total
+
+
+def pack_sql(value: Any) -> Any:
+    """Rendered SQL as plain JSON, so that the overrides of a ``call`` can wait for another turn."""
+    if isinstance(value, RenderedSql):
+        return {_SQL: [[statement.text, dict(statement.params)] for statement in value.statements]}
+    if isinstance(value, dict):
+        return {name: pack_sql(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [pack_sql(entry) for entry in value]
+    return value
+
+
+def unpack_sql(value: Any) -> Any:
+    """The reverse of ``pack_sql``."""
+    if isinstance(value, dict):
+        if value.keys() == {_SQL}:
+            return RenderedSql(tuple(RenderedStatement(text, params) for text, params in value[_SQL]))
+        return {name: unpack_sql(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [unpack_sql(entry) for entry in value]
+    return value
+
+
+# --- after the call ---------------------------------------------------------------------------------
+
+
+def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
+    """Keep what came back under the names that rules read."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    meta = dict(outcome.meta)
+    if outcome.error is not None:
+        frame.last = Last(error=outcome.error, meta=meta)
+    else:
+        result, envelope = split_result(outcome.result, task.kind, task.form)
+        frame.last = Last(result, envelope, None, meta)
+    frame.chance = outcome.chance
+    journal.called(run, frame, task, outcome)
+    frame.phase = "judge"
+
+
+def judge(run: PipelineRun) -> Op | None:
+    """Step-level retry first; then a success is kept under its label, written by ``set``, and sent to the task's own sinks."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    last = latest(frame)
+    if task.retry is not None and _again(run, frame, task, last):
+        return None
+    last = latest(frame)
+    frame.phase, frame.answer, frame.error, frame.used = "rules", "", None, []
+    frame.event, frame.rule = ("call.done" if last.ok else "call.error"), 0
+    if not last.ok:
+        return None
+    if not run.inside_sink() and (len(run.pipeline.tasks) > 1 or frame.address):
+        run.state.labels[task.label] = last.result
+    for write in task.sets:
+        actions.set_value(run, write)
+    if task.rules and run.pipeline.vars and not frame.address:
+        _preview_block(run)
+    if task.sinks:
+        frame.sinks = [["task-sink", place] for place in range(len(task.sinks))]
+        frame.then, frame.phase = "rules", "sinks"
+    return None
+
+
+def latest(frame: Frame) -> Last:
+    """The outcome a frame's task had."""
+    return frame.last if frame.last is not None else Last()
+
+
+def _preview_block(run: PipelineRun) -> None:
+    """Let rules read ``vars``. What fails now may be fine at the end (on the last page, say); then it is an error."""
+    try:
+        run.evaluate_block()
+    except TemplateError:
+        run.block, run.state.block = {}, []
+
+
+def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
+    """Whether the step-level ``retry`` takes the outcome."""
+    retry = task.retry
+    if retry is None:
+        return False
+    allowed = allowed_attempts(run, retry.action)
+    run.retrying, run.max_attempts = True, allowed
+    try:
+        if not wants_retry(run, retry, last):
+            return False
+    finally:
+        run.retrying = False
+    if frame.attempt >= allowed:
+        if retry.stop_when is not None or not last.ok:
+            frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
+        return False
+    schedule_retry(run, frame, task, retry.action, allowed)
+    frame.phase = "leave"
+    return True
+
+
+def schedule_retry(run: PipelineRun, frame: Frame, task: Task, action: Any, allowed: int) -> None:
+    """Run the same call again, after the delay of this try."""
+    delay = wait_before(run, action, frame.attempt, frame.chance)
+    journal.retry_scheduled(run, frame, task, action, allowed, delay)
+    frame.answer, frame.delay = "retry", delay

@@ -1,0 +1,145 @@
+"""Pipelines of control kinds, run by the engine itself: no worker, no message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError
+from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.dsl.program import Pipeline, Program, RunAction, SinkAction, Step, Task
+from noetl.pipeline.faults import error_of
+from noetl.pipeline.machine import PipelineRun
+from noetl.pipeline.ops import Op, RunTask, TaskOutcome
+from noetl.pipeline.scope import ChildId, Item, Surroundings
+from noetl.templating.contract import Hydrate
+
+_CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": "payload"}
+
+
+def stage_pipeline(step: Step, command: Command) -> Pipeline:
+    """What a command runs: the step's body, or the tasks and sinks of one of its cases.
+
+    Raises NoetlError-free LookupError when the program has no such stage.
+    """
+    if command.stage == "body":
+        if step.body is None:
+            raise LookupError(f"step {step.name} has nothing to run")
+        return step.body
+    actions = step.cases[command.rule].actions
+    tasks: tuple[Task, ...] = ()
+    for action in actions:
+        if isinstance(action, RunAction):
+            tasks += action.tasks
+    return Pipeline(tasks, sinks=tuple(action for action in actions if isinstance(action, SinkAction)))
+
+
+def item_of(command: Command, index: int) -> Item | None:
+    """The iteration ``index`` of a command's loop slice."""
+    loop = command.loop
+    if loop is None:
+        return None
+    value = loop.items[index - loop.start]
+    return Item(index, value, loop.iterator, loop.total, loop.parent, loop.iterator_vars)
+
+
+def child_ids(command: Command) -> ChildId:
+    """Ids of sub-executions that a command starts without waiting: derived, so that a repeat starts them once."""
+
+    def child_id(number: int, item: Item | None) -> int:
+        if item is None:
+            key = ids.command_id(command.run)
+        else:
+            key = f"{command.command_id}/{item.index}"
+        return ids.child_execution_id(command.execution_id, f"{key}#{number}", command.turn)
+
+    return child_id
+
+
+def run_inline(
+    program: Program,
+    step: Step,
+    command: Command,
+    *,
+    index: int | None = None,
+    hydrate: Hydrate | None = None,
+) -> Outcome:
+    """Run a command whose tasks are all control kinds. ``index``: which item, when it is a loop's.
+
+    ``noop`` gives its input back; ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``). Never raises
+    for what the playbook did wrong: that is an outcome of status ``error``.
+    """
+    around = Surroundings(
+        command.scope,
+        command.execution_id,
+        command.step,
+        program.source_name,
+        hydrate,
+        child_id=child_ids(command),
+    )
+    overlay = around.overlay()
+    try:
+        for patch in command.overlay:
+            overlay.write(patch)
+        item = None if index is None else item_of(command, index)
+        run = PipelineRun(stage_pipeline(step, command), around, item, overlay)
+        op: Op = run.begin() if command.machine is None else run.resume(command.machine, command.child)
+        while isinstance(op, RunTask):
+            op = run.feed(_control_call(op))
+    except NoetlError as error:
+        return Outcome("error", error=error_of(error, program.source_name))
+    return op.outcome
+
+
+def _control_call(op: RunTask) -> TaskOutcome:
+    handler = _CONTROL.get(op.kind)
+    if handler is None:
+        return TaskOutcome(
+            error=ErrorInfo(f"{op.kind} does not run inside the engine", "schema", "kind_not_control")
+        )
+    return handler(op)
+
+
+def _noop(op: RunTask) -> TaskOutcome:
+    return TaskOutcome(dict(op.input) or None)
+
+
+def _playbook(op: RunTask) -> TaskOutcome:
+    params: dict[str, Any] = op.params if isinstance(op.params, dict) else {}
+    fields: dict[str, Any] = {_CHILD_FIELDS.get(name, name): value for name, value in params.items()}
+    problem = _child_problem(fields)
+    if problem is not None:
+        return TaskOutcome(error=ErrorInfo(f"playbook: {problem}", "schema", "kind_params"))
+    version = fields.get("version")
+    return TaskOutcome(
+        child=ChildRequest(
+            path=fields["path"],
+            version=int(version) if version not in (None, "latest") else None,
+            payload={**(fields.get("payload") or {}), **op.input},
+            return_step=fields.get("return_step"),
+            wait=fields.get("wait", True),
+        )
+    )
+
+
+def _child_problem(fields: Mapping[str, Any]) -> str | None:
+    """What is wrong with the rendered parameters of a ``playbook`` task."""
+    if not isinstance(fields.get("path"), str) or not fields["path"]:
+        return "path must be the catalog path of a playbook"
+    version = fields.get("version")
+    digits = isinstance(version, int) and not isinstance(version, bool) and version > 0
+    if not (version in (None, "latest") or digits or (isinstance(version, str) and version.isdecimal())):
+        return f"version must be a whole number or latest, not {str(version)[:40]!r}"
+    if not isinstance(fields.get("payload") or {}, dict):
+        return "payload must be a mapping"
+    if not isinstance(fields.get("return_step"), (str, type(None))):
+        return "return_step must be the name of a step"
+    if not isinstance(fields.get("wait", True), bool):
+        return "wait must be true or false"
+    unknown = sorted(fields.keys() - {"path", "version", "payload", "return_step", "wait"})
+    return f"unknown parameter {unknown[0]!r}" if unknown else None
+
+
+_CONTROL: dict[str, Callable[[RunTask], TaskOutcome]] = {"noop": _noop, "playbook": _playbook}

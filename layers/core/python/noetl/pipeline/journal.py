@@ -1,0 +1,106 @@
+"""The trace of a run: compact facts for history, and none at all for the plain case of one task that ran once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.domain.outcomes import ErrorInfo, Trace
+from noetl.dsl.program import RetryAction, Task
+from noetl.pipeline.ops import TaskOutcome
+from noetl.pipeline.state import Frame, State
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+
+def called(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
+    """A call came back. The first call of a single task is held back until there is something to tell."""
+    if run.inside_sink():
+        return
+    state = run.state
+    state.calls += 1
+    status: Any = "success" if outcome.error is None else "error"
+    about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt}
+    made = [
+        Trace("task.started", task.label, "in_progress", about),
+        Trace("task.done", task.label, status, {**about, "duration_ms": round(outcome.duration_ms, 3)}),
+    ]
+    if outcome.error is not None:
+        made[1].payload["error"] = outcome.error.message[:200]
+    if state.calls == 1 and len(run.pipeline.tasks) == 1:
+        state.held = made
+        return
+    release(state)
+    state.trace += made
+    if frame.attempt > 1:
+        state.trace.append(Trace("retry.processed", task.label, status, {"attempt": frame.attempt}))
+
+
+def release(state: State) -> None:
+    """There is more than one call to tell of: the first belongs to the story."""
+    if state.held:
+        state.trace += state.held
+        state.held = []
+
+
+def retry_scheduled(
+    run: PipelineRun, frame: Frame, task: Task, action: RetryAction, allowed: int, delay: float
+) -> None:
+    release(run.state)
+    payload = {
+        "attempt": frame.attempt + 1,
+        "max_attempts": allowed,
+        "delay": delay,
+        "backoff": action.backoff,
+    }
+    run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", payload))
+
+
+def case_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """A rule of the event form matched."""
+    actions = [action.__struct_config__.tag for action in task.rules[frame.rule].actions]
+    payload = {"event": frame.event, "rule": frame.rule, "actions": actions}
+    run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
+
+
+def sink_started(run: PipelineRun, task: Task) -> None:
+    run.state.trace.append(Trace("sink.started", task.label, "in_progress", {"kind": task.kind}))
+
+
+def sink_processed(run: PipelineRun, task: Task, status: Any) -> None:
+    run.state.trace.append(Trace("sink.processed", task.label, status, {"kind": task.kind}))
+
+
+def sink_failed(run: PipelineRun, error: ErrorInfo) -> ErrorInfo:
+    """The error of the step whose sink failed."""
+    task = next(
+        tasks[0]
+        for frame, tasks in zip(run.state.frames, run.sequences, strict=True)
+        if frame.address and str(frame.address[0]).endswith("sink")
+    )
+    sink_processed(run, task, "error")
+    return msgspec.structs.replace(
+        error, message=f"sink {task.label}: {error.message}", details={**error.details, "sink": task.label}
+    )
+
+
+def take(state: State) -> list[Trace]:
+    """The facts since the last turn."""
+    trace, state.trace = state.trace, []
+    return trace
+
+
+def meta(state: State) -> dict[str, Any]:
+    """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
+    found = dict(state.last.meta) if state.last is not None else {}
+    if state.calls > 1:
+        found["attempts"] = state.calls
+    return {**found, **children(state)}
+
+
+def children(state: State) -> dict[str, Any]:
+    """``children``: the sub-executions this turn asked for without waiting."""
+    asked, state.children = state.children, []
+    return {"children": asked} if asked else {}

@@ -1,0 +1,388 @@
+"""The task sequence as a machine: ``begin`` or ``resume``, then ``feed`` each outcome, until ``Finish``.
+
+Pure: no I/O of its own, no clock, no chance (a retry's jitter comes with the outcome). It is a stack of frames, each a sequence of
+tasks: the body, the inline tasks of a rule, a sink. ``calls`` makes a call and binds what came of it, ``rules`` decides what that
+means, ``actions`` does it.
+
+Order of a run: ``vars_before`` → for each task: input, params, call, own sinks, ``set``, rules → ``vars`` → sinks → ``vars_after``.
+``vars`` are looked at after each successful call as well, so that rules may read them; what counts is their last evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.patches import combine
+from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
+from noetl.pipeline import calls, journal, rules, scope
+from noetl.pipeline.faults import error_of
+from noetl.pipeline.ops import Finish, Op, TaskOutcome
+from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.scope import Item, Surroundings
+from noetl.pipeline.state import Frame, Last, State, dump, load
+from noetl.templating import is_true, render
+
+Sequence = tuple[Task, ...]
+
+
+class PipelineRun:
+    """One pass over a pipeline: a step run, one item of its loop, or the tasks of a case.
+
+    ``overlay`` is shared by the items of a sequential loop, so that each sees the writes of those before it.
+    """
+
+    __slots__ = (
+        "around",
+        "block",
+        "item",
+        "max_attempts",
+        "overlay",
+        "pipeline",
+        "retrying",
+        "sequences",
+        "state",
+    )
+    around: Surroundings
+    item: Item | None
+    state: State
+    max_attempts: int
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        around: Surroundings,
+        item: Item | None = None,
+        overlay: Overlay | None = None,
+    ) -> None:
+        self.pipeline = pipeline
+        self.around = around
+        self.item = item
+        self.overlay = overlay or around.overlay()
+        self.state = State()
+        self.sequences: list[Sequence] = []
+        self.block: dict[str, Any] = {}
+        self.retrying = False
+        self.max_attempts = 1
+
+    # --- the four doors ---------------------------------------------------------------------------
+
+    def begin(self) -> Op:
+        """Start from the beginning."""
+        return self._advance()
+
+    def resume(self, machine: Mapping[str, Any], child: Outcome | None = None) -> Op:
+        """Go on from a suspension. ``child`` is the outcome of the sub-execution it waited for.
+
+        Raises InvalidInputError(code="machine_state") when the machine was written by another version or for another pipeline.
+        """
+        self._restore(load(dict(machine)))
+        frame = self.state.frames[-1] if self.state.frames else None
+        if frame is not None and frame.phase == "wait":
+            if child is not None:
+                return self.feed(_child_outcome(child))
+            frame.phase = "call"
+            frame.attempt -= 1
+        return self._advance()
+
+    def feed(self, outcome: TaskOutcome) -> Op:
+        """The outcome of the RunTask that was asked for last."""
+        if outcome.child is not None and outcome.child.wait:
+            return Finish(self._suspended(Suspend({}, child=outcome.child)))
+        if outcome.child is not None:
+            outcome = self._detached(outcome.child)
+        calls.bind(self, outcome)
+        return self._advance()
+
+    def _detached(self, child: ChildRequest) -> TaskOutcome:
+        """A sub-execution nobody waits for is reported with the turn's outcome; its id is known already."""
+        self.state.children.append(msgspec.to_builtins(child))
+        number = len(self.state.children)
+        return TaskOutcome({"execution_id": str(self.around.child_id(number, self.item))})
+
+    def park(self) -> Outcome:
+        """Hand the run back between two calls (the worker's time is up): it goes on where it stands, at once, elsewhere."""
+        return self._suspended(Suspend({}, delay=0.0))
+
+    # --- scope ------------------------------------------------------------------------------------
+
+    def lookup(self, name: str) -> Any:
+        return scope.lookup(self, name)
+
+    def names(self) -> Iterable[str]:
+        return scope.names(self)
+
+    def render(self, node: Node) -> Any:
+        """Raises TemplateError."""
+        return render(node, self)
+
+    def is_true(self, node: Node) -> bool:
+        """Raises TemplateError."""
+        return is_true(node, self)
+
+    def written(self, where: str, name: str) -> Any:
+        """A value of ``ctx``, ``vars`` or ``step`` as this run sees it; ``patches.MISSING`` when there is none."""
+        if where == "vars" and name in self.block:
+            return self.block[name]
+        return self.overlay.get(where, name)
+
+    def all_written(self, where: str) -> dict[str, Any]:
+        found = self.overlay.all(where)
+        return {**found, **self.block} if where == "vars" else found
+
+    def write(self, patch: Patch) -> None:
+        """Make a write visible here and report it at the end. Raises InvalidInputError(code="patch_type")."""
+        self.overlay.write(patch)
+        self.state.patches.append(patch)
+
+    @property
+    def input(self) -> Mapping[str, Any]:
+        """The rendered input of the task at hand, over those of the tasks it runs inside."""
+        frames = self.state.frames
+        if len(frames) == 1:
+            return frames[0].input or _NOTHING
+        merged: dict[str, Any] = {}
+        for frame in frames:
+            merged.update(frame.input or _NOTHING)
+        return merged
+
+    def current_task(self) -> Task | None:
+        if not self.sequences or self.state.frames[-1].pc >= len(self.sequences[-1]):
+            return None
+        return self.sequences[-1][self.state.frames[-1].pc]
+
+    # --- frames -----------------------------------------------------------------------------------
+
+    def push(self, address: list[Any]) -> None:
+        """Run the sequence at ``address`` before going on."""
+        self.sequences.append(self._sequence(address))
+        self.state.frames.append(Frame(address=address))
+
+    def pop(self) -> None:
+        """The top sequence is over."""
+        self.state.frames.pop()
+        self.sequences.pop()
+
+    def inside_sink(self) -> bool:
+        return any(_is_sink(frame.address) for frame in self.state.frames)
+
+    def sink_at(self, address: list[Any]) -> SinkAction:
+        """The sink an address names, seen from the top frame (or from the pipeline)."""
+        if address[0] == "step-sink":
+            step_sink: SinkAction = self.pipeline.sinks[address[1]]
+            return step_sink
+        task = self.current_task()
+        if address[0] == "task-sink" and task is not None:
+            task_sink: SinkAction = task.sinks[address[1]]
+            return task_sink
+        action: Action | None = task.rules[address[1]].actions[address[2]] if task is not None else None
+        if not isinstance(action, SinkAction):
+            raise LookupError(address)
+        return action
+
+    def _sequence(self, address: list[Any]) -> Sequence:
+        if not address:
+            return self.pipeline.tasks
+        if _is_sink(address):
+            return (self.sink_at(address).task,)
+        task = self.current_task()
+        action: Action | None = task.rules[address[1]].actions[address[2]] if task is not None else None
+        if not isinstance(action, RunAction):
+            raise LookupError(address)
+        return action.tasks
+
+    def _restore(self, state: State) -> None:
+        frames, state.frames = state.frames, []
+        self.state = state
+        for patch in state.patches:
+            self.overlay.write(patch)
+        self.block = {patch.name: patch.value for patch in state.block}
+        try:
+            for frame in frames:
+                self.push(frame.address)
+                state.frames[-1] = frame
+        except (LookupError, TypeError) as error:
+            raise calls.foreign_machine() from error
+
+    # --- the course of a run ----------------------------------------------------------------------
+
+    def _advance(self) -> Op:
+        while True:
+            try:
+                state = self.state
+                op = _PHASES[state.frames[-1].phase](self) if state.frames else _STAGES[state.stage](self)
+            except NoetlError as error:
+                self.fail(error_of(error, self.around.source_name))
+                continue
+            if op is not None:
+                return op
+
+    def fail(self, error: ErrorInfo) -> None:
+        """End the run as failed (``vars_after`` still follow)."""
+        state = self.state
+        state.error = error = journal.sink_failed(self, error) if self.inside_sink() else error
+        state.route, state.skipped = None, False
+        state.last = Last(error=error)
+        self._unwind()
+        state.stage = "done" if state.stage == "after" else "after"
+
+    def finish_tasks(self) -> None:
+        """The body is over, whatever frames are open (``next``, ``skip``)."""
+        self._unwind()
+        self.state.stage = "vars"
+
+    def _unwind(self) -> None:
+        self.state.frames.clear()
+        self.sequences.clear()
+
+    def suspend(self, delay: float) -> Finish:
+        """Stop here and go on after ``delay`` seconds."""
+        return Finish(self._suspended(Suspend({}, delay=delay)))
+
+    def _suspended(self, suspend: Suspend) -> Outcome:
+        state = self.state
+        trace, about = journal.take(state), journal.children(state)
+        state.moves = 0
+        state.patches = combine(state.patches)
+        _forget(state)
+        return Outcome(
+            "suspended",
+            trace=trace,
+            suspend=Suspend(dump(state), delay=suspend.delay, child=suspend.child),
+            meta=about,
+        )
+
+    def start_tasks(self) -> None:
+        self.state.stage = "tasks"
+        self.push([])
+
+    def evaluate_block(self) -> None:
+        """Evaluate ``vars`` from the top, each entry seeing those before it, and none seeing an earlier evaluation."""
+        self.block = {}
+        for name, node in self.pipeline.vars:
+            self.block[name] = self.render(node)
+        self.state.block = [Patch("vars", name, value) for name, value in self.block.items()]
+
+    def outcome(self) -> Outcome:
+        """What is reported when the run is over."""
+        state = self.state
+        patches = state.patches if len(state.patches) < 2 else combine(state.patches)
+        trace = journal.take(state)
+        if state.error is not None:
+            return Outcome(
+                "error", None, state.error, state.labels, patches, trace=trace, meta=journal.meta(state)
+            )
+        return Outcome(
+            "skipped" if state.skipped else "ok",
+            state.message if state.skipped else state.result,
+            None,
+            state.labels,
+            patches,
+            state.route,
+            trace,
+            meta=journal.meta(state),
+        )
+
+
+_NOTHING: dict[str, Any] = {}
+
+
+def _is_sink(address: list[Any]) -> bool:
+    return bool(address) and str(address[0]).endswith("sink")
+
+
+def _forget(state: State) -> None:
+    """Drop what the next turn makes anew, so that it does not travel."""
+    frame = state.frames[-1] if state.frames else None
+    if frame is not None and frame.phase in ("call", "wait"):
+        frame.last = None
+        if frame.phase == "call":
+            frame.input = None
+
+
+def _child_outcome(child: Outcome) -> TaskOutcome:
+    if child.status in ("ok", "skipped"):
+        return TaskOutcome(child.result, meta=child.meta)
+    error = child.error or ErrorInfo(f"the sub-execution ended as {child.status}", "unknown", "child_failed")
+    return TaskOutcome(error=error, meta=child.meta)
+
+
+# --- stages: what happens while no task is being run ------------------------------------------------
+
+
+def _before(run: PipelineRun) -> Op | None:
+    item = run.item
+    if item is not None and item.variables:
+        step = run.around.step
+        values = {"index": item.index, "item": item.value, "count": item.index + 1, "total": item.total}
+        for name, value in values.items():
+            run.write(Patch("vars", f"{step}_{name}", value))
+    for name, node in run.pipeline.vars_before:
+        run.write(Patch("vars", name, run.render(node)))
+    run.start_tasks()
+    return None
+
+
+def _vars(run: PipelineRun) -> Op | None:
+    state = run.state
+    if not _succeeded(run):
+        state.stage = "after"
+        return None
+    if run.pipeline.vars:
+        run.evaluate_block()
+        for patch in state.block:
+            run.write(patch)
+        state.block, run.block = [], {}
+    state.stage = "sinks"
+    return None
+
+
+def _succeeded(run: PipelineRun) -> bool:
+    """Whether there is a result: a failed call that ``next`` answered has none, unless a ``result`` action gave one."""
+    state = run.state
+    return not state.skipped and (state.pinned or state.last is None or state.last.ok)
+
+
+def _sinks(run: PipelineRun) -> Op | None:
+    state, sinks = run.state, run.pipeline.sinks
+    while state.sink < len(sinks):
+        address = ["step-sink", state.sink]
+        state.sink += 1
+        if rules.start_sink(run, address):
+            return None
+    state.stage = "after"
+    return None
+
+
+def _after(run: PipelineRun) -> Op | None:
+    for name, node in run.pipeline.vars_after:
+        run.write(Patch("vars", name, run.render(node)))
+    run.state.stage = "done"
+    return None
+
+
+def _done(run: PipelineRun) -> Op:
+    return Finish(run.outcome())
+
+
+_STAGES: dict[str, Callable[[PipelineRun], Op | None]] = {
+    "before": _before,
+    "vars": _vars,
+    "sinks": _sinks,
+    "after": _after,
+    "done": _done,
+}
+_PHASES: dict[str, Callable[[PipelineRun], Op | None]] = {
+    "enter": calls.enter,
+    "call": calls.call,
+    "judge": calls.judge,
+    "rules": rules.find,
+    "actions": rules.act,
+    "sinks": rules.run_sinks,
+    "settle": rules.settle,
+    "leave": rules.leave,
+}

@@ -1,0 +1,121 @@
+"""Trying again: how often, after how long, and (event form, step level) whether at all."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import TaskError, TemplateError
+from noetl.domain.outcomes import ErrorInfo
+from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
+from noetl.pipeline.state import Last
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+MAX_DELAY = 366 * 86_400.0
+"""Seconds; a longer delay is cut to this."""
+FULL_JITTER = 0.5
+"""The part of a delay that ``jitter: true`` leaves to chance."""
+
+
+def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
+    """Total tries. Raises TaskError(kind="schema") for anything but a whole number of at least 1."""
+    value = run.render(action.attempts)
+    count = _number(value, "attempts")
+    if count < 1 or count != int(count):
+        raise _misfit("attempts", value, "a whole number of at least 1")
+    return int(count)
+
+
+def wait_before(run: PipelineRun, action: RetryAction, tried: int, chance: float) -> float:
+    """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of."""
+    delay = _number(run.render(action.delay), "delay")
+    if action.backoff == "linear":
+        delay *= tried
+    elif action.backoff == "exponential":
+        delay *= _power(_number(run.render(action.multiplier), "multiplier"), tried - 1)
+    if action.max_delay is not None and (limit := run.render(action.max_delay)) is not None:
+        delay = min(delay, _number(limit, "max_delay"))
+    delay = min(delay, MAX_DELAY)
+    if action.jitter is not None:
+        delay *= 1 - chance * _jitter(run.render(action.jitter))
+    return delay
+
+
+def wants_retry(run: PipelineRun, retry: StepRetry, last: Last) -> bool:
+    """Step-level ``retry``: polling until ``stop_when``, again while ``retry_when``, by default again after a failed call.
+
+    A call whose templates could not be rendered would fail in the same way again.
+    """
+    if retry.stop_when is not None and holds(run, retry.stop_when, last):
+        return False
+    if retry.retry_when is not None:
+        return holds(run, retry.retry_when, last)
+    if last.error is not None and last.error.position is not None:
+        return False
+    return retry.stop_when is not None or not last.ok
+
+
+def holds(run: PipelineRun, guard: Node, last: Last) -> bool:
+    """A guard; one that touches what this outcome cannot have (``error`` of a success, ``response`` of a failure) is false."""
+    try:
+        return run.is_true(guard)
+    except TemplateError as error:
+        if error.code == "undefined" and _touches(guard, _ABSENT[last.ok]):
+            return False
+        raise
+
+
+_ABSENT = {True: re.compile(r"\berror\b"), False: re.compile(r"\b(response|result|data|status_code)\b")}
+
+
+def _touches(guard: Node, names: re.Pattern[str]) -> bool:
+    return isinstance(guard, (Expr, Text)) and names.search(guard.source) is not None
+
+
+def exhausted(retry: StepRetry | None, attempts: int, last: Last) -> ErrorInfo:
+    """What a call is that may not be tried again although it should."""
+    if last.error is not None and (retry is None or retry.stop_when is None):
+        return last.error
+    details: dict[str, Any] = {"attempts": attempts}
+    if last.error is not None:
+        details["last_error"] = last.error.message
+    return ErrorInfo(
+        f"still not done after {attempts} attempts",
+        "timeout",
+        "retry_exhausted",
+        hint="raise max_attempts or the delay, or loosen stop_when",
+        details=details,
+    )
+
+
+def _power(multiplier: float, exponent: int) -> float:
+    try:
+        return min(multiplier**exponent, MAX_DELAY)
+    except OverflowError:
+        return MAX_DELAY
+
+
+def _jitter(value: Any) -> float:
+    if isinstance(value, bool) or value is None:
+        return FULL_JITTER if value else 0.0
+    return min(1.0, _number(value, "jitter"))
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            raise _misfit(what, value, "a number") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise _misfit(what, value, "a number of at least 0")
+    return float(min(value, 2**53))
+
+
+def _misfit(what: str, value: Any, wanted: str) -> TaskError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:57] + "…"
+    return TaskError(f"retry: {what} must be {wanted}, not {shown}", kind="schema", code="retry_params")

@@ -1,0 +1,177 @@
+"""Which rule answers an outcome, and where the run goes from there.
+
+Canonical tasks: the first rule that matches; nothing matches: a success goes on, an error fails (or goes on, ``on_unmatched``).
+Event form: a failure is offered as ``call.error``, and, when no entry answers it, as ``call.done``; in a loop, entries for
+``loop.item`` follow once the item's result is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl.domain.outcomes import ErrorInfo
+from noetl.dsl.program import Rule, Task
+from noetl.pipeline import actions, calls, journal
+from noetl.pipeline.ops import Op
+from noetl.pipeline.retry import holds
+from noetl.pipeline.state import Frame
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+_ITEM = "loop.item"
+
+
+def find(run: PipelineRun) -> Op | None:
+    """The next rule that matches the boundary at hand."""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    for place in range(frame.rule, len(task.rules)):
+        if place in frame.used or not _applies(task, task.rules[place], frame.event):
+            continue
+        if _matches(run, frame, task, task.rules[place]):
+            frame.rule, frame.action, frame.phase = place, 0, "actions"
+            if task.form == "event":
+                journal.case_taken(run, frame, task)
+            return None
+    frame.rule = len(task.rules)
+    frame.phase = "settle"
+    return None
+
+
+def _applies(task: Task, rule: Rule, event: str) -> bool:
+    """Whether a rule is offered at this boundary. ``loop.item`` goes only to rules that name it and no call's end."""
+    if task.form == "canonical":
+        return True
+    if event == _ITEM:
+        return _ITEM in rule.events and "call.done" not in rule.events and "call.error" not in rule.events
+    return not rule.events or event in rule.events
+
+
+def _matches(run: PipelineRun, frame: Frame, task: Task, rule: Rule) -> bool:
+    if rule.when is None:
+        return True
+    last = calls.latest(frame)
+    if task.form == "event" and frame.event == "call.done" and not last.ok:
+        return holds(run, rule.when, last)
+    return run.is_true(rule.when)
+
+
+def act(run: PipelineRun) -> Op | None:
+    """Carry out the rule's actions in order; sinks wait until the others are done."""
+    frame = run.state.frames[-1]
+    rule = run.sequences[-1][frame.pc].rules[frame.rule]
+    while frame.action < len(rule.actions):
+        action = rule.actions[frame.action]
+        frame.action += 1
+        verdict = actions.perform(run, frame, action)
+        if verdict == "wait":
+            return None
+        if verdict == "no match":
+            frame.sinks, frame.answer = [], ""
+            frame.rule, frame.phase = frame.rule + 1, "rules"
+            return None
+    frame.phase, frame.then = "sinks", "settle"
+    return None
+
+
+def run_sinks(run: PipelineRun) -> Op | None:
+    """Run the sinks that wait, one after the other."""
+    frame = run.state.frames[-1]
+    while frame.sinks:
+        if start_sink(run, frame.sinks.pop(0)):
+            return None
+    frame.phase = frame.then
+    return None
+
+
+def start_sink(run: PipelineRun, address: list[object]) -> bool:
+    """Begin a sink; False when its ``when`` says no."""
+    sink = run.sink_at(address)
+    if sink.when is not None and not run.is_true(sink.when):
+        journal.sink_processed(run, sink.task, "skipped")
+        return False
+    journal.sink_started(run, sink.task)
+    run.push(address)
+    return True
+
+
+def settle(run: PipelineRun) -> Op | None:
+    """The rules have spoken, or none did: what is the answer?"""
+    frame = run.state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    if frame.event == _ITEM:
+        frame.phase = "leave"
+        return None
+    matched = frame.rule < len(task.rules)
+    if not frame.answer:
+        if task.form == "event" and frame.event == "call.error":
+            _offer_again(frame, matched=matched)
+            return None
+        frame.answer = _default(frame, task, matched=matched)
+    if frame.answer not in ("retry", "call") and _has_item_rules(run, task):
+        frame.event, frame.rule, frame.used, frame.phase = _ITEM, 0, [], "rules"
+    else:
+        frame.phase = "leave"
+    return None
+
+
+def _offer_again(frame: Frame, *, matched: bool) -> None:
+    """Nothing answered the failure as ``call.error``: the entries see it as ``call.done``; what ran already does not run again."""
+    if matched:
+        frame.used = [*frame.used, frame.rule]
+    frame.event, frame.rule, frame.phase = "call.done", 0, "rules"
+
+
+def _default(frame: Frame, task: Task, *, matched: bool) -> actions.Default:
+    if calls.latest(frame).ok:
+        return "continue"
+    if task.form == "canonical" and matched:
+        return "continue"
+    return "continue" if task.rules and task.on_unmatched == "continue" else "fail"
+
+
+def _has_item_rules(run: PipelineRun, task: Task) -> bool:
+    return (
+        run.item is not None
+        and task.form == "event"
+        and not run.state.frames[-1].address
+        and any(_applies(task, rule, _ITEM) for rule in task.rules)
+    )
+
+
+def leave(run: PipelineRun) -> Op | None:
+    """Carry out the answer."""
+    frame = run.state.frames[-1]
+    answer = frame.answer
+    if answer in ("retry", "call"):
+        return _repeat(run, frame)
+    last = calls.latest(frame)
+    if answer == "fail":
+        label = run.sequences[-1][frame.pc].label
+        run.fail(frame.error or last.error or ErrorInfo(f"{label} failed"))
+        return None
+    frame.prev = last.result
+    if not frame.address:
+        run.state.last = last
+        if not run.state.pinned:
+            run.state.result = last.result
+    if answer in ("next", "skip"):
+        run.state.skipped = answer == "skip"
+        run.finish_tasks()
+    elif answer == "break":
+        calls.end_sequence(run)
+    else:
+        frame.pc = frame.to if answer == "jump" else frame.pc + 1
+        frame.phase = "enter"
+    return None
+
+
+def _repeat(run: PipelineRun, frame: Frame) -> Op | None:
+    if frame.answer == "call":
+        label = run.sequences[-1][frame.pc].label
+        run.state.visits[label] += 1
+        frame.attempt = 0
+    frame.phase = "call"
+    delay = frame.delay if frame.answer == "retry" else 0.0
+    return run.suspend(delay) if delay > 0 else None

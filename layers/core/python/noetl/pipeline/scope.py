@@ -1,0 +1,228 @@
+"""The names that templates of a pipeline see, looked up one at a time.
+
+A bare name resolves: names of the moment (``outcome``, ``result``, ``event`` …) → scopes (``ctx``, ``iter`` …) → task input → step-run
+arguments → iterator → sibling tasks → ``vars`` → ``ctx`` → step results → ``workload`` (docs/dsl.md, "Scopes seen by templates").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.commands import FrozenScope
+from noetl.domain.errors import TemplateError
+from noetl.domain.patches import MISSING
+from noetl.domain.results import is_ref
+from noetl.pipeline.moment import MOMENT
+from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.views import label_view
+from noetl.templating import StepView, View, wrap
+from noetl.templating.contract import Hydrate
+from noetl.templating.views import MISSING as UNKNOWN
+from noetl.templating.views import MapView
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+Keychain = Callable[[str], Mapping[str, Any]]
+"""``keychain.<name>``: the credential's data. Raises TaskError(kind="auth")."""
+
+
+def no_keychain(name: str) -> Mapping[str, Any]:
+    raise TemplateError(
+        f"keychain.{name} cannot be read here", hint="secrets are read by tasks that a worker runs"
+    )
+
+
+def own_reference(value: Any) -> Any:
+    """``output.ref`` where nothing can be stored: only what is a reference already has one."""
+    return value.get("ref") if is_ref(value) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One iteration of a loop."""
+
+    index: int
+    value: Any
+    iterator: str
+    total: int
+    parent: Mapping[str, Any] | None = None
+    variables: bool = False
+    """``vars.<step>_index`` and its companions are kept (``kind: iterator``)."""
+
+
+ChildId = Callable[[int, Item | None], int]
+"""The id of the n-th sub-execution (from 1) that a turn starts without waiting, in an item or outside any loop."""
+
+
+def no_child(number: int, item: Item | None) -> int:
+    raise TemplateError("a sub-execution cannot be started here")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
+
+    frozen: FrozenScope
+    execution_id: int
+    step: str
+    source_name: str = ""
+    hydrate: Hydrate | None = None
+    keychain: Keychain = no_keychain
+    refer: Callable[[Any], Any] = own_reference
+    child_id: ChildId = no_child
+    bases: Mapping[str, Mapping[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        frozen = self.frozen
+        left = frozen.extra.get("step")
+        bases = {"ctx": frozen.ctx, "vars": frozen.vars, "step": left if isinstance(left, dict) else {}}
+        object.__setattr__(self, "bases", bases)
+
+    def overlay(self) -> Overlay:
+        return Overlay(self.bases, self.hydrate)
+
+
+class ScopeView(View):
+    """``ctx``, ``vars``, ``step``: one entry is looked up when it is touched."""
+
+    __slots__ = ("_also", "_run", "_where")
+
+    def __init__(self, run: PipelineRun, where: str, also: str | None = None) -> None:
+        self._run = run
+        self._where = where
+        self._also = also
+
+    def attribute(self, name: str) -> Any:
+        value = self._run.written(self._where, name)
+        if value is MISSING and self._also is not None:
+            value = self._run.written(self._also, name)
+        return UNKNOWN if value is MISSING else wrap(value, self._run.around.hydrate)
+
+    def value(self) -> Any:
+        return MapView(self.plain(), self._run.around.hydrate)
+
+    def plain(self) -> dict[str, Any]:
+        below = self._run.all_written(self._also) if self._also is not None else {}
+        return {**below, **self._run.all_written(self._where)}
+
+    def keys(self) -> Iterable[str]:
+        return self.plain().keys()
+
+
+class KeychainView(View):
+    """``keychain``: secrets are fetched one at a time, when they are touched."""
+
+    __slots__ = ("_fetch",)
+
+    def __init__(self, fetch: Keychain) -> None:
+        self._fetch = fetch
+
+    def attribute(self, name: str) -> Any:
+        return wrap(dict(self._fetch(name)))
+
+    def plain(self) -> Any:
+        raise TemplateError(
+            "keychain cannot be used as a value", hint="name one entry: keychain.<name>.<field>"
+        )
+
+    value = plain
+
+
+def iteration(item: Item | None, written: Mapping[str, Any]) -> dict[str, Any]:
+    """``iter``: the element under its name, ``index``, ``parent``, and what ``set_iter`` wrote."""
+    if item is None:
+        return dict(written)
+    found: dict[str, Any] = {"index": item.index, item.iterator: item.value}
+    if item.parent is not None:
+        found["parent"] = dict(item.parent)
+    return {**found, **written}
+
+
+def loop_of(item: Item) -> dict[str, Any]:
+    """``loop`` during one iteration."""
+    return {
+        "index": item.index,
+        "first": item.index == 0,
+        "last": item.index == item.total - 1,
+        "length": item.total,
+        "done": False,
+    }
+
+
+def lookup(run: PipelineRun, name: str) -> Any:
+    """The value of a bare name, wrapped. Raises KeyError."""
+    special = _SPECIAL.get(name)
+    if special is not None:
+        value = special(run)
+        if value is not MISSING:
+            return value
+    around, frozen = run.around, run.around.frozen
+    hydrate = around.hydrate
+    if name in frozen.extra:
+        return wrap(frozen.extra[name], hydrate)
+    if name in run.input:
+        return wrap(run.input[name], hydrate)
+    if name in frozen.args:
+        return wrap(frozen.args[name], hydrate)
+    if run.item is not None and name == run.item.iterator:
+        return wrap(run.item.value, hydrate)
+    if name in run.state.labels:
+        return label_view(run.state.labels[name], hydrate)
+    for where in ("vars", "ctx"):
+        value = run.written(where, name)
+        if value is not MISSING:
+            return wrap(value, hydrate)
+    if name in frozen.steps:
+        return StepView(frozen.steps[name], hydrate)
+    if name in frozen.workload:
+        return wrap(frozen.workload[name], hydrate)
+    raise KeyError(name)
+
+
+def names(run: PipelineRun) -> Iterable[str]:
+    """Every name there is, for "did you mean"."""
+    frozen = run.around.frozen
+    yield from run.input
+    yield from frozen.args
+    if run.item is not None:
+        yield run.item.iterator
+    yield from run.state.labels
+    yield from run.overlay.names("vars")
+    yield from run.overlay.names("ctx")
+    yield from frozen.steps
+    yield from frozen.workload
+    yield from _SPECIAL
+
+
+def _arguments(run: PipelineRun) -> Any:
+    return MapView({**run.around.frozen.args, **run.input}, run.around.hydrate)
+
+
+def _index(run: PipelineRun) -> Any:
+    return MISSING if run.item is None else run.item.index
+
+
+def _now(run: PipelineRun) -> Any:
+    return lambda: run.around.frozen.now
+
+
+_SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {
+    **MOMENT,
+    "ctx": lambda run: ScopeView(run, "ctx", "vars"),
+    "vars": lambda run: ScopeView(run, "vars"),
+    "step": lambda run: ScopeView(run, "step"),
+    "workload": lambda run: MapView(run.around.frozen.workload, run.around.hydrate),
+    "keychain": lambda run: KeychainView(run.around.keychain),
+    "iter": lambda run: MapView(iteration(run.item, run.state.iter), run.around.hydrate),
+    "args": _arguments,
+    "input": _arguments,
+    "loop": lambda run: MISSING if run.item is None else loop_of(run.item),
+    "_index": _index,
+    "loop_index": _index,
+    "execution_id": lambda run: str(run.around.execution_id),
+    "job": lambda run: MapView(run.around.frozen.job),
+    "now": _now,
+}

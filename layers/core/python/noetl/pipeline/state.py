@@ -1,0 +1,117 @@
+"""The pipeline's own state: plain JSON between turns, msgspec structs while it runs.
+
+Nothing in it comes from a clock, a network or the scope: with the same program, scope and outcomes, a state that travelled
+through JSON goes on exactly like one that never left the worker.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
+
+Stage = Literal["before", "tasks", "vars", "sinks", "after", "done"]
+Phase = Literal["enter", "call", "wait", "judge", "rules", "actions", "sinks", "settle", "leave"]
+Answer = Literal["", "retry", "call", "next", "result", "skip", "fail", "continue", "jump", "break"]
+
+
+class Last(msgspec.Struct, omit_defaults=True):
+    """The latest outcome of a task: its unwrapped ``result``, or its ``error``; ``envelope`` is what came around the result."""
+
+    result: Any = None
+    envelope: dict[str, Any] | None = None
+    error: ErrorInfo | None = None
+    meta: dict[str, Any] = {}
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+class Frame(msgspec.Struct, omit_defaults=True):
+    """One sequence of tasks being run: the body, the inline tasks of a rule, or one sink.
+
+    ``address`` says where the sequence stands below the frame beneath: ``[]`` the body, ``["step-sink", i]``, ``["task-sink", i]``,
+    ``["rule-sink", rule, action]``, ``["rule-run", rule, action]``. ``attempt`` counts tries of the task at ``pc`` since it was entered.
+    """
+
+    address: list[Any] = []
+    pc: int = 0
+    phase: Phase = "enter"
+    attempt: int = 0
+    input: dict[str, Any] | None = None
+    overrides: Any = None
+    prev: Any = None
+    last: Last | None = None
+    event: str = ""
+    rule: int = 0
+    action: int = 0
+    used: list[int] = []
+    """Rules that ran for ``call.error`` without answering it: not run again for ``call.done``."""
+    answer: Answer = ""
+    chance: float = 0.0
+    delay: float = 0.0
+    to: int = 0
+    error: ErrorInfo | None = None
+    """Why the answer is ``fail``."""
+    sinks: list[list[Any]] = []
+    """Addresses of sinks to run before the phase ``then``."""
+    then: Phase = "leave"
+
+
+class State(msgspec.Struct, omit_defaults=True):
+    """``patches`` are the writes so far, in order; ``block`` what the step's ``vars`` gave when they were last evaluated.
+
+    ``iter`` holds what ``set_iter`` wrote. ``pinned``: a ``result`` action fixed the result. ``moves`` counts calls of this turn;
+    ``held`` is the trace of the first call of a single task, shown only when another call follows.
+    """
+
+    v: int = 1
+    stage: Stage = "before"
+    frames: list[Frame] = []
+    iter: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    patches: list[Patch] = []
+    block: list[Patch] = []
+    result: Any = None
+    pinned: bool = False
+    last: Last | None = None
+    """Outcome of the last task of the body, for ``vars`` and sinks."""
+    sink: int = 0
+    error: ErrorInfo | None = None
+    skipped: bool = False
+    message: str | None = None
+    route: list[Target] | None = None
+    moves: int = 0
+    calls: int = 0
+    visits: dict[str, int] = {}
+    """How often each task was entered: two visits are two calls, with idempotency keys of their own."""
+    children: list[dict[str, Any]] = []
+    held: list[Trace] = []
+    trace: list[Trace] = []
+
+
+def dump(state: State) -> dict[str, Any]:
+    """State → plain JSON values (``Suspend.machine``)."""
+    made: dict[str, Any] = msgspec.to_builtins(state)
+    return made
+
+
+def load(machine: dict[str, Any]) -> State:
+    """Plain JSON values → state. Raises InvalidInputError for what this version did not write."""
+    try:
+        state = msgspec.convert(machine, State)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(
+            f"the suspended pipeline cannot be read: {error}", code="machine_state"
+        ) from error
+    if state.v != 1:
+        raise InvalidInputError(
+            f"the suspended pipeline was written in format {state.v}; this worker reads format 1",
+            code="machine_state",
+            hint="deploy the workers of the newer version",
+        )
+    return state
