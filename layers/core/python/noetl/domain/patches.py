@@ -102,7 +102,9 @@ def _extend(current: Any, value: Any) -> Any:
 
 
 def _merge_maps(current: Any, value: Any) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not (
+        current is MISSING or current is None or isinstance(current, dict)
+    ):
         raise TypeError("not a mapping")
     return value if current is MISSING or current is None else deep_merge(current, value)
 

@@ -33,7 +33,7 @@ LEGAL_PHASE: dict[str, frozenset[str]] = {
     "loop": frozenset({"loop", "called", "failed"}),
     "case": frozenset({"case", "entered", "called", "failed"}),
     "called": frozenset({"case", "called", "failed"}),
-    "failed": frozenset(),
+    "failed": frozenset({"failed"}),
 }
 """Which phase may follow which; docs/state-machine.md draws this table and a test compares the two."""
 

@@ -129,7 +129,7 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
         scope=frozen,
     )
     if step.body.pool == "control":
-        outcome = run_inline(d.program, step, command)
+        outcome = run_inline(d.program, step, command, hydrate=d.view.hydrate)
         d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
         outcomes.body_outcome(d, step, token, outcome)
         return

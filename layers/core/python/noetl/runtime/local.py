@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -23,6 +23,7 @@ from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL, decode_state
+from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.bootstrap import Opened, open_engine
 from noetl.runtime.keeper import Keeper
@@ -47,13 +48,13 @@ class LocalRuntime:
         *,
         data_dirs: Collection[str] = (),
         on_log: Callable[[str], None] | None = None,
-        opened: Opened | None = None,
+        registry: Registry | None = None,
     ) -> None:
         self.settings = settings
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
-        self._opened = opened
+        self.registry = registry
         self._inbox: deque[Event] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -65,8 +66,13 @@ class LocalRuntime:
     # --- life ---
 
     def __enter__(self) -> LocalRuntime:
-        self.opened = self._opened or open_engine(
-            self.settings, owner=self.owner, data_dirs=self.data_dirs, log=self.log, revoked=self._revoked
+        self.opened = open_engine(
+            self.settings,
+            owner=self.owner,
+            data_dirs=self.data_dirs,
+            log=self.log,
+            revoked=self._revoked,
+            registry=self.registry,
         )
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
@@ -104,15 +110,29 @@ class LocalRuntime:
 
     def start(self, entry: CatalogEntry, payload: dict[str, Any]) -> int:
         """Start an execution: durable when this returns. Raises InvalidInputError when the payload does not fit."""
-        event = start_event(
-            self.programs(entry.program),
-            payload,
-            now_ms=time.time_ns() // 1_000_000,
-            random_bits=secrets.randbits(ids.RANDOM_BITS),
-            principal=f"local:{os.getuid()}",
-        )
-        self._handle([event])
-        return event.execution_id
+        return self.start_many(entry, [payload])[0]
+
+    def start_many(self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]]) -> list[int]:
+        """Start one execution per payload, many in a commit."""
+        program = self.programs(entry.program)
+        events = [
+            start_event(
+                program,
+                payload,
+                now_ms=time.time_ns() // 1_000_000,
+                random_bits=secrets.randbits(ids.RANDOM_BITS),
+                principal=f"local:{os.getuid()}",
+            )
+            for payload in payloads
+        ]
+        for first in range(0, len(events), BATCH):
+            self._handle(events[first : first + BATCH])
+        return [event.execution_id for event in events]
+
+    def status(self, execution_id: int) -> str | None:
+        """Where an execution stands, as the store knows it."""
+        info = self.store.info(execution_id)
+        return info.status if info is not None else None
 
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
         """Raises NotFoundError. An execution that has ended stays as it is."""

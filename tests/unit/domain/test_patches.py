@@ -1,0 +1,88 @@
+"""Folding many changes into few must not change what they do."""
+
+from functools import reduce
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.outcomes import Patch
+from noetl.domain.patches import MISSING, apply_patch, combine, deep_merge
+
+NUMBERS = st.integers(-(10**30), 10**30)
+CHANGES = {
+    "add": NUMBERS,
+    "max": NUMBERS,
+    "min": NUMBERS,
+    "append": NUMBERS | st.text(max_size=3),
+    "extend": st.lists(NUMBERS, max_size=3),
+    "union": st.lists(st.integers(0, 5), max_size=4),
+    "first": NUMBERS,
+    "merge": st.dictionaries(
+        st.sampled_from("abc"), NUMBERS | st.dictionaries(st.sampled_from("xy"), NUMBERS)
+    ),
+}
+
+
+@st.composite
+def histories(draw):
+    family = draw(
+        st.sampled_from(
+            [("add",), ("max",), ("min",), ("append", "extend"), ("union",), ("first",), ("merge",)]
+        )
+    )
+    patches = [
+        Patch("ctx", "x", draw(CHANGES[op]), op)
+        for op in draw(st.lists(st.sampled_from(family), min_size=1, max_size=12))
+    ]
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(patches)))
+        start = {"append": [], "union": [], "merge": {}}.get(family[0], 1)
+        patches.insert(place, Patch("ctx", "x", start, "set"))
+    return patches
+
+
+def after(patches, value=MISSING):
+    return reduce(apply_patch, patches, value)
+
+
+@given(histories())
+def test_combined_patches_do_what_the_single_ones_did(patches):
+    combined = combine(patches)
+    assert after(combined) == after(patches)
+    assert len(combined) <= 2
+
+
+def test_combining_keeps_names_apart_and_leaves_its_input_alone():
+    first = Patch("ctx", "rows", [1], "extend")
+    assert combine([first, Patch("vars", "rows", 1), Patch("ctx", "rows", 2, "append")]) == [
+        Patch("ctx", "rows", [1, 2], "extend"),
+        Patch("vars", "rows", 1),
+    ]
+    assert first.value == [1]
+
+
+@pytest.mark.parametrize(
+    ("current", "op", "value"),
+    [
+        ("text", "add", 1),
+        (1, "add", True),
+        ({}, "append", 1),
+        ([1], "extend", 2),
+        (1, "merge", {}),
+        ("a", "max", 1),
+    ],
+)
+def test_a_change_that_does_not_fit_names_itself_and_the_value(current, op, value):
+    with pytest.raises(InvalidInputError, match=rf"ctx\.x: cannot {op}") as caught:
+        apply_patch(current, Patch("ctx", "x", value, op))
+    assert caught.value.code == "patch_type"
+
+
+def test_deep_merge_replaces_lists_and_merges_mappings():
+    assert deep_merge({"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"c": [2]}, "e": 2}) == {
+        "a": {"b": 1, "c": [2]},
+        "d": 1,
+        "e": 2,
+    }
