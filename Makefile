@@ -22,7 +22,7 @@ $(READY): requirements.lock pyproject.toml
 	  echo "noetl needs Python 3.11 to 3.14; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12" >&2; exit 3; }
 	@echo "setting up $(VENV) (the first time takes a minute)"
-	@$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $@

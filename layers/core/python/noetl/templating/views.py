@@ -7,6 +7,7 @@ loaded when something behind their reference is touched, and ``unwrap`` gives th
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -48,9 +49,9 @@ class View:
         """What comparing, printing and functions work on: a scalar or a view that is its own content."""
         return self.value()
 
+    @abstractmethod
     def plain(self) -> Any:
         """The JSON kept when an expression yields exactly this."""
-        raise NotImplementedError
 
     def keys(self) -> Iterable[Any]:
         """Names ``attribute`` knows, for "did you mean"."""

@@ -1,0 +1,34 @@
+"""The source tree as the tests of this folder read it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "layers" / "core" / "python" / "noetl"
+
+
+def modules(*folders: str) -> list[Path]:
+    """Every Python file of the package, or of these folders of it."""
+    roots = [PACKAGE / folder for folder in folders] or [PACKAGE]
+    return sorted(path for root in roots for path in root.rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), filename=str(path))
+
+
+def imported(path: Path) -> Iterator[tuple[str, int]]:
+    """Dotted names that a module imports anywhere in it, with the line: ``time``, ``datetime.datetime``."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)

@@ -1,0 +1,116 @@
+"""Pages that repeat what the code says are compared with it."""
+
+import inspect
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+from source import PACKAGE, ROOT
+
+from noetl.domain.facts import Fact
+from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS
+from noetl.domain.vocabulary import NAMES
+from noetl.runtime import settings
+
+DOCS = ROOT / "docs"
+
+
+def _moves(page: str, title: str) -> dict[str, frozenset[str]]:
+    """The table under ``title``: state → the states that may follow."""
+    section = page.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE)
+    return {state: frozenset(re.findall(r"`(\w+)`", after)) for state, after in rows}
+
+
+def test_the_state_machine_page_is_the_table_of_the_code():
+    page = (DOCS / "state-machine.md").read_text("utf-8")
+    assert _moves(page, "Executions") == LEGAL_STATUS
+    assert _moves(page, "Step runs") == LEGAL_PHASE
+
+
+@pytest.mark.parametrize(("title", "table"), [("Executions", LEGAL_STATUS), ("Step runs", LEGAL_PHASE)])
+def test_the_diagram_draws_the_same_moves(title, table):
+    page = (DOCS / "state-machine.md").read_text("utf-8")
+    section = page.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    drawn = {
+        (start, end)
+        for start, end in re.findall(r"^\s+(\S+) --> (\S+)", section, re.MULTILINE)
+        if "[*]" not in (start, end)
+    }
+    assert drawn == {(state, after) for state, afters in table.items() for after in afters}
+
+
+def test_every_dependency_is_explained():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(d for group in project["optional-dependencies"].values() for d in group),
+    ]
+    names = {re.match(r"[A-Za-z0-9._-]+", one).group() for one in wanted}
+    page = (DOCS / "dependencies.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `([A-Za-z0-9._-]+)`", page, re.MULTILINE))
+    assert listed == names
+
+
+def test_every_dependency_is_locked_with_hashes():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    pinned = {match.lower() for match in re.findall(r"^([A-Za-z0-9._-]+)==", lock, re.MULTILINE)}
+    wanted = [
+        *project["dependencies"],
+        *(d for group in project["optional-dependencies"].values() for d in group),
+    ]
+    assert {re.match(r"[A-Za-z0-9._-]+", one).group().lower() for one in wanted} <= pinned
+    entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:]
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert not re.search(r"https?://|file:|--index|--find-links", lock)
+
+
+def test_every_setting_is_documented():
+    read = set(re.findall(r'"(NOETL_[A-Z_]+)"', inspect.getsource(settings)))
+    page = (DOCS / "configuration.md").read_text("utf-8")
+    documented = set(re.findall(r"^\| `(NOETL_[A-Z_]+)`", page, re.MULTILINE))
+    assert read
+    assert read <= documented
+
+
+def test_every_command_is_documented():
+    from noetl.cli.app import app
+
+    page = (DOCS / "cli.md").read_text("utf-8")
+    commands = {command.name or command.callback.__name__.rstrip("_") for command in app.registered_commands}
+    groups = {
+        f"{group.name} {command.name}"
+        for group in app.registered_groups
+        for command in group.typer_instance.registered_commands
+    }
+    documented = set(re.findall(r"^### `noetl ([a-z ]+?)`", page, re.MULTILINE))
+    assert documented == commands | groups
+
+
+def test_every_fact_has_a_name_in_the_vocabulary():
+    tags = {kind.__struct_config__.tag for kind in Fact.__args__}
+    assert tags <= NAMES.keys()
+
+
+def _links(page: Path):
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
+        if not re.match(r"[a-z]+:", target):
+            yield target
+
+
+@pytest.mark.parametrize(
+    "page", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda p: p.relative_to(ROOT).as_posix()
+)
+def test_links_lead_somewhere(page):
+    assert not [target for target in _links(page) if not (page.parent / target).exists()]
+
+
+def test_files_the_readme_names_exist():
+    page = (ROOT / "README.md").read_text("utf-8")
+    for name in ("start_execution", "handle_events", "run_command"):
+        assert f"services/{name}.py" in page
+        assert (PACKAGE / "services" / f"{name}.py").is_file()
+    assert "pipeline/machine.py" in page
+    assert "engine/handle_event.py" in page
