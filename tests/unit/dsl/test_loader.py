@@ -33,12 +33,12 @@ def bomb(levels, width=9):
             "\n".join(" " * i + f"k{i}:" for i in range(400)), "yaml-too-deep", 101, 101, id="nested keys"
         ),
         pytest.param("a: &a [" * 50_000, "yaml-too-deep", 1, 351, id="nested anchors"),
-        pytest.param(bomb(12), "yaml-alias-limit", 6, 15, id="alias bomb"),
+        pytest.param(bomb(12), "yaml-alias-limit", 6, 10, id="alias bomb"),
         pytest.param(
             "a: &a [x]\n" + "b: [" + "*a, " * 2000 + "]", "yaml-alias-limit", 2, 4005, id="many aliases"
         ),
         pytest.param("a: &a {b: *a}", "yaml-alias-cycle", 1, 11, id="alias cycle"),
-        pytest.param("a: [" + "1," * 300_000 + "]", "yaml-too-many-nodes", 1, 399_999, id="many values"),
+        pytest.param("a: [" + "1," * 300_000 + "]", "yaml-too-many-nodes", 1, 199_999, id="many values"),
         pytest.param("a: " + "x" * 10_000_000, "yaml-too-large", 1, 1, id="ten megabytes"),
         pytest.param("a: " + "9" * 5_000, "yaml-number", 1, 4, id="endless number"),
         pytest.param("a: .inf", "yaml-number", 1, 4, id="infinity"),
@@ -61,9 +61,9 @@ def bomb(levels, width=9):
     ],
 )
 def test_refused_at_once(text, code, line, column):
-    started = time.perf_counter()
+    started = time.process_time()
     tree, problems = read(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert tree is None
     assert (problems[0].code, problems[0].line, problems[0].column) == (code, line, column)
     assert all(problem.hint for problem in problems)
@@ -86,8 +86,19 @@ def test_types_are_those_of_yaml_1_2():
     tree, problems = read(text)
     assert not problems
     assert tree.plain() == {
-        "a": "on", "b": "no", "c": "yes", "d": "1:30", "e": 8, "f": 10, "g": 31, "h": 1000.0,
-        "i": None, "j": "2020-01-01", "k": True, "l": "1", "1": "m",
+        "a": "on",
+        "b": "no",
+        "c": "yes",
+        "d": "1:30",
+        "e": 8,
+        "f": 10,
+        "g": 31,
+        "h": 1000.0,
+        "i": None,
+        "j": "2020-01-01",
+        "k": True,
+        "l": "1",
+        "1": "m",
     }
 
 

@@ -22,7 +22,7 @@ from noetl.dsl.yaml_scalars import BadScalar, key_text, typed_value
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 100
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 """Values in the document, counting an alias as often as it is used."""
 MAX_ALIASES = 1_000
 

@@ -1,0 +1,237 @@
+"""What the compiler finds out about names: reads, warnings, guards, and what is no error."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+
+LOOP = """\
+workload: {{ rows: [], data: 1 }}
+workflow:
+  - step: start
+    loop: {{ in: "{{{{ workload.rows }}}}", iterator: row, spec: {{ mode: parallel }} }}
+    tool:
+      - {task}
+    next: {{ arcs: [ {{ step: end }} ] }}
+  - step: end
+"""
+
+
+@pytest.mark.parametrize(
+    ("task", "reads"),
+    [
+        ('{ kind: http, url: "{{ row.url }}{{ iter.page }}{{ loop.index }}" }', ()),
+        ('{ kind: http, url: "{{ base }}", input: { base: "{{ workload.data }}" } }', ("workload.data",)),
+        ('{ kind: http, url: "{{ data }}" }', ("data",)),
+        ('{ kind: http, url: "{{ _prev.x }}{{ output.data }}{{ input.x }}", input: { x: 1 } }', ()),
+        ('{ kind: python, code: "def main(row, data, other=1):\\n    return 1" }', ("data", "other")),
+        (
+            '{ kind: python, code: "def main(data):\\n    return 1", input: { data: "{{ ctx.n | default(1) }}" } }',
+            ("ctx.n",),
+        ),
+        ('{ kind: python, code: "def main(: broken" }', ()),
+        ('{ kind: postgres, command: "SELECT {{ ctx | tojson }}" }', ("ctx.*",)),
+        (
+            '{ kind: noop, spec: { policy: { rules: [ { when: "{{ outcome.x > workload.data }}", then: { do: fail } } ] } } }',
+            ("workload.data",),
+        ),
+    ],
+)
+def test_body_reads(program, task, reads):
+    step = program(LOOP.format(task=task)).step("start")
+    assert step.body.reads.names == reads
+    assert step.enter_reads.names == tuple(sorted({*reads, "workload.rows"}))
+
+
+def warnings(compiled, body):
+    return [(d.code, d.line, d.column) for d in compiled(body).diagnostics]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("workflow:\n  - step: first\n", [("entry-first-step", 5, 5)], id="no start"),
+        pytest.param(
+            "executor: { spec: { entry_step: first } }\nworkflow:\n  - step: first\n", [], id="entry_step"
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, args: { a: '{{ workload.limt }}' } }\n",
+            [("unknown-workload-key", 5, 35)],
+            id="workload",
+        ),
+        pytest.param(
+            "input: { properties: { limit: {} } }\nworkflow:\n  - { step: start, args: { a: '{{ workload.limit + limit }}' } }\n",
+            [],
+            id="payload schema",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, args: { a: '{{ ctx.x }}' } }\n", [("unset-ctx", 5, 35)], id="ctx"
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, args: { a: '{{ vars.x }}' } }\n",
+            [("unset-variable", 5, 35)],
+            id="vars",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, args: { a: '{{ ctx.x | default(1) }}', b: '{{ ctx.x }}' } }\n",
+            [],
+            id="guarded ctx",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, spec: { policy: { failure: { mode: best_effort } } } }\n",
+            [("no-effect", 5, 38)],
+            id="failure without loop",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, next: [ b ] }\n  - { step: b, spec: { join: 3 } }\n",
+            [("join-count", 6, 7)],
+            id="join",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    tool: { kind: postgres, command: 'SELECT {{ ctx.a | default(1) | raw_sql }}' }\n",
+            [("raw-sql", 6, 70)],
+            id="raw_sql",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, next: { arcs: [ { step: b }, { step: c } ] } }\n  - step: b\n  - step: c\n",
+            [("never-fires", 5, 49)],
+            id="arc after an unconditional one",
+        ),
+        pytest.param(
+            "workflow:\n  - { step: start, next: { spec: { mode: inclusive }, arcs: [ { step: b }, { step: c } ] } }\n"
+            "  - step: b\n  - step: c\n",
+            [],
+            id="inclusive arcs",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    next:\n      arcs:\n"
+            "        - { step: b, when: \"{{ event.name == 'step.enter' }}\" }\n  - step: b\n",
+            [("never-fires", 8, 11)],
+            id="arc on an event that does not end a step",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    tool:\n      - kind: noop\n        spec:\n          policy:\n            rules:\n"
+            "              - { when: '{{ true }}', then: { do: continue } }\n              - { else: { then: { do: fail } } }\n",
+            [("never-fires", 12, 17)],
+            id="rule after an always true one",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    tool: { kind: noop }\n    case:\n"
+            "      - { when: \"{{ event.name == 'call.done' }}\", then: { skip: true } }\n"
+            "      - { when: \"{{ event.name == 'call.done' and result.x }}\", then: { skip: true } }\n",
+            [("never-fires", 9, 9)],
+            id="case already answered",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    case:\n      - { when: \"{{ event.name == 'call.done' }}\", then: { skip: true } }\n",
+            [("never-fires", 7, 9)],
+            id="call.done without a tool",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    next: [ a, b ]\n  - { step: a, next: [ start ] }\n  - step: b\n",
+            [],
+            id="cycle",
+        ),
+    ],
+)
+def test_warnings(compiled, body, expected):
+    assert warnings(compiled, body) == expected
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ unheard_of | default('x') }}",
+        "{{ unheard_of is defined }}",
+        "{{ unheard_of.deep.x is defined and unheard_of.deep.x }}",
+        "{% for item in [1, 2] %}{{ item }}{{ loop.index }}{% endfor %}",
+        "{% set local = 1 %}{{ local }}",
+        "{{ execution_id ~ job ~ now() ~ attempt ~ range(3) }}",
+        "{{ given ~ handed ~ limit ~ other.rows ~ total ~ token_name }}",
+    ],
+)
+def test_names_that_are_known(compiled, template):
+    body = f"""\
+workload: {{ limit: 1 }}
+workflow:
+  - step: start
+    set: {{ ctx.total: 1, vars.token_name: 2 }}
+    next: {{ arcs: [ {{ step: use, args: {{ handed: 1 }} }}, {{ step: other, when: "{{{{ event.name == 'step.failed' }}}}" }} ] }}
+  - step: use
+    args: {{ given: 1 }}
+    tool: {{ kind: http, url: "{template}" }}
+  - step: other
+"""
+    assert compiled(body).program.entry == "start"
+
+
+def test_a_computed_payload_may_bring_any_name(compiled):
+    body = """\
+workload: { payload: {} }
+workflow:
+  - step: start
+    next: [ { step: b, args: "{{ workload.payload }}" } ]
+  - { step: b, tool: { kind: http, url: "{{ whatever }}" } }
+"""
+    assert not compiled(body).diagnostics
+
+
+def test_several_problems_are_sorted_and_told_together(compiled):
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compiled(
+            """\
+workflow:
+  - step: start
+    tool: { kind: http, url: "{{ missing }}", metod: GET }
+    next: [ nowhere ]
+  - step: orphan
+    tool: { kind: http, url: "{{ 1 + }}" }
+"""
+        )
+    assert [(d.code, d.line) for d in refused.value.diagnostics] == [
+        ("undefined-name", 6),
+        ("kind-params", 6),
+        ("unknown-step", 7),
+        ("unreachable-step", 8),
+        ("template-syntax", 9),
+    ]
+    assert (
+        str(refused.value).splitlines()[2].startswith("t.yaml:7:13: unknown-step: there is no step 'nowhere'")
+    )
+    assert refused.value.details["diagnostics"][0]["code"] == "undefined-name"
+
+
+def test_a_document_that_is_wrong_everywhere_is_cut(compiled):
+    steps = "".join(f"  - {{ step: s{i}, bad: 1 }}\n" for i in range(300))
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compiled("workflow:\n" + steps)
+    assert len(refused.value.diagnostics) == 101
+    assert refused.value.diagnostics[-1].code == "more-problems"
+
+
+def test_formatting():
+    found = Diagnostic("unknown-step", "there is no step 'b'", 3, 7, hint="did you mean 'a'?")
+    assert found.format("x.yaml") == "x.yaml:3:7: unknown-step: there is no step 'b' (did you mean 'a'?)"
+    warning = Diagnostic("never-fires", "no", 1, 2, "warning")
+    assert warning.format("x.yaml") == "x.yaml:1:2: warning: never-fires: no"
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column"),
+    [
+        ("command: |\n        SELECT 1;\n        SELECT {{ workload.a }}", 9, 9),
+        ('command: "SELECT {{ workload.a }}"', 8, 17),
+        ("command: >-\n        SELECT\n        {{ workload.a }}", 9, 9),
+    ],
+)
+def test_texts_begin_where_their_first_character_stands(program, text, line, column):
+    found = program(f"workflow:\n  - step: start\n    tool:\n      kind: postgres\n      {text}\n")
+    ((_, node),) = found.step("start").body.tasks[0].params.entries
+    assert (node.pos.line, node.pos.column) == (line, column)
+
+
+def test_expressions_begin_inside_their_braces(program):
+    found = program('workload: { a: 1 }\nworkflow:\n  - step: start\n    args: { x: "{{   workload.a }}" }\n')
+    ((_, node),) = found.step("start").args.entries
+    assert (node.source, node.pos.line, node.pos.column) == ("workload.a", 7, 22)
