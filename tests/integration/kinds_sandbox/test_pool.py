@@ -22,8 +22,8 @@ PID = "import os\nresult = os.getpid()"
 def make_pool():
     pools = []
 
-    def make(*args, **options):
-        pools.append(ChildPool(*args, **options))
+    def make(capacity, **options):
+        pools.append(ChildPool(capacity, **{"spare_seconds": 60.0, **options}))
         return pools[-1]
 
     yield make
@@ -92,15 +92,18 @@ def test_idle_children_are_ended(make_pool):
     assert call(pool, 1) != before
 
 
-def test_a_spare_child_waits(make_pool, monkeypatch):
-    pool = make_pool(4)
+@pytest.mark.parametrize("capacity", [2, 4])
+def test_a_spare_child_waits(make_pool, capacity):
+    """In a full pool a child that has been idle for a while gives way to it."""
+    pool = make_pool(capacity, spare_seconds=0.05)
     call(pool, 1)
+    call(pool, 2)
     deadline = time.monotonic() + 10
     while not any(idle.child.owner is None for idle in pool._idle) and time.monotonic() < deadline:
         time.sleep(0.01)
     spare = next(idle.child for idle in pool._idle if idle.child.owner is None)
     clock = watch()
-    with pool.lease(owner(2), clock) as child:
+    with pool.lease(owner(3), clock) as child:
         assert child is spare
 
 

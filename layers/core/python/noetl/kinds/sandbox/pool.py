@@ -19,6 +19,8 @@ from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.watch import Watch
 
 IDLE_SECONDS = 60.0
+SPARE_SECONDS = 0.25
+"""Longer than an execution that is under way pauses between calls; shorter, and children would be churned."""
 WAIT_SLICE_SECONDS = 0.25
 
 
@@ -31,10 +33,16 @@ class _Idle:
 class ChildPool:
     """At most ``capacity`` processes, the spare one included. Safe to use from many threads."""
 
-    def __init__(self, capacity: int, idle_seconds: float = IDLE_SECONDS) -> None:
-        """``capacity`` is at least 1; ``idle_seconds`` is how long a child nobody calls is kept."""
+    def __init__(
+        self, capacity: int, idle_seconds: float = IDLE_SECONDS, spare_seconds: float = SPARE_SECONDS
+    ) -> None:
+        """A child that nobody calls is ended after ``idle_seconds``.
+
+        In a full pool it gives way to a spare one after ``spare_seconds``.
+        """
         self._capacity = max(1, capacity)
         self._idle_seconds = idle_seconds
+        self._spare_seconds = spare_seconds
         self._lock = threading.Lock()
         self._freed = threading.Condition(self._lock)
         """For callers: a child or a place for one is free."""
@@ -142,7 +150,7 @@ class ChildPool:
 
     def _order_spare(self) -> None:
         with self._lock:
-            self._wants_spare = True
+            self._wants_spare = all(idle.child.owner is not None for idle in self._idle)
             if self._keeper is None and not self._closed:
                 self._keeper = threading.Thread(target=self._keep, name="noetl-python-pool", daemon=True)
                 self._keeper.start()
@@ -154,15 +162,17 @@ class ChildPool:
             with self._lock:
                 if self._closed:
                     return
+                ended = self._expired(self._idle_seconds)
                 start = self._wants_spare and self._count < self._capacity
-                self._wants_spare = False
                 if start:
+                    self._wants_spare = False
                     self._count += 1
-                expired = self._expired()
-                if not start and not expired:
-                    self._ordered.wait(self._until_next_expiry())
+                elif self._wants_spare and not ended and self._capacity > 1:
+                    ended = self._expired(self._spare_seconds, most=1)
+                if not start and not ended:
+                    self._ordered.wait(self._until_next_look())
                     continue
-            self._end(expired)
+            self._end(ended)
             if start:
                 self._start_spare()
 
@@ -173,16 +183,19 @@ class ChildPool:
             return  # the next call starts its own, and reports it if that fails too
         self._give_back(child)
 
-    def _expired(self) -> list[Child]:
-        limit = time.monotonic() - self._idle_seconds
-        old = [idle for idle in self._idle if idle.since <= limit]
-        self._idle = [idle for idle in self._idle if idle.since > limit]
+    def _expired(self, seconds: float, most: int | None = None) -> list[Child]:
+        """Under the lock: takes out children that were idle for that long, the longest idle first."""
+        limit = time.monotonic() - seconds
+        old = [idle for idle in self._idle if idle.since <= limit][:most]
+        self._idle = [idle for idle in self._idle if idle not in old]
         return [idle.child for idle in old]
 
-    def _until_next_expiry(self) -> float | None:
+    def _until_next_look(self) -> float | None:
         """Seconds; a child that is at work now is idle no earlier than a whole period from now."""
         if not self._count:
             return None
+        if self._wants_spare and self._capacity > 1:
+            return self._spare_seconds
         first = min((idle.since for idle in self._idle), default=time.monotonic())
         return max(0.01, first + self._idle_seconds - time.monotonic())
 

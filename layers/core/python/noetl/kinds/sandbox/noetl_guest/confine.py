@@ -7,6 +7,7 @@ user cannot read.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import sys
@@ -40,8 +41,6 @@ def _limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges() -> None:
-    import ctypes
-
     libc = ctypes.CDLL(None, use_errno=True)
 
     def require(answer: int, what: str) -> None:
