@@ -16,7 +16,7 @@ import select
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from .confine import confine
 from .plain import NotJsonError, plain
@@ -45,7 +45,7 @@ def main() -> None:
     _thread.start_new_thread(_end_with_parent, (requests,))
     setup = _read(requests)
     if setup is None:
-        return
+        _leave()
     sys.path[:] = setup["path"]
     confine(setup["memory"], setup["file_size"])
     for stream in (sys.stdout, sys.stderr):
@@ -54,6 +54,7 @@ def main() -> None:
     session = _Session(requests, answers, setup["answer_size"])
     while (request := _read(requests)) is not None:
         session.answer(request)
+    _leave()
 
 
 class _Session:
@@ -75,7 +76,7 @@ class _Session:
             _write(self._answers, json.dumps({"id": call_id, "need": names}).encode())
             found = _read(self._requests)
             if found is None:
-                os._exit(0)
+                _leave()
             values: dict[str, Any] = found["values"]
             return values
 
@@ -168,10 +169,15 @@ def _allow_cpu(seconds: float) -> None:
 
 
 def _end_with_parent(requests: int) -> None:
-    """Watches for the other end of ``requests`` to close. Leaves no empty folder behind."""
+    """Watches for the other end of ``requests`` to close."""
     poller = select.poll()
     poller.register(requests, 0)
     poller.poll()
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """Nobody is left to remove the folder: do it, when it is empty."""
     with suppress(OSError):
         Path.cwd().rmdir()
     os._exit(0)
