@@ -10,7 +10,7 @@ from typing import Any
 from noetl.domain.errors import TemplateError
 from noetl.templating.limits import Meter, over_limit
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, MapView, View, raw, resolve, to_text, wrap
+from noetl.templating.views import MISSING, MapView, View, raw, resolve, to_text
 
 Method = Callable[..., Any]
 
@@ -22,26 +22,26 @@ def attribute(meter: Meter, obj: Any, name: str) -> Any:
     if isinstance(obj, View):
         found = obj.attribute(name)
     elif isinstance(obj, Mapping):
-        found = wrap(obj.get(name, MISSING))
+        found = obj.get(name, MISSING)
     else:
         found = MISSING
     if found is not MISSING:
         return found
-    subject = resolve(obj)
-    for kind, methods in _METHODS:
-        if name in methods and isinstance(subject, kind):
-            return partial(methods[name], meter, subject)
+    if name in METHOD_NAMES:
+        subject = resolve(obj)
+        for kind, methods in _METHODS:
+            if name in methods and isinstance(subject, kind):
+                return partial(methods[name], meter, subject)
     return missing_key(obj, name)
 
 
 def missing_key(obj: Any, name: str) -> Undefined:
-    """What ``obj.name`` is when there is no such key."""
+    """What ``obj.name`` is when there is no such key. Loads nothing."""
     if isinstance(obj, Mapping):
         return Undefined(name, "the mapping has no such key", lambda: list(obj))
-    if isinstance(obj, View) and isinstance(resolve(obj), MapView):
-        return Undefined(name, "the mapping has no such key", obj.keys)
-    known = obj.keys if isinstance(obj, View) else _no_names
-    return Undefined(name, f"{describe(obj)} has nothing of that name", known)
+    if isinstance(obj, View):
+        return Undefined(name, "there is no such key", obj.keys)
+    return Undefined(name, f"{describe(obj)} has nothing of that name", _no_names)
 
 
 def _no_names() -> Iterable[Any]:
@@ -79,7 +79,7 @@ def item(meter: Meter, obj: Any, key: Any) -> Any:
     key = resolve(key)
     try:
         if isinstance(subject, (str, list, tuple, range, Mapping, View)):
-            return wrap(subject[key])
+            return subject[key]
     except (LookupError, TypeError):
         pass
     near = f"[{key!r}]" if isinstance(key, int) else ""
@@ -95,7 +95,7 @@ def slice_of(meter: Meter, obj: Any, start: Any, stop: Any, step: Any) -> Any:
     if not isinstance(subject, (str, list, tuple, range, View)) or isinstance(subject, MapView):
         raise TemplateError(f"{describe(obj)} cannot be sliced")
     meter.allocate(len(subject))
-    return wrap(subject[slice(raw(start), raw(stop), raw(step))])
+    return subject[slice(raw(start), raw(stop), raw(step))]
 
 
 # --- methods ------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def replace(meter: Meter, text: str, old: Any, new: Any, count: Any = -1) -> str
 
 
 def _join(meter: Meter, text: str, values: Any) -> str:
-    parts = list(iterate(meter, values))
+    parts = iterate(meter, values)
     meter.allocate(sum(len(part) + len(text) for part in parts if isinstance(part, str)))
     return text.join(parts)
 
@@ -152,14 +152,14 @@ def _expandtabs(meter: Meter, text: str, tabsize: Any = 8) -> str:
     return text.expandtabs(tabsize)
 
 
-def iterate(meter: Meter, value: Any) -> Iterable[Any]:
+def iterate(meter: Meter, value: Any) -> list[Any]:
     """The entries of a list, keys of a mapping or characters of a text, wrapped. Raises TemplateError for anything else."""
     if isinstance(value, Undefined):
         raise value.error()
     subject = resolve(value)
     if isinstance(subject, (str, list, tuple, range, Mapping, View)):
         meter.allocate(8 * len(subject))
-        return [wrap(entry) for entry in subject]
+        return list(subject)
     raise TemplateError(f"{describe(value)} cannot be looped over", code="template_type")
 
 
@@ -234,7 +234,7 @@ def _key_set(mapping: Any) -> Any:
 def pairs(meter: Meter, mapping: Any) -> list[tuple[Any, Any]]:
     """``mapping.items()``, values wrapped."""
     meter.allocate(16 * len(mapping))
-    return [(key, wrap(mapping[key])) for key in mapping]
+    return [(key, mapping[key]) for key in mapping]
 
 
 def _list_index(meter: Meter, values: Any, wanted: Any) -> int:
@@ -263,7 +263,7 @@ _TEXT_METHODS: dict[str, Method] = {
 }
 _MAPPING_METHODS: dict[str, Method] = {
     "items": pairs,
-    "keys": lambda meter, mapping: list(iterate(meter, mapping)),
+    "keys": lambda meter, mapping: iterate(meter, mapping),
     "values": lambda meter, mapping: [value for _, value in pairs(meter, mapping)],
     "get": _get,
 }

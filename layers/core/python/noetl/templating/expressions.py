@@ -329,7 +329,8 @@ def _call(node: nodes.Call) -> Evaluate:
             raise TemplateError(f"{describe(function)} cannot be called", hint="leave out the ()")
         args, named = arguments(run)
         run.meter.tick(4)
-        return wrap(function(*args, **named))
+        found = function(*args, **named)
+        return found if isinstance(function, partial) else wrap(found)
 
     return evaluate
 

@@ -85,7 +85,7 @@ def _last(meter: Meter, value: Any) -> Any:
 
 def _end(meter: Meter, value: Any, index: int) -> Any:
     if isinstance(resolve(value), (MapView, Mapping)):
-        value = list(iterate(meter, value))
+        value = iterate(meter, value)
     return item(meter, value, index)
 
 
@@ -100,7 +100,7 @@ def _join(meter: Meter, value: Any, separator: Any = "", attribute: Any = None) 
 def _sort(
     meter: Meter, value: Any, reverse: Any = False, case_sensitive: Any = False, attribute: Any = None
 ) -> list[Any]:
-    entries = list(iterate(meter, value))
+    entries = iterate(meter, value)
     meter.tick(1 + len(entries))
     try:
         return sorted(entries, key=_sort_key(meter, attribute, case_sensitive), reverse=bool(reverse))
@@ -120,7 +120,7 @@ def _sum(meter: Meter, value: Any, attribute: Any = None, start: Any = 0) -> Any
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def apply(meter: Meter, value: Any, case_sensitive: Any = False, attribute: Any = None) -> Any:
-        entries = list(iterate(meter, value))
+        entries = iterate(meter, value)
         if not entries:
             return Undefined(choose.__name__, "the list is empty", lambda: ())
         return choose(entries, key=_sort_key(meter, attribute, case_sensitive))
@@ -157,7 +157,7 @@ def _groupby(
 
 
 def _batch(meter: Meter, value: Any, size: Any, fill: Any = None) -> list[list[Any]]:
-    entries, size = list(iterate(meter, value)), check_int(size)
+    entries, size = iterate(meter, value), check_int(size)
     if size < 1:
         raise TemplateError("batch needs a size of at least 1")
     groups = [entries[at : at + size] for at in range(0, len(entries), size)]
@@ -168,7 +168,7 @@ def _batch(meter: Meter, value: Any, size: Any, fill: Any = None) -> list[list[A
 
 
 def _slice(meter: Meter, value: Any, slices: Any, fill: Any = None) -> list[list[Any]]:
-    entries, count = list(iterate(meter, value)), check_int(slices)
+    entries, count = iterate(meter, value), check_int(slices)
     if count < 1:
         raise TemplateError("slice needs at least 1 slice")
     meter.allocate(64 * count)
@@ -207,7 +207,7 @@ def _reverse(meter: Meter, value: Any) -> Any:
     if isinstance(subject, str):
         meter.allocate(len(subject))
         return subject[::-1]
-    return list(iterate(meter, value))[::-1]
+    return iterate(meter, value)[::-1]
 
 
 SEQUENCE_FILTERS: dict[str, Callable[..., Any]] = {
@@ -220,7 +220,7 @@ SEQUENCE_FILTERS: dict[str, Callable[..., Any]] = {
     "join": _join,
     "last": _last,
     "length": length,
-    "list": lambda meter, value: list(iterate(meter, value)),
+    "list": lambda meter, value: iterate(meter, value),
     "max": _extreme(max),
     "min": _extreme(min),
     "reverse": _reverse,

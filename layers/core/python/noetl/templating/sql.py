@@ -20,7 +20,7 @@ from noetl.templating.sql_split import Hole, Piece
 from noetl.templating.sql_values import SqlName, SqlText, quote_literal, quote_name, quote_part, word_part
 from noetl.templating.statements import Blocks, Out, Statement
 from noetl.templating.undefined import Undefined, closest
-from noetl.templating.views import raw, to_text, unwrap
+from noetl.templating.views import BLANK, raw, to_text, unwrap
 
 
 def render_sql(
@@ -62,6 +62,8 @@ class _Value:
 def _emit(run: Run, out: Out, value: Any) -> None:
     if isinstance(value, Undefined):
         raise value.error()
+    if value is BLANK:
+        return
     if isinstance(value, SqlText):
         run.meter.allocate(len(value))
         out.append(str(value))

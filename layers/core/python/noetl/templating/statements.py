@@ -113,7 +113,7 @@ class Blocks:
 
         def loop(run: Run, out: Out) -> None:
             run.line = line
-            entries = list(iterate(run.meter, collection(run)))
+            entries = iterate(run.meter, collection(run))
             if test is not None:
                 entries = [entry for entry in entries if keep(run, entry, test)]
             outer, state = run.vars, LoopState(entries)
@@ -216,7 +216,7 @@ def _binder(target: nodes.Node) -> Callable[[Run, Any], None]:
     inner = [_binder(part) for part in target.items]
 
     def unpack(run: Run, value: Any) -> None:
-        parts = list(iterate(run.meter, value))
+        parts = iterate(run.meter, value)
         if len(parts) != len(inner):
             raise TemplateError(f"{len(inner)} names are given for {len(parts)} values of {describe(value)}")
         for bind, part in zip(inner, parts, strict=True):

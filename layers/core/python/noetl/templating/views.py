@@ -58,7 +58,13 @@ class View:
         return ()
 
     def __eq__(self, other: object) -> bool:
-        return bool(raw(self) == raw(other))
+        mine, theirs = content(self), content(other)
+        left, right = raw(mine), raw(theirs)
+        if left == right:
+            return True
+        if isinstance(mine, RowsView) and not isinstance(right, Mapping):
+            return bool(left["rows"] == right)
+        return bool(isinstance(theirs, RowsView) and not isinstance(left, Mapping) and right["rows"] == left)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -135,6 +141,19 @@ class MapView(Stored):
         return wrap(self.raw[key], self.hydrate)
 
 
+class HttpView(MapView):
+    """The result of an HTTP call: the envelope's keys first, then its body's."""
+
+    __slots__ = ()
+
+    def attribute(self, name: str) -> Any:
+        found = MapView.attribute(self, name)
+        if found is not MISSING:
+            return found
+        body = wrap(self.raw["data"], self.hydrate)
+        return body.attribute(name) if isinstance(body, View) else MISSING
+
+
 class ListView(Stored):
     """A list."""
 
@@ -171,12 +190,6 @@ class RowsView(Stored):
 
     def keys(self) -> Iterable[Any]:
         return list(self.raw)
-
-    def __eq__(self, other: object) -> bool:
-        other = raw(other)
-        return bool(self.raw == other or self.raw["rows"] == other)
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 class LoopView(Stored):
@@ -296,6 +309,8 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
             return face[1](value, hydrate)
         if "rows" in value and "columns" in value and isinstance(value["rows"], list):
             return RowsView(value, hydrate)
+        if "status_code" in value and "headers" in value and "data" in value:
+            return HttpView(value, hydrate)
         return MapView(value, hydrate)
     if kind is list or kind is tuple:
         return ListView(value, hydrate)
@@ -310,7 +325,7 @@ _FACES: dict[str, tuple[str, type[Any]]] = {
 
 def is_simple(value: dict[str, Any]) -> bool:
     """True when ``wrap`` would make a plain ``MapView`` of this mapping."""
-    return "kind" not in value and not ("rows" in value and "columns" in value)
+    return "kind" not in value and "status_code" not in value and not ("rows" in value and "columns" in value)
 
 
 def content(value: Any) -> Any:
