@@ -21,9 +21,14 @@ SQL = re.compile(
 
 
 def test_sql_of_the_store_stands_in_sql_files():
-    """Catalog look-ups that no schema of ours is part of may stand in code; statements about our tables may not."""
+    """Catalog look-ups that no schema of ours is part of may stand in code; statements about our tables may not.
+
+    Except the journal of migrations, which has to be there before any file can be applied.
+    """
     found = []
     for path in modules("adapters/postgres"):
+        if path.name == "migrations.py":
+            continue
         for node in ast.walk(tree(path)):
             text = node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
             if SQL.match(text) and ("noetl." in text or "{" in text):

@@ -84,6 +84,7 @@ NAMES: dict[str, Name] = {
     "task.started": Name("task", "worker", (Formal("tool.started"),)),
     "task.done": Name("task", "worker", (Formal("tool.processed"),)),
     "child.started": Name("playbook"),
+    "child.ended": Name("playbook"),
     "ctx.patched": Name("workflow"),
     "token.injected": Name("step"),
     "token.absorbed": Name("step"),

