@@ -109,6 +109,11 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     route_index: int = -1
     error: ErrorInfo | None = None
     error_index: int = -1
+    has_value: bool = False
+    value: Any = None
+    """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
+    broken: ErrorInfo | None = None
+    """The items' writes do not fit each other: the step fails with this."""
 
 
 class LoopDone(msgspec.Struct, frozen=True, tag="loop.done", tag_field="type", omit_defaults=True):

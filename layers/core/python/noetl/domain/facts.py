@@ -129,6 +129,16 @@ class Waiting(msgspec.Struct, frozen=True, tag="child.started", tag_field="name"
     trace: list[Trace] = []
 
 
+class ChildEnded(msgspec.Struct, frozen=True, tag="child.ended", tag_field="name", omit_defaults=True):
+    """The sub-execution that a command (or a loop's item, ``index`` ≥ 0) waited for has ended; the command goes on."""
+
+    run: int
+    step: str
+    child: int
+    status: str
+    index: int = -1
+
+
 class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="name", omit_defaults=True):
     run: int
     step: str
@@ -155,6 +165,9 @@ class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name
     done: int
     failed: int
     results: Any = None
+    has_value: bool = False
+    value: Any = None
+    """What a ``result`` action inside an iteration made of the step's result (the highest index wins)."""
     error: ErrorInfo | None = None
     route: list[Target] | None = None
 
@@ -269,6 +282,7 @@ Fact = (
     | CallFailed
     | Suspended
     | Waiting
+    | ChildEnded
     | LoopStarted
     | LoopItem
     | LoopFinished

@@ -56,7 +56,9 @@ def _merge(first: Patch, second: Patch) -> Patch | None:
         left = first.value if first.op == "extend" else [first.value]
         right = second.value if second.op == "extend" else [second.value]
         return Patch(first.scope, first.name, _Growing.join(left, right), "extend")
-    if first.op == second.op and first.op in ("add", "max", "min", "merge", "union", "first"):
+    if first.op == second.op == "union":
+        return Patch(first.scope, first.name, _union(_union(MISSING, first.value), second.value), "union")
+    if first.op == second.op and first.op in ("add", "max", "min", "merge", "first"):
         return Patch(first.scope, first.name, apply_patch(first.value, second), first.op)
     return None
 

@@ -25,7 +25,7 @@ from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
 from noetl.dsl.refusals import refuse_known_shapes
 from noetl.dsl.shape import check_shape
-from noetl.dsl.tree import Mapping, Sequence, Tree, text_of
+from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 COMPILER_VERSION = 1
 """Raised with every change of lowering: part of a Program's hash."""
@@ -49,13 +49,55 @@ def compile_playbook(text: str | bytes, *, source_name: str = "<playbook>", kind
         raise AssertionError("a document is either a tree or has problems")
     refuse_known_shapes(root, diagnostics)
     check_shape(root, diagnostics)
+    if diagnostics.has_errors():
+        _add_other_problems(root, diagnostics, source_name, kinds)
+        diagnostics.raise_errors(source_name)
+    program = _lower_and_check(root, diagnostics, source_name, kinds)
     diagnostics.raise_errors(source_name)
+    return Compiled(msgspec.structs.replace(program, hash=program_hash(text)), diagnostics.sorted())
+
+
+def _lower_and_check(root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup) -> Program:
     lowering = Lowering(kinds, diagnostics, ambiguous=_stored_names(root) & BUILT_INS)
     program = lower(lowering, root, source_name=source_name)
     program = with_reads(with_reachability(program), kinds)
     check_program(lowering, program, root)
-    diagnostics.raise_errors(source_name)
-    return Compiled(msgspec.structs.replace(program, hash=program_hash(text)), diagnostics.sorted())
+    return program
+
+
+def _add_other_problems(
+    root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup
+) -> None:
+    """A document of a wrong shape is lowered as far as it goes, so that its other problems are told in the same run.
+
+    Only problems that the wrong shapes cannot have caused are added.
+    """
+    if not items_of(root.get("workflow")):
+        return
+    others = Diagnostics()
+    _lower_and_check(root, others, source_name, kinds)
+    taken = diagnostics.error_positions()
+    places = [root.pos, *(key.pos for key, _ in root.items())]
+    steps_are_known = all(text_of(mapping_of(step).get("step")) for step in items_of(root.get("workflow")))
+    names_are_known = taken.isdisjoint((place.line, place.column) for place in places)
+    for found in others.sorted():
+        independent = (
+            found.code in _INDEPENDENT
+            or (found.code == "undefined-name" and names_are_known)
+            or (found.code == "unknown-step" and steps_are_known)
+        )
+        if found.severity == "error" and independent and (found.line, found.column) not in taken:
+            diagnostics.add(found)
+
+
+_INDEPENDENT = frozenset(
+    {
+        *("template-syntax", "template-in-key", "unknown-kind", "duplicate-step", "duplicate-task", "mixed-forms"),
+        *("unknown-event", "parallel-write", "iterator-out-of-scope", "secret-in-control-flow"),
+        *("kind-params", "duplicate-spelling", "workbook-cycle", "unknown-label"),
+    }
+)
+"""Problems that stand on their own, whatever else is wrong with the document."""
 
 
 def program_hash(text: str | bytes) -> str:

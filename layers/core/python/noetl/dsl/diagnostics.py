@@ -64,12 +64,12 @@ class Diagnostics:
         self._found: dict[tuple[int, int, str, str], Diagnostic] = {}
 
     def error(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
-        self._add(Diagnostic(code, message, pos.line, pos.column, "error", hint, path))
+        self.add(Diagnostic(code, message, pos.line, pos.column, "error", hint, path))
 
     def warning(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
-        self._add(Diagnostic(code, message, pos.line, pos.column, "warning", hint, path))
+        self.add(Diagnostic(code, message, pos.line, pos.column, "warning", hint, path))
 
-    def _add(self, diagnostic: Diagnostic) -> None:
+    def add(self, diagnostic: Diagnostic) -> None:
         key = (diagnostic.line, diagnostic.column, diagnostic.code, diagnostic.message)
         self._found.setdefault(key, diagnostic)
 

@@ -140,8 +140,8 @@ def error_view(error: Any) -> dict[str, Any]:
     }
 
 
-def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting) -> None:
-    """Told for history; the CommandIssued or the wait that goes with it moves the token."""
+def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting | f.ChildEnded) -> None:
+    """Told for history; the CommandIssued that goes with it moves the token."""
 
 
 def _loop_started(state: ExecutionState, slots: SlotSpace, fact: f.LoopStarted) -> None:
@@ -157,7 +157,7 @@ def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished
     token = state.tokens[fact.run]
     token.phase, token.closing, token.route = ("failed" if fact.error else "called"), None, fact.route
     token.error = fact.error
-    data = {
+    data = fact.value if fact.has_value else {
         "kind": "loop_result",
         "results": fact.results,
         "count": fact.done + fact.failed,
@@ -273,6 +273,7 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.CallFailed: _call_failed,
     f.Suspended: _turn,
     f.Waiting: _turn,
+    f.ChildEnded: _turn,
     f.LoopStarted: _loop_started,
     f.LoopItem: _loop_item,
     f.LoopFinished: _loop_finished,

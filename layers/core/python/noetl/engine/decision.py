@@ -20,7 +20,7 @@ from noetl.domain.state import ExecutionState, Token, copy_state
 from noetl.dsl.program import Node, Program, Step, step_index
 from noetl.engine.apply import evolve
 from noetl.engine.scope import EngineScope
-from noetl.engine.view import DELETED, Key, Overlay, View
+from noetl.engine.view import Key, Overlay, View
 from noetl.templating import render, unwrap
 
 
@@ -178,8 +178,3 @@ class Decider:
 
     def parent(self) -> Parent | None:
         return self.state.parent
-
-
-def slot_changes(decision: Decision) -> dict[Key, Any]:
-    """Slot writes with None for deletions, as stores take them."""
-    return {key: (None if value is DELETED else value) for key, value in decision.slots.items()}

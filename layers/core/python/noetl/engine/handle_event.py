@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.events import (
     Cancel,
     ChildDone,
@@ -294,9 +294,17 @@ def _timeout(what: str, code: str) -> ErrorInfo:
 
 
 def _context(d: Decider, event: ContextPatched) -> None:
-    patch_context(
-        d, event.patches, principal=event.principal, reason=event.reason, correlation_id=event.correlation_id
-    )
+    """A patch that does not fit what is there changes nothing (its sender sees it in the record)."""
+    try:
+        patch_context(
+            d,
+            event.patches,
+            principal=event.principal,
+            reason=event.reason,
+            correlation_id=event.correlation_id,
+        )
+    except InvalidInputError as error:
+        superseded(d, event.event_id, status=error.message)
 
 
 def _token_injected(d: Decider, event: TokenInjected) -> None:

@@ -119,6 +119,10 @@ def loop_done(d: Decider, event: LoopDone) -> tuple[Step, Token] | None:
         _finish(d, token, step, event, summary, d.error_of(problem))
         fail_step(d, token, step, d.error_of(problem))
         return None
+    if summary.broken is not None:
+        _finish(d, token, step, event, summary, summary.broken)
+        fail_step(d, token, step, summary.broken)
+        return None
     failed = summary.failed > 0 and step.loop.failure == "fail_fast"
     error = (summary.error or ErrorInfo(message="an iteration failed")) if failed else None
     _finish(d, token, step, event, summary, error)
@@ -140,6 +144,8 @@ def _finish(
             summary.done,
             summary.failed,
             results=summary.results,
+            has_value=summary.has_value,
+            value=summary.value,
             error=error,
             route=summary.route if error is None else None,
         )

@@ -11,6 +11,7 @@ from noetl.domain.events import ChildDone, CommandDone, Parent, Start
 from noetl.domain.facts import (
     CallDone,
     CallFailed,
+    ChildEnded,
     CommandIssued,
     StepSkipped,
     Superseded,
@@ -97,6 +98,7 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     except NoetlError as error:
         _failed(d, step, token, d.error_of(error), outcome)
         return
+    start_detached(d, token, outcome)
     command = _next_turn(d, step, token, outcome)
     if reason.child is not None:
         _wait_for_child(d, token, command, reason.child, outcome)
@@ -157,15 +159,11 @@ def _wait_for_child(
     parent = Parent(
         d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step
     )
-    start = child_start(d, request, parent)
+    start = child_start_event(parent, request, d.state.depth + 1)
     d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
     d.emit(_issued(command, token, child=start.execution_id))
     d.decision.waiting.append(command)
     d.decision.outbox.append(start)
-
-
-def child_start(d: Decider, request: ChildRequest, parent: Parent, index: int = 0) -> Start:
-    return child_start_event(parent, request, d.state.depth + 1, index)
 
 
 def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: int = 0) -> Start:
@@ -185,13 +183,17 @@ def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: 
 
 
 def start_detached(d: Decider, token: Token, outcome: Outcome) -> None:
-    """Sub-executions that nobody waits for (``wait: false``), as the pipeline reports them in ``meta.children``."""
-    for index, raw in enumerate(outcome.meta.get("children", ()), start=1):
-        request = msgspec.convert(raw, ChildRequest)
-        parent = Parent(d.execution_id, ids.command_id(token.run), token.turn, token.run, wait=False)
-        start = child_start(d, request, parent, index)
-        d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, request.path))
+    """Sub-executions that nobody waits for."""
+    parent = Parent(d.execution_id, ids.command_id(token.run), token.turn, token.run, wait=False)
+    for start in detached(parent, outcome, d.state.depth + 1):
+        d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, start.path))
         d.decision.outbox.append(start)
+
+
+def detached(parent: Parent, outcome: Outcome, depth: int) -> list[Start]:
+    """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
+    requests = (msgspec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
+    return [child_start_event(parent, request, depth, number) for number, request in enumerate(requests, start=1)]
 
 
 def child_done(d: Decider, event: ChildDone) -> None:
@@ -206,8 +208,9 @@ def child_done(d: Decider, event: ChildDone) -> None:
     if not fits:
         superseded(d, event.event_id, parent.command_id, 0, parent.turn, event.outcome.status)
         return
-    d.decision.wakes.append(Woken(parent.command_id, parent.turn, event.outcome))
     assert token is not None
+    d.decision.wakes.append(Woken(parent.command_id, parent.turn, event.outcome))
+    d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
     if not loop_item:
         step = d.steps[token.step]
         pool = "io" if step.body is None else worker_pool(step.body.pool)

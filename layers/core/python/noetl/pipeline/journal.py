@@ -95,6 +95,8 @@ def take(state: State) -> list[Trace]:
 def meta(state: State) -> dict[str, Any]:
     """``attempts`` when there was more than one call, and the helpers of the last task (``http``, ``pg``, ``py``)."""
     found = dict(state.last.meta) if state.last is not None else {}
+    if state.pinned:
+        found["result_action"] = True
     if state.calls > 1:
         found["attempts"] = state.calls
     return {**found, **children(state)}

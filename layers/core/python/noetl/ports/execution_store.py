@@ -140,6 +140,7 @@ class Change(msgspec.Struct, frozen=True):
     program: str
     events: tuple[EventRow, ...]
     slots: Mapping[tuple[str, str], Any] = {}
+    unset: tuple[tuple[str, str], ...] = ()
     issue: tuple[Command, ...] = ()
     waiting: tuple[Command, ...] = ()
     close: tuple[tuple[str, int, int], ...] = ()
@@ -285,8 +286,13 @@ class ExecutionStore(Protocol):
         False when it exists already.
         """
 
-    def record_superseded(self, rows: Sequence[tuple[int, EventRow]]) -> None:
-        """Keep what came too late, without touching any execution (a repeat of the same row is dropped)."""
+    def record_superseded(
+        self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        """Keep what came too late, without touching any execution (a repeat of the same row is dropped).
+
+        ``handled``: (execution id, event id) of outbox events that are done with.
+        """
 
     def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
         """All loop runs of an execution, live or over."""

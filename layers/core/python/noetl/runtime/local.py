@@ -25,6 +25,7 @@ from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL, decode_state
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
+from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.runtime.bootstrap import Opened, open_engine
 from noetl.runtime.keeper import Keeper
 from noetl.runtime.pools import Pool
@@ -246,6 +247,14 @@ class LocalRuntime:
         with self._changed:
             self._running += 1
         self.pools.get(command.pool, self.pools["io"]).submit(command)
+
+    def _delayed(self, command: Command) -> None:
+        """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
+        request = LoadRequest(command.execution_id, commands=(command.command_id,))
+        found = self.store.load([request]).executions.get(command.execution_id)
+        fence = found.fences.get(command.command_id) if found is not None else None
+        if fence == Fence(command.attempt, command.turn):
+            self.dispatch(command)
 
     def _run(self, command: Command) -> None:
         try:

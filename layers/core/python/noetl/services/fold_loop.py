@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.errors import NoetlError
 from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 from noetl.domain.patches import combine
@@ -68,6 +69,8 @@ class _Fold:
         self.patches: list[Patch] = []
         self.route: tuple[int, list[Target]] | None = None
         self.error: tuple[int, ErrorInfo] | None = None
+        self.value: tuple[bool, Any] = (False, None)
+        self.broken: ErrorInfo | None = None
 
     def add(self, index: int, outcome: Outcome) -> None:
         if outcome.error is not None:
@@ -77,11 +80,20 @@ class _Fold:
             self.values.append(outcome.result)
         if outcome.route is not None and self.route is None:
             self.route = (index, outcome.route)
+        if outcome.meta.get("result_action"):
+            self.value = (True, outcome.result)
         self.patches += outcome.patches
         if len(self.patches) > PATCH_FOLD:
-            self.patches = combine(self.patches)
+            self._combine()
         if not self.inline and len(self.values) >= PAGE:
             self._spill()
+
+    def _combine(self) -> None:
+        try:
+            self.patches = combine(self.patches)
+        except NoetlError as error:
+            self.broken = ErrorInfo(error.message, kind="schema", code=error.code, hint=error.hint)
+            self.patches = []
 
     def _spill(self) -> None:
         encoded = codec.encode(self.values)
@@ -120,23 +132,27 @@ class _Fold:
 
     def summary(self) -> LoopSummary:
         progress = self.progress
+        patches = self._patches()
         return LoopSummary(
             total=progress.total,
             issued=progress.issued,
             done=progress.done,
             failed=progress.failed,
             results=self._results(),
-            patches=self._patches(),
+            patches=patches if self.broken is None else [],
             route=self.route[1] if self.route else None,
             route_index=self.route[0] if self.route else -1,
             error=self.error[1] if self.error else None,
             error_index=self.error[0] if self.error else -1,
+            has_value=self.value[0],
+            value=self.value[1],
+            broken=self.broken,
         )
 
     def _patches(self) -> list[Patch]:
         """Combined; a value above the inline limit (rows that ``collect`` gathered) is kept in the result store."""
-        combined = combine(self.patches)
-        return [self._shrink(number, patch) for number, patch in enumerate(combined)]
+        self._combine()
+        return [self._shrink(number, patch) for number, patch in enumerate(self.patches)]
 
     def _shrink(self, number: int, patch: Patch) -> Patch:
         encoded = codec.encode(patch.value)

@@ -76,10 +76,17 @@ class _Work:
 
 @dataclass(slots=True)
 class _Decided:
-    """``late``: rows for outcomes that change nothing. ``change`` is None when nothing else came of it."""
+    """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
+    nothing else came of it."""
 
     change: Change | None = None
     late: list[tuple[int, EventRow]] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+
+    def too_late(self, execution_id: int, event: MainEvent, now: float) -> None:
+        self.late.append((execution_id, late_row(event, now)))
+        if not isinstance(event, CommandDone):
+            self.done.append(event.event_id)
 
 
 def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
@@ -119,13 +126,15 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
     loaded = deps.store.load([work.request() for work in works])
     changes: list[Change] = []
     late: list[tuple[int, EventRow]] = []
+    done: list[tuple[int, str]] = []
     for work in works:
         decided = _decide_isolated(work, loaded, deps)
         late += decided.late
+        done += [(work.execution_id, event_id) for event_id in decided.done]
         if decided.change is not None:
             changes.append(decided.change)
-    if late:
-        deps.store.record_superseded(late)
+    if late or done:
+        deps.store.record_superseded(late, done)
     if changes:
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
@@ -160,16 +169,18 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     decisions: list[tuple[MainEvent, Decision]] = []
     for event in work.events:
         if snapshot is not None and event.event_id in snapshot.applied:
+            decided.done.append(event.event_id)
             continue
         if snapshot is None and not isinstance(event, Start):
             deps.log(f"event {event.event_id} is for execution {event.execution_id}, which does not exist")
+            decided.done.append(event.event_id)
             continue
         if isinstance(event, CommandDone) and not _fenced(event, snapshot):
-            decided.late.append((work.execution_id, late_row(event, loaded.now)))
+            decided.too_late(work.execution_id, event, loaded.now)
             continue
         decision = _one(work, event, state, loaded.now, view, snapshot, deps)
         if decision is None or isinstance(decision.facts[0], Superseded):
-            decided.late.append((work.execution_id, late_row(event, loaded.now)))
+            decided.too_late(work.execution_id, event, loaded.now)
             continue
         decisions.append((event, decision))
         state = decision.state

@@ -14,7 +14,7 @@ from noetl.domain.events import Event, ItemsDone, Parent
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import Outcome
 from noetl.dsl.program import Step
-from noetl.engine.outcomes import child_start_event, worker_pool
+from noetl.engine.outcomes import child_start_event, detached, worker_pool
 from noetl.ports.execution_store import EventRow, ItemBatch
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.make_change import BUSY
@@ -62,8 +62,10 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
     for item in event.items:
         outcome = item.outcome
         if outcome.status == "suspended":
+            outbox += _detached(event, item)
             _continue_item(event, step, pool, item, resumed, waiting, outbox)
             continue
+        outbox += _detached(event, item)
         data = codec.encode(outcome)
         size += len(data)
         failed += outcome.status == "error"
@@ -91,6 +93,16 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         waiting=tuple(waiting),
         outbox=tuple(outbox),
     )
+
+
+def _detached(event: ItemsDone, item: ItemOutcome) -> list[Event]:
+    """Sub-executions that an iteration started without waiting."""
+    if not item.outcome.meta.get("children"):
+        return []
+    parent = Parent(
+        event.execution_id, event.command_id, event.turn, event.run, event.round, item.index, wait=False
+    )
+    return [*detached(parent, item.outcome, depth=1)]
 
 
 def _continue_item(

@@ -8,8 +8,9 @@ from noetl.domain.commands import FrozenScope
 from noetl.domain.events import CommandDone, MainEvent, Start
 from noetl.domain.facts import Cancelled, Failed, encode_facts
 from noetl.domain.state import encode_state
-from noetl.engine.decision import Decision, LoopStart, slot_changes
+from noetl.engine.decision import Decision, LoopStart
 from noetl.engine.outcomes import worker_pool
+from noetl.engine.view import DELETED
 from noetl.ports.execution_store import (
     Change,
     CreatedExecution,
@@ -36,7 +37,7 @@ def make_change(
     for event, decision in decisions:
         for uri, data in decision.blobs:
             deps.results.put(uri, data)
-        slots |= slot_changes(decision)
+        slots |= decision.slots
         rows.append(
             EventRow(
                 event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now
@@ -51,7 +52,8 @@ def make_change(
         state=encode_state(last.state),
         program=last.state.program,
         events=tuple(rows),
-        slots=slots,
+        slots={key: value for key, value in slots.items() if value is not DELETED},
+        unset=tuple(key for key, value in slots.items() if value is DELETED),
         issue=tuple(command for d in each for command in d.issue),
         waiting=tuple(command for d in each for command in d.waiting),
         close=tuple(_close(decisions)),

@@ -66,10 +66,9 @@ def _apply(
     for row in change.events:
         tables.record(execution_id, row)
     for key, value in change.slots.items():
-        if value is None:
-            work.slots.pop(key, None)
-        else:
-            work.slots[key] = codec.encode(value)
+        work.slots[key] = codec.encode(value)
+    for key in change.unset:
+        work.slots.pop(key, None)
     for patch in change.variables:
         work.variables[patch.name] = (codec.encode(patch.value), change.variables_step)
     for event_id in change.handled:

@@ -96,11 +96,14 @@ class MemoryExecutionStore:
             self._tables.post([start], execution_id, owner)
             return True
 
-    def record_superseded(self, rows: Sequence[tuple[int, EventRow]]) -> None:
+    def record_superseded(
+        self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
+    ) -> None:
         with self._lock:
+            for key in handled:
+                self._tables.outbox.pop(key, None)
             for execution_id, row in rows:
                 self._tables.record(execution_id, row, lane=SUPERSEDED_LANE)
-                self._tables.outbox.pop((execution_id, row.event_id), None)
 
     def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
         with self._lock:

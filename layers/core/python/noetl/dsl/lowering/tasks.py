@@ -111,6 +111,8 @@ def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
             problem.code, problem.message, pos, hint=problem.hint or "install what it needs"
         )
         return None
+    if not kind:
+        return None
     known = lowering.kinds.names()
     listing = f"kinds: {', '.join(known)}"
     if kind in ANNOUNCED:
