@@ -1,0 +1,201 @@
+"""Values too large to travel: written to the result store first, then replaced by their reference."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
+from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, ref_uri
+from noetl.dsl.program import ResultSpec
+from noetl.ports.results import ResultStore
+
+MAX_INLINE = 128 * 1024
+"""Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
+SMALL = 512
+"""Texts and containers below this are never worth an object of their own."""
+MAX_DETAILS = 8 * 1024
+MAX_MESSAGE = 4000
+_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+_SPILLED = "$stored"
+
+
+class Keeper:
+    """Keeps the large values of one command. Raises InfrastructureError when the store cannot be reached."""
+
+    def __init__(
+        self, results: ResultStore, execution_id: int, run: int, step: str, inline_bytes: int, max_bytes: int
+    ) -> None:
+        self._results = results
+        self._execution_id = execution_id
+        self._run = run
+        self._step = step
+        self._inline = inline_bytes
+        self._max = max_bytes
+
+    def keep(self, value: Any, spec: ResultSpec | None = None, budget: int | None = None) -> Any:
+        """``value`` itself when it may travel, else its reference. ``budget``: bytes left in the message.
+
+        Raises TaskError(code="result_too_large") above the deployment's limit.
+        """
+        if _is_scalar(value) or is_ref(value):
+            return value
+        limit = self._limit(spec)
+        if budget is not None:
+            limit = min(limit, max(budget, SMALL))
+        encoded = codec.encode(value)
+        if len(encoded) <= limit:
+            return value
+        return self._store(value, encoded, spec)
+
+    def reference(self, value: Any, spec: ResultSpec | None) -> Any:
+        """``output.ref``: the URI of a result that is too large to travel; None for one that travels."""
+        kept = self.keep(value, spec)
+        return kept["ref"] if is_ref(kept) else None
+
+    def _limit(self, spec: ResultSpec | None) -> int:
+        wished = spec.inline_max_bytes if spec is not None else None
+        return self._inline if wished is None else min(wished, MAX_INLINE)
+
+    def _store(self, value: Any, encoded: bytes, spec: ResultSpec | None) -> dict[str, Any]:
+        if len(encoded) > self._max:
+            raise TaskError(
+                f"a result of {len(encoded)} bytes; at most {self._max} are kept",
+                kind="storage_quota",
+                code="result_too_large",
+                hint="return less, or write it to a table or file and return where it is",
+            )
+        digest = hashlib.sha256(encoded).hexdigest()
+        uri = ref_uri(self._execution_id, self._step, f"{self._run}/{digest}")
+        self._results.put(uri, encoded)
+        preview = PREVIEW_LIMIT if spec is None or spec.preview_max_bytes is None else spec.preview_max_bytes
+        ref = make_ref(
+            uri,
+            store=self._results.name,
+            size=len(encoded),
+            sha256=digest,
+            value=value,
+            preview_limit=min(preview, MAX_INLINE),
+            encoded=encoded,
+        )
+        for path, name in spec.select if spec is not None else ():
+            found = select(value, path)
+            if _is_scalar(found):
+                ref["extracted"][name] = found
+        return ref
+
+    def outcome(
+        self,
+        outcome: Outcome,
+        specs: Mapping[str, ResultSpec | None],
+        spec: ResultSpec | None,
+        growing: Mapping[str, Any],
+    ) -> Outcome:
+        """An outcome fit to travel. ``specs``: how each task's result is kept; ``growing``: whole values of ctx lists (see ``_patch``)."""
+        kept = self.keep(outcome.result, spec)
+        if not outcome.labels and not outcome.patches and outcome.error is None and kept is outcome.result:
+            return outcome
+        budget = MAX_INLINE - _size(kept)
+        labels = {}
+        for label, value in outcome.labels.items():
+            if value is outcome.result:
+                labels[label] = kept
+                continue
+            labels[label] = self.keep(value, specs.get(label), budget)
+            budget -= _size(labels[label])
+        patches = [self._patch(patch, growing) for patch in outcome.patches]
+        return Outcome(
+            outcome.status,
+            kept,
+            short_error(outcome.error),
+            labels,
+            patches,
+            outcome.route,
+            outcome.trace,
+            None,
+            outcome.meta,
+        )
+
+    def _patch(self, patch: Patch, growing: Mapping[str, Any]) -> Patch:
+        """Opaque values become references. A list that grew large is written whole, when the run knows all of it."""
+        if patch.op in ("set", "replace", "append", "first"):
+            value = self.keep(patch.value)
+            return patch if value is patch.value else Patch(patch.scope, patch.name, value, patch.op)
+        key = f"{patch.scope}.{patch.name}"
+        if patch.op == "extend" and key in growing and is_ref(self.keep(patch.value)):
+            return Patch(patch.scope, patch.name, self.keep(growing[key]), "set")
+        return patch
+
+    def pack(self, machine: dict[str, Any]) -> dict[str, Any]:
+        """A suspended pipeline's state, as an object of its own when it is large."""
+        encoded = codec.encode(machine)
+        if len(encoded) <= self._inline:
+            return machine
+        return {_SPILLED: self._store({}, encoded, None)}
+
+
+def unpack(machine: dict[str, Any], hydrate: Any) -> dict[str, Any]:
+    """The reverse of ``Keeper.pack``. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+    stored = machine.get(_SPILLED)
+    if stored is None:
+        return machine
+    found: dict[str, Any] = hydrate(stored)
+    return found
+
+
+def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
+    """An error whose message and details are short enough for history."""
+    if error is None:
+        return None
+    fits = len(error.message) <= MAX_MESSAGE and (
+        not error.details or len(codec.encode(error.details)) <= MAX_DETAILS
+    )
+    if fits:
+        return error
+    share = MAX_DETAILS // max(1, len(error.details))
+    return ErrorInfo(
+        error.message if len(error.message) <= MAX_MESSAGE else error.message[: MAX_MESSAGE - 1] + "…",
+        error.kind,
+        error.code,
+        error.status,
+        error.retryable,
+        error.hint,
+        error.position,
+        {name: _shortened(value, share) for name, value in list(error.details.items())[:64]},
+    )
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    encoded = codec.encode(value)
+    if len(encoded) <= limit:
+        return value
+    text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
+    return text[: max(16, limit // 4)] + "…"
+
+
+def select(value: Any, path: str) -> Any:
+    """``$.paging.more`` or ``$.rows[0].id`` in a value; None when it leads nowhere."""
+    for name, place in _PART.findall(path.removeprefix("$") if path.startswith("$") else f".{path}"):
+        if name and isinstance(value, Mapping):
+            value = value.get(name)
+        elif place and isinstance(value, (list, tuple)) and int(place) < len(value):
+            value = value[int(place)]
+        else:
+            return None
+    return value
+
+
+def _is_scalar(value: Any) -> bool:
+    return (
+        value is None
+        or isinstance(value, (bool, int, float))
+        or (isinstance(value, str) and len(value) <= SMALL)
+    )
+
+
+def _size(value: Any) -> int:
+    return 8 if _is_scalar(value) else len(codec.encode(value))

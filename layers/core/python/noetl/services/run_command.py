@@ -1,0 +1,96 @@
+"""Run one command in a worker: a step's pipeline, the tasks of a case, or a chunk of a loop's items.
+
+Follow a run from here: ``run_tasks`` drives ``noetl.pipeline`` and the kinds, ``run_items`` goes over a chunk, ``keep_results`` and
+``secrecy`` guard the way out. Outcomes leave through ``emit``; nothing is written to the engine's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.domain import ids
+from noetl.domain.commands import Command, ItemOutcome
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.pipeline import stage_pipeline
+from noetl.pipeline.faults import error_of
+from noetl.services.run_items import run_items
+from noetl.services.run_tasks import TaskRunner
+from noetl.services.worker_deps import WorkerDeps
+
+Emit = Callable[[Event], None]
+
+
+def run_command(command: Command, deps: WorkerDeps, emit: Emit) -> None:
+    """Run ``command`` and emit its outcome: one ``CommandDone``, or ``ItemsDone`` messages when it carries items.
+
+    What a playbook or a tool does wrong is an outcome. Raises InfrastructureError when the program or the result store cannot be
+    reached: nothing is answered (but finished items), and the command has to be delivered again.
+    """
+    try:
+        runner = _prepare(command, deps)
+    except InfrastructureError:
+        raise
+    except (NoetlError, LookupError) as error:
+        emit(_refused(command, Outcome("error", error=_unusable(command, error))))
+        return
+    if command.loop is not None:
+        run_items(runner, command.loop, emit)
+        return
+    overlay = runner.around.overlay()
+    for patch in command.overlay:
+        overlay.write(patch)
+    emit(_done(command, runner.run(None, overlay, command.machine, command.child)))
+
+
+def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:
+    program = deps.programs(command.program)
+    step = program.step(command.step)
+    return TaskRunner(command, program, step, stage_pipeline(step, command), deps)
+
+
+def _refused(command: Command, outcome: Outcome) -> Event:
+    """The answer to a command that cannot be run at all: every item of it failed, when it carries items."""
+    loop = command.loop
+    if loop is None:
+        return _done(command, outcome)
+    wanted = [index for index in range(loop.start, loop.stop) if index not in loop.skip]
+    return ItemsDone(
+        command.execution_id,
+        f"items:{command.command_id}:{command.attempt}:{command.turn}:1",
+        command.program,
+        command.command_id,
+        command.attempt,
+        command.turn,
+        command.run,
+        command.step,
+        loop.round,
+        [ItemOutcome(index, outcome) for index in wanted],
+    )
+
+
+def _unusable(command: Command, error: Exception) -> ErrorInfo:
+    if isinstance(error, NoetlError):
+        return error_of(error)
+    return ErrorInfo(
+        f"program {command.program[:12]} has no {command.stage} for step {command.step!r}",
+        "unknown",
+        "no_such_stage",
+        hint="the engine and this worker disagree about the program",
+    )
+
+
+def _done(command: Command, outcome: Outcome) -> CommandDone:
+    return CommandDone(
+        command.execution_id,
+        ids.outcome_event(command.command_id, command.turn),
+        command.program,
+        command.command_id,
+        command.attempt,
+        command.turn,
+        command.run,
+        command.step,
+        outcome,
+        command.stage,
+    )

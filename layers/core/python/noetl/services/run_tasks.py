@@ -1,0 +1,264 @@
+"""One pipeline driven to its outcome: calls are made, results checked, secrets taken out, large values stored.
+
+Everything the items of a command share is prepared once, in ``TaskRunner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
+from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
+from noetl.domain.results import is_ref
+from noetl.dsl.program import Pipeline, Program, ResultSpec, Step
+from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids
+from noetl.pipeline.faults import error_of
+from noetl.pipeline.overlay import Overlay
+from noetl.services.keep_results import Keeper, short_error, unpack
+from noetl.services.secrecy import Secrets
+from noetl.services.worker_deps import WorkerDeps
+from noetl.templating import unwrap
+from noetl.templating.contract import RenderedSql, RenderedStatement
+
+MARGIN_SECONDS = 5.0
+"""A run that goes on with less time than this is handed back between two calls."""
+PLAIN_KINDS = frozenset({"playbook"})
+"""Kinds whose parameters keep references: a sub-execution reads them itself."""
+
+
+class TaskRunner:
+    """Runs the pipeline of one command, for the step run itself or for item after item."""
+
+    def __init__(
+        self, command: Command, program: Program, step: Step, pipeline: Pipeline, deps: WorkerDeps
+    ) -> None:
+        self.command = command
+        self.pipeline = pipeline
+        self.deps = deps
+        self.secrets = Secrets(deps.credentials, command.execution_id, program)
+        self.keeper = Keeper(
+            deps.results,
+            command.execution_id,
+            command.run,
+            command.step,
+            deps.inline_bytes,
+            deps.settings.output_max_bytes,
+        )
+        self.spec = step.result or (pipeline.tasks[-1].result if pipeline.tasks else None)
+        self.specs: dict[str, ResultSpec | None] = {task.label: task.result for task in pipeline.tasks}
+        self.source_name = program.source_name
+        assert deps.hydrate is not None
+        self.hydrate = deps.hydrate
+        self.around = Surroundings(
+            command.scope,
+            command.execution_id,
+            command.step,
+            program.source_name,
+            deps.hydrate,
+            self.secrets.keychain,
+            lambda value: self.keeper.reference(value, self.spec),
+            child_ids(command),
+        )
+        self.timeouts: dict[str, float] = {}
+        self.prefix = f"{command.execution_id}/{command.run}"
+        self.growing = command.loop is None
+        self.reads = frozenset(pipeline.reads.names)
+
+    def run(
+        self,
+        item: Item | None,
+        overlay: Overlay,
+        machine: Mapping[str, Any] | None = None,
+        child: Outcome | None = None,
+    ) -> Outcome:
+        """The outcome of one pass, ready to be sent.
+
+        Raises InfrastructureError when the result store is away (the command is delivered again); nothing else.
+        """
+        deps = self.deps
+        began = deps.clock()
+        run = PipelineRun(self.pipeline, self.around, item, overlay)
+        try:
+            outcome = self._drive(run, machine, child)
+            outcome = self._ready(run, outcome)
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            outcome = self.failed(error_of(error, self.source_name))
+        except Exception as error:
+            deps.log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
+            outcome = self.failed(internal(error))
+        if item is None:
+            outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
+        return outcome
+
+    def failed(self, error: ErrorInfo) -> Outcome:
+        return Outcome("error", error=short_error(self.secrets.redact_error(error)), meta={})
+
+    def _drive(self, run: PipelineRun, machine: Mapping[str, Any] | None, child: Outcome | None) -> Outcome:
+        if machine is None:
+            op = run.begin()
+        else:
+            op = run.resume(self.secrets.unseal(unpack(dict(machine), self.hydrate)), child)
+        calls = 0
+        while isinstance(op, RunTask):
+            if calls and self._must_stop():
+                return run.park()
+            calls += 1
+            op = run.feed(self._call(op, run))
+        return op.outcome
+
+    def _must_stop(self) -> bool:
+        return self.deps.deadline() < MARGIN_SECONDS
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    def _call(self, op: RunTask, run: PipelineRun) -> TaskOutcome:
+        deps = self.deps
+        began = deps.clock()
+        try:
+            params, given = op.params, op.input
+            if op.kind not in PLAIN_KINDS:
+                params, given = hydrated(params, self.hydrate), hydrated(given, self.hydrate)
+            answer = deps.registry.run(op.kind, params, self._context(op, run, given))
+        except NoetlError as error:
+            return self._error(error_of(error, self.source_name), began)
+        except Exception as error:
+            deps.log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
+            return self._error(internal(error), began)
+        elapsed = (deps.clock() - began) * 1000
+        if isinstance(answer, TaskResult):
+            problem = codec.find_unstorable(answer.result)
+            if problem is not None:
+                return self._error(_unstorable(op.label, problem), began)
+            return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)
+        if self.secrets.holds_secret(answer.payload):
+            return self._error(_SECRET_IN_PAYLOAD, began)
+        return TaskOutcome(child=answer, duration_ms=elapsed)
+
+    def _error(self, error: ErrorInfo, began: float) -> TaskOutcome:
+        """Redacted at once: a rule may copy the message anywhere."""
+        deps = self.deps
+        elapsed = (deps.clock() - began) * 1000
+        return TaskOutcome(error=self.secrets.redact_error(error), duration_ms=elapsed, chance=deps.chance())
+
+    def _context(self, op: RunTask, run: PipelineRun, given: Mapping[str, Any]) -> TaskContext:
+        command, item = self.command, run.item
+        loop = command.loop
+        place = f"/{loop.round}.{item.index}" if loop is not None and item is not None else ""
+        return TaskContext(
+            command.execution_id,
+            command.step,
+            op.label,
+            op.attempt,
+            f"{self.prefix}{place}/{op.key}",
+            op.timeout or self._default_timeout(op.kind),
+            self.deps.settings,
+            self.secrets.credential,
+            lambda: self.deps.revoked(command.execution_id, command.run),
+            self._log,
+            given,
+            lambda name: self._lookup(run, name),
+        )
+
+    def _log(self, line: str) -> None:
+        self.deps.log(self.secrets.redact(line))
+
+    def _default_timeout(self, kind: str) -> float:
+        found = self.timeouts.get(kind)
+        if found is None:
+            try:
+                found = self.deps.registry.spec(kind).default_timeout
+            except KeyError:
+                found = 60.0
+            self.timeouts[kind] = found
+        return found
+
+    def _lookup(self, run: PipelineRun, name: str) -> Any:
+        """A name of the task's scope as plain data, large results loaded. Raises KeyError."""
+        try:
+            return hydrated(unwrap(run.lookup(name)), self.hydrate)
+        except TaskError:
+            raise
+        except NoetlError as error:
+            raise KeyError(name) from error
+
+    # --- the way out ------------------------------------------------------------------------------
+
+    def _ready(self, run: PipelineRun, outcome: Outcome) -> Outcome:
+        if outcome.suspend is not None:
+            return self._suspended(outcome, outcome.suspend)
+        outcome = self.secrets.redact_outcome(outcome)
+        return self.keeper.outcome(outcome, self.specs, self.spec, self._grown(run, outcome))
+
+    def _suspended(self, outcome: Outcome, suspend: Suspend) -> Outcome:
+        machine = self.keeper.pack(self.secrets.seal(suspend.machine))
+        bare = msgspec.structs.replace(outcome, suspend=None)
+        kept = msgspec.structs.replace(suspend, machine=machine)
+        return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
+
+    def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
+        """Whole values of the ctx lists this run extended, where it saw what they held before."""
+        if not self.growing:
+            return {}
+        return {
+            f"ctx.{patch.name}": run.overlay.get("ctx", patch.name)
+            for patch in outcome.patches
+            if patch.scope == "ctx"
+            and patch.op == "extend"
+            and not self.reads.isdisjoint(("ctx.*", f"ctx.{patch.name}", patch.name))
+        }
+
+
+def internal(error: Exception) -> ErrorInfo:
+    """A defect of ours or of a kind: no traceback reaches the playbook."""
+    return ErrorInfo(
+        f"{type(error).__name__}: {error}"[:500],
+        "unknown",
+        "internal",
+        hint="this is a defect, not the playbook's fault: the worker's log has the details",
+    )
+
+
+_SECRET_IN_PAYLOAD = ErrorInfo(
+    "a secret cannot be passed to a sub-playbook",
+    "schema",
+    "secret_in_payload",
+    hint="name the credential in the sub-playbook's own keychain",
+)
+
+
+def _unstorable(label: str, problem: str) -> ErrorInfo:
+    return ErrorInfo(
+        f"the result of {label} cannot be kept: {problem}",
+        "schema",
+        "unstorable_result",
+        hint="return JSON values: mappings with text keys, lists, texts, finite numbers, true, false, null",
+    )
+
+
+def hydrated(value: Any, hydrate: Any) -> Any:
+    """``value`` with every reference in it loaded; the same object when there is none."""
+    if isinstance(value, dict):
+        if is_ref(value):
+            return hydrate(value)
+        return _changed(value, {key: hydrated(entry, hydrate) for key, entry in value.items()})
+    if isinstance(value, list):
+        found = [hydrated(entry, hydrate) for entry in value]
+        return value if all(new is old for new, old in zip(found, value, strict=True)) else found
+    if isinstance(value, RenderedSql):
+        statements = tuple(
+            RenderedStatement(one.text, hydrated(dict(one.params), hydrate)) for one in value.statements
+        )
+        return RenderedSql(statements)
+    return value
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return old if all(new[key] is old[key] for key in old) else new

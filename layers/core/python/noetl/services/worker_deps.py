@@ -1,0 +1,63 @@
+"""What running a command needs from outside, gathered once per process by ``noetl.runtime``."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
+from noetl.domain.outcomes import ChildRequest
+from noetl.domain.results import INLINE_LIMIT
+from noetl.dsl.program import Program
+from noetl.ports.credentials import Credentials
+from noetl.ports.results import ResultStore
+from noetl.services.hydration import make_hydrate
+
+
+class Kinds(Protocol):
+    """The registry as a worker uses it (``noetl.kinds.registry.Registry``)."""
+
+    def spec(self, name: str) -> KindSpec:
+        """Raises KeyError."""
+
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest:
+        """Raises TaskError, and other errors of ours."""
+
+
+def _silent(line: str) -> None:
+    """No log."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDeps:
+    """Shared by all threads of a worker.
+
+    ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
+    between two calls when they get short. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
+    so it has to be cheap. ``clock``: monotonic seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of
+    a task's own output.
+    """
+
+    programs: Callable[[str], Program]
+    registry: Kinds
+    results: ResultStore
+    credentials: Credentials
+    settings: TaskSettings = field(default_factory=TaskSettings)
+    hydrate: Callable[[Mapping[str, Any]], Any] | None = None
+    """Reads a result reference; made over ``results`` when not given."""
+    inline_bytes: int = INLINE_LIMIT
+    clock: Callable[[], float] = time.monotonic
+    chance: Callable[[], float] = random.random
+    deadline: Callable[[], float] = lambda: math.inf
+    revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    log: Callable[[str], None] = _silent
+
+    def __post_init__(self) -> None:
+        if self.hydrate is None:
+            object.__setattr__(self, "hydrate", make_hydrate(self.results))
