@@ -157,12 +157,16 @@ def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished
     token = state.tokens[fact.run]
     token.phase, token.closing, token.route = ("failed" if fact.error else "called"), None, fact.route
     token.error = fact.error
-    data = fact.value if fact.has_value else {
-        "kind": "loop_result",
-        "results": fact.results,
-        "count": fact.done + fact.failed,
-        "failed": fact.failed,
-    }
+    data = (
+        fact.value
+        if fact.has_value
+        else {
+            "kind": "loop_result",
+            "results": fact.results,
+            "count": fact.done + fact.failed,
+            "failed": fact.failed,
+        }
+    )
     slots[("step", fact.step)] = _envelope("error" if fact.error else "success", data, fact.error, {})
 
 

@@ -193,7 +193,9 @@ def start_detached(d: Decider, token: Token, outcome: Outcome) -> None:
 def detached(parent: Parent, outcome: Outcome, depth: int) -> list[Start]:
     """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
     requests = (msgspec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
-    return [child_start_event(parent, request, depth, number) for number, request in enumerate(requests, start=1)]
+    return [
+        child_start_event(parent, request, depth, number) for number, request in enumerate(requests, start=1)
+    ]
 
 
 def child_done(d: Decider, event: ChildDone) -> None:

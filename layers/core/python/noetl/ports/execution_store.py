@@ -125,7 +125,7 @@ class Change(msgspec.Struct, frozen=True):
     """Everything one or more handled events of one execution write, in one commit.
 
     ``expected``: the version that was read (0: the execution must not exist yet, ``created`` tells how to make it).
-    ``slots``: value, or None to delete (a JSON null is kept as ``msgspec.Raw(b"null")``). ``issue``: new commands, or new turns of
+    ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored but not given out until a Wake.
     ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
     go (cancel, timeout). ``end``: the execution is over: all its commands, timers and loops' gates go.

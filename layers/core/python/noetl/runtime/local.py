@@ -80,7 +80,7 @@ class LocalRuntime:
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
         self.keeper = Keeper(
-            self.store, self.owner, self.settings.lease_seconds, self._adopt, self.dispatch, self.log
+            self.store, self.owner, self.settings.lease_seconds, self._adopt, self._delayed, self.log
         )
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()
@@ -211,17 +211,15 @@ class LocalRuntime:
             return not self._inbox and not self._busy and self._running == 0 and not self.keeper.delayed()
 
     def _outstanding(self, execution_id: int) -> bool:
-        """Whether anything can still happen to it without help: open work of its own, or a child that lives."""
-        if any(self.store.open_work(execution_id).values()):
+        """Whether anything can still happen to it without help. Timers do not count: whatever waits only for them is parked."""
+        work = self.store.open_work(execution_id)
+        if work.get("commands") or work.get("outbox"):
             return True
         info = self.store.info(execution_id)
         if info is None:
             return False
-        return any(
-            token.phase != "parked"
-            for token in decode_state(info.state).tokens.values()
-            if token.phase != "arrived"
-        )
+        tokens = decode_state(info.state).tokens.values()
+        return any(token.phase not in ("parked", "arrived") for token in tokens)
 
     def _revoked(self, execution_id: int, run: int) -> bool:
         return execution_id in self._ended
