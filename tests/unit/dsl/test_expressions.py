@@ -5,7 +5,18 @@ from __future__ import annotations
 import pytest
 
 from noetl.dsl.boundaries import ARC_BOUNDARIES, CASE_EVENTS, answers_failure, certain, possible
-from noetl.dsl.expressions import TemplateProblem, analyse, split_expression
+from noetl.dsl.expressions import analyse, split_expression
+from noetl.dsl.template_rules import (
+    FILTERS,
+    GLOBAL_FUNCTIONS,
+    MAX_BRACKETS,
+    MAX_DEPTH,
+    MAX_SOURCE,
+    TESTS,
+    TemplateProblem,
+)
+from noetl.templating import expressions as evaluator
+from noetl.templating import limits, predicates, run
 
 
 @pytest.mark.parametrize(
@@ -80,9 +91,16 @@ def test_guards(source, guarded):
         ("{% include 'x' %}", 0),
         ("{% extends 'x' %}", 0),
         ("{% import 'x' as y %}", 0),
+        ("{% macro m() %}{% endmacro %}", 0),
+        ("{{ f(*args) }}", 0),
+        ("{% for a in b recursive %}{% endfor %}", 0),
         ("{{ " + "(" * 500 + ")" * 500 + " }}", 0),
         ("{{ " + "[" * 3000 + " }}", 0),
-        ("{{ " + "x" * 300_000 + " }}", 0),
+        ("{{ " + "not " * 5000 + "x }}", 0),
+        ("{{ " + "1 + " * 3000 + "1 }}", 0),
+        ("{{ " + "x" * 2_000_000 + " }}", 0),
+        ("{{ a | defualt(1) }}", 7),
+        ("{{ a is definded }}", 8),
     ],
 )
 def test_broken_templates_say_where(source, offset):
@@ -138,3 +156,14 @@ def test_certain_boundaries():
 )
 def test_which_arcs_answer_a_failure(guard, answers):
     assert answers_failure(analyse(f"{{{{ {guard} }}}}")) is answers
+
+
+def test_lists_are_those_of_the_evaluator():
+    assert set(evaluator.ALL_FILTERS) == FILTERS
+    assert set(predicates.TESTS) == TESTS
+    assert set(run.GLOBALS) == GLOBAL_FUNCTIONS
+    assert (limits.MAX_SOURCE, limits.MAX_BRACKETS, limits.MAX_TREE_DEPTH) == (
+        MAX_SOURCE,
+        MAX_BRACKETS,
+        MAX_DEPTH,
+    )

@@ -65,9 +65,7 @@ def _lower_and_check(root: Mapping, diagnostics: Diagnostics, source_name: str, 
     return program
 
 
-def _add_other_problems(
-    root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup
-) -> None:
+def _add_other_problems(root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup) -> None:
     """A document of a wrong shape is lowered as far as it goes, so that its other problems are told in the same run.
 
     Only problems that the wrong shapes cannot have caused are added.
@@ -92,7 +90,14 @@ def _add_other_problems(
 
 _INDEPENDENT = frozenset(
     {
-        *("template-syntax", "template-in-key", "unknown-kind", "duplicate-step", "duplicate-task", "mixed-forms"),
+        *(
+            "template-syntax",
+            "template-in-key",
+            "unknown-kind",
+            "duplicate-step",
+            "duplicate-task",
+            "mixed-forms",
+        ),
         *("unknown-event", "parallel-write", "iterator-out-of-scope", "secret-in-control-flow"),
         *("kind-params", "duplicate-spelling", "workbook-cycle", "unknown-label"),
     }

@@ -12,13 +12,20 @@ from functools import lru_cache
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
+from noetl.dsl.template_rules import (
+    GLOBAL_FUNCTIONS,
+    MAX_BRACKETS,
+    MAX_SOURCE,
+    TemplateProblem,
+    check_brackets,
+    check_tree,
+)
+
 OPENERS = ("{{", "{%", "{#")
 SCOPES = frozenset({"ctx", "vars", "workload", "keychain"})
 """Scopes that are read one entry at a time."""
 
-GLOBALS = frozenset(
-    {"range", "dict", "namespace", "cycler", "joiner", "true", "false", "none", "True", "False", "None"}
-)
+GLOBALS = GLOBAL_FUNCTIONS | {"true", "false", "none", "True", "False", "None"}
 FUNCTIONS = frozenset({"now"})
 BUILT_INS = frozenset(
     {
@@ -65,17 +72,7 @@ BUILT_INS = frozenset(
 """Names that stand for something wherever they are written."""
 
 _LOCAL = (BUILT_INS | GLOBALS | FUNCTIONS) - SCOPES
-_FORBIDDEN = (nodes.Include, nodes.Extends, nodes.Import, nodes.FromImport, nodes.Block)
 _ENVIRONMENT = Environment(autoescape=False)
-MAX_SOURCE = 200_000
-
-
-class TemplateProblem(Exception):  # noqa: N818 - carried into a diagnostic at once
-    """A template that cannot be parsed. ``offset`` is where the broken part begins in its text."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.message, self.offset = message, offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +91,6 @@ class Analysis:
     guarded: frozenset[str]
     """Names under ``| default``, ``is defined`` or ``is undefined``."""
     filters: frozenset[str]
-    tests: frozenset[str]
 
     def reads(self, ambiguous: frozenset[str] = frozenset()) -> tuple[str, ...]:
         """The names the engine must provide, as ``program.Reads`` lists them.
@@ -139,20 +135,20 @@ def split_expression(source: str) -> str | None:
 def analyse(source: str) -> Analysis:
     """Raises TemplateProblem."""
     if len(source) > MAX_SOURCE:
-        raise TemplateProblem(f"a template of {len(source)} characters; at most {MAX_SOURCE} are read", 0)
+        raise TemplateProblem(f"a template of {len(source)} characters; at most {MAX_SOURCE} are read")
     try:
+        if sum(map(source.count, "([{")) > MAX_BRACKETS:
+            check_brackets(_ENVIRONMENT.lex(source))
         tree = _ENVIRONMENT.parse(source)
-        expression = split_expression(source)
-        return _analyse(source, expression, tree)
+        check_tree(tree, source)
+        return _analyse(source, split_expression(source), tree)
     except TemplateSyntaxError as problem:
         raise _located(source, problem) from None
     except RecursionError:
-        raise TemplateProblem("the expression is nested too deep", 0) from None
+        raise TemplateProblem("the expression is nested too deep", code="template-limit") from None
 
 
 def _analyse(source: str, expression: str | None, tree: nodes.Template) -> Analysis:
-    for node in tree.find_all(_FORBIDDEN):
-        raise TemplateSyntaxError(f"{type(node).__name__.lower()} is not available in playbooks", node.lineno)
     walk = _Walk()
     walk.visit(tree, _declared(tree))
     root = _single_expression(tree) if expression is not None else None
@@ -165,7 +161,6 @@ def _analyse(source: str, expression: str | None, tree: nodes.Template) -> Analy
         frozenset(walk.whole),
         frozenset(walk.guarded),
         frozenset(node.name for node in tree.find_all(nodes.Filter)),
-        frozenset(node.name for node in tree.find_all(nodes.Test)),
     )
 
 
@@ -177,13 +172,10 @@ def _single_expression(tree: nodes.Template) -> nodes.Expr | None:
 
 
 def _declared(tree: nodes.Template) -> frozenset[str]:
-    """Names the template gives itself: ``for`` targets, ``set``, macro names and their arguments."""
+    """Names the template gives itself: ``for`` targets and ``set``."""
     names = {node.name for node in tree.find_all(nodes.Name) if node.ctx in ("store", "param")}
-    names |= {node.name for node in tree.find_all(nodes.Macro)}
     if any(True for _ in tree.find_all(nodes.For)):
         names.add("loop")
-    if any(True for _ in tree.find_all(nodes.Macro)):
-        names |= {"caller", "varargs", "kwargs"}
     return frozenset(names)
 
 
@@ -272,7 +264,7 @@ def _located(source: str, problem: TemplateSyntaxError) -> TemplateProblem:
     for start, following in zip(starts, [*starts[1:], len(source)], strict=True):
         try:
             _ENVIRONMENT.parse(source[:following])
-        except TemplateSyntaxError:
+        except (TemplateSyntaxError, RecursionError):
             return TemplateProblem(message, start)
     return TemplateProblem(message, starts[-1])
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from noetl.domain.kinds import HOLE, KindLookup
 from noetl.dsl.diagnostics import Diagnostics
-from noetl.dsl.expressions import Analysis, TemplateProblem, analyse, has_template
+from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
 from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
+from noetl.dsl.template_rules import TemplateProblem
 from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
 
 
@@ -168,10 +169,10 @@ class Lowering:
             return analyse(tree.value)
         except TemplateProblem as problem:
             self.diagnostics.error(
-                "template-syntax",
-                f"the template cannot be read: {problem.message}",
+                problem.code,
+                f"the template cannot be used: {problem.message}",
                 tree.locate(problem.offset),
-                hint="check its braces, quotes and brackets; it begins here",
+                hint=problem.hint,
             )
             return None
 
