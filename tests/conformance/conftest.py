@@ -1,0 +1,117 @@
+"""Where cases run: in memory with virtual time, and on the embedded Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
+from noetl.domain.commands import Command
+from noetl.domain.errors import TaskError
+from noetl.domain.events import Event
+from noetl.domain.kinds import Credential
+from noetl.ports.execution_store import ExecutionStore
+from noetl.runtime.programs import Programs
+from noetl.services.run_command import run_command
+from noetl.services.worker_deps import WorkerDeps
+
+from tests.conformance.driver import Time, VirtualClock
+from tests.conformance.scripted import ScriptedRegistry
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-history", action="store_true", help="write history.yaml of every case (then read the diff)"
+    )
+
+
+@pytest.fixture
+def update_history(request: pytest.FixtureRequest) -> bool:
+    return bool(request.config.getoption("--update-history", default=False))
+
+
+@dataclass
+class MemoryBackend:
+    time: VirtualClock = field(default_factory=VirtualClock)
+    results: MemoryResultStore = field(default_factory=MemoryResultStore)
+
+    def __post_init__(self) -> None:
+        self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch, self.results)
+
+
+@dataclass
+class PostgresTime:
+    """Time of a database: it cannot be set, so what is due later is moved closer."""
+
+    database: str
+    seconds: float = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def pass_by(self, seconds: float) -> None:
+        import psycopg
+
+        self.seconds += seconds
+        with psycopg.connect(self.database) as connection:
+            by = {"by": f"{seconds} seconds"}
+            connection.execute("UPDATE noetl.timer SET fire_at = fire_at - %(by)s::interval", by)
+            connection.execute("UPDATE noetl.command SET not_before = not_before - %(by)s::interval", by)
+
+
+@dataclass
+class PostgresBackend:
+    store: ExecutionStore
+    results: MemoryResultStore
+    time: Time
+
+
+@pytest.fixture
+def memory() -> MemoryBackend:
+    return MemoryBackend()
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresBackend]:
+    from noetl.adapters.postgres import PostgresExecutionStore
+
+    database = request.getfixturevalue("database")
+    results = MemoryResultStore()
+    store = PostgresExecutionStore(database, results=results)
+    yield PostgresBackend(store, results, PostgresTime(database))
+    store.close()
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def backend(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+class NoCredentials:
+    def get(self, name: str, execution_id: int) -> Credential:
+        raise TaskError(f"there is no credential {name}", kind="auth", code="credential_not_found")
+
+
+@contextmanager
+def real_worker(tools: ScriptedRegistry, backend: Any, programs: Programs) -> Iterator[Callable[..., None]]:
+    deps = WorkerDeps(
+        programs=programs,
+        registry=tools,
+        results=backend.results,
+        credentials=NoCredentials(),
+        clock=backend.time.now,
+        chance=lambda: 0.0,
+    )
+
+    def run(command: Command, emit: Callable[[Event], None]) -> None:
+        run_command(command, deps, emit)
+
+    yield run
+
+
+@pytest.fixture
+def worker() -> Any:
+    return real_worker

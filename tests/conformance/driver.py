@@ -1,0 +1,175 @@
+"""The whole engine in one thread, without queues, threads or real time.
+
+The driver owns what a process would hold in memory: events to handle, commands to run, and commands that wait for their delay. One
+``tick`` does one thing. The order in which ready commands run is a choice (``pick``), time is virtual: when nothing is ready it jumps to
+the next moment at which something is due.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.ports.execution_store import LoadRequest
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.handle_events import handle_events
+
+MOST_TICKS = 20_000
+TIMERS_AT_ONCE = 100
+LEASE = 10.0**9
+
+
+class Time(Protocol):
+    """Virtual time, moved by the driver alone."""
+
+    def now(self) -> float:
+        """Seconds since the beginning."""
+
+    def pass_by(self, seconds: float) -> None:
+        """Let time pass, for the store as well."""
+
+
+@dataclass(slots=True)
+class VirtualClock:
+    """Time for a store that asks for it: ``clock.epoch`` is what it calls."""
+
+    start: float = 1_800_000_000.0
+    seconds: float = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def epoch(self) -> float:
+        return self.start + self.seconds
+
+    def pass_by(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+def first(ready: Sequence[Command]) -> int:
+    return 0
+
+
+def last(ready: Sequence[Command]) -> int:
+    return len(ready) - 1
+
+
+Run = Callable[[Command, Callable[[Event], None]], None]
+"""Run one command and emit its events: ``services.run_command`` with its own dependencies."""
+
+
+@dataclass
+class Driver:
+    """``pick``: which of the ready commands runs next. ``watch``: told of every command before it runs."""
+
+    deps: EngineDeps
+    run_command: Run
+    time: Time
+    pick: Callable[[Sequence[Command]], int] = first
+    watch: Callable[[Command], None] = lambda command: None
+    events: list[Event] = field(default_factory=list)
+    ready: list[Command] = field(default_factory=list)
+    delayed: list[tuple[float, int, Command]] = field(default_factory=list)
+    ended: dict[int, float] = field(default_factory=dict)
+    """Execution id → when it reached its terminal event."""
+    in_flight: dict[str, int] = field(default_factory=dict)
+    """Step → most items of its loops that were out at the same time."""
+    ticks: int = 0
+    order: Iterator[int] = field(default_factory=itertools.count)
+    """Breaks ties of commands that become ready at the same moment."""
+
+    def __post_init__(self) -> None:
+        owner = self.deps.owner
+        if owner is not None:
+            self.deps.store.heartbeat(owner, LEASE)
+
+    def submit(self, *events: Event) -> None:
+        self.events.extend(events)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing can be done before time passes."""
+        return not self.events and not self.ready
+
+    def settle(self) -> None:
+        """Go on until nothing is left to do now."""
+        while not self.idle:
+            self.tick()
+
+    def tick(self) -> None:
+        """Handle all events that are waiting, or run one command."""
+        self.ticks += 1
+        if self.ticks > MOST_TICKS:
+            raise AssertionError(f"no end after {MOST_TICKS} moves")
+        if self.events:
+            batch, self.events = self.events, []
+            self.handle(batch)
+        else:
+            command = self.ready.pop(self.pick(self.ready))
+            if not command.delay or self.is_open(command):
+                self.execute(command)
+
+    def handle(self, batch: Sequence[Event]) -> None:
+        handled = handle_events(batch, self.deps)
+        for command in handled.commands:
+            self.take(command)
+        self.events.extend(handled.events)
+        for execution_id, _ in handled.ended:
+            self.ended.setdefault(execution_id, self.time.now())
+        self._count_items()
+
+    def take(self, command: Command) -> None:
+        """A command given out: it is ready now, or after its delay."""
+        if command.delay > 0:
+            heapq.heappush(self.delayed, (self.time.now() + command.delay, next(self.order), command))
+        else:
+            self.ready.append(command)
+
+    def execute(self, command: Command) -> None:
+        self.watch(command)
+        self.run_command(command, self.events.append)
+
+    def is_open(self, command: Command) -> bool:
+        """Whether the engine still waits for this command: a worker looks before it runs one that is not fresh."""
+        request = LoadRequest(command.execution_id, commands=(command.command_id,))
+        found = self.deps.store.load([request]).executions.get(command.execution_id)
+        fence = found.fences.get(command.command_id) if found is not None else None
+        return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
+
+    def advance(self, limit: float | None = None) -> bool:
+        """Let time pass to the next moment at which something is due, at most to ``limit``. False: nothing is due before it."""
+        moments = [] if limit is None else [limit]
+        if self.delayed:
+            moments.append(self.delayed[0][0])
+        wait = self._due_timers()
+        if self.events:
+            return True
+        if wait is not None:
+            moments.append(self.time.now() + wait)
+        if not moments:
+            return False
+        self.time.pass_by(max(0.0, min(moments) - self.time.now()))
+        while self.delayed and self.delayed[0][0] <= self.time.now() + 1e-9:
+            self.ready.append(heapq.heappop(self.delayed)[2])
+        self._due_timers()
+        return not self.idle
+
+    def _due_timers(self) -> float | None:
+        owner = self.deps.owner or "driver"
+        fired, wait = self.deps.store.due_timers(owner, TIMERS_AT_ONCE)
+        self.events.extend(fired)
+        return wait
+
+    def _count_items(self) -> None:
+        out: dict[str, int] = {}
+        for command in [*self.ready, *(entry[2] for entry in self.delayed)]:
+            if command.loop is not None:
+                items = command.loop.stop - command.loop.start - len(command.loop.skip)
+                out[command.step] = out.get(command.step, 0) + items
+        for step, count in out.items():
+            self.in_flight[step] = max(self.in_flight.get(step, 0), count)

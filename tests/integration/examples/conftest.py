@@ -1,0 +1,121 @@
+"""One local runtime for all examples, and an API for those that call one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from noetl.domain.outcomes import Patch
+from noetl.runtime.local import LocalRuntime
+from noetl.runtime.settings import Settings
+from noetl.services import read_execution
+from noetl.services.history import HistoryEvent, history
+
+from tests.integration.examples.api import Api, ApiServer
+
+EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
+SECONDS = 60.0
+
+
+@dataclass
+class Run:
+    execution_id: int
+    status: str
+    result: Any
+    error: dict[str, Any] | None
+    events: list[HistoryEvent]
+    runtime: LocalRuntime
+
+    def entered(self, step: str) -> int:
+        return sum(event.event_type == "step.enter" and event.entity_id == step for event in self.events)
+
+    def count(self, name: str, step: str | None = None) -> int:
+        return sum(
+            event.event_type == name and step in (None, event.entity_id, event.meta.get("step"))
+            for event in self.events
+        )
+
+    def slots(self, scope: str) -> dict[str, Any]:
+        found = self.runtime.store.slots(self.execution_id)
+        return {name: value for (where, name), value in found.items() if where == scope}
+
+    def children(self) -> list[str]:
+        return sorted(
+            info.status
+            for info in self.runtime.store.executions(limit=1000)
+            if info.parent_execution_id == self.execution_id
+        )
+
+
+@dataclass
+class Local:
+    """``run`` an example to its end (or to the point where it waits)."""
+
+    runtime: LocalRuntime
+
+    def run(self, example: str, payload: dict[str, Any] | None = None) -> Run:
+        entries = {
+            file.stem: self.runtime.register(file.read_text(), source_name=str(file))
+            for file in sorted((EXAMPLES / example).glob("*.yaml"))
+        }
+        execution_id = self.runtime.start(entries[example], payload or {})
+        return self.follow(execution_id)
+
+    def follow(self, execution_id: int) -> Run:
+        self.runtime.run_until([execution_id], timeout=SECONDS)
+        view = read_execution.describe(self.runtime.store, self.runtime.programs, execution_id, now=0.0)
+        done = view.status == "completed"
+        result = (
+            read_execution.result(self.runtime.store, self.runtime.results, execution_id) if done else None
+        )
+        events = list(history(self.runtime.store, execution_id))
+        return Run(execution_id, view.status, result, view.error, events, self.runtime)
+
+    def patch(self, execution_id: int, **values: Any) -> Run:
+        patches = [Patch("ctx", name, value) for name, value in values.items()]
+        self.runtime.patch_context(execution_id, patches, "ada", "a test decides")
+        return self.follow(execution_id)
+
+
+@pytest.fixture(scope="session")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
+    home = tmp_path_factory.mktemp("noetl-examples")
+    settings = Settings.from_env({"NOETL_HOME": str(home), "NOETL_HTTP_ALLOW": "127.0.0.1"})
+    folders = [str(EXAMPLES / name) for name in ("seattle_weather", "config_loader")]
+    with LocalRuntime(settings, data_dirs=folders) as runtime:
+        yield Local(runtime)
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with ApiServer(Api()) as running:
+        yield running
+
+
+@dataclass
+class Cli:
+    """The ``noetl`` command in a process of its own."""
+
+    home: Path
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "NOETL_HOME": str(self.home), "NO_COLOR": "1"}
+        return subprocess.run(
+            [sys.executable, "-m", "noetl.cli", *arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    return Cli(tmp_path_factory.mktemp("noetl-cli"))

@@ -1,0 +1,328 @@
+"""Every example from its first event to its last: results, and what happened on the way."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.integration.examples.api import Api, Request, paged
+from tests.integration.examples.conftest import EXAMPLES
+
+
+# --- weather_loop ---------------------------------------------------------------------------------
+
+PAGES = {"oslo": [[3.0, 4.0], [5.5]], "lima": [[19.0]], "pune": [[30.0, 31.0], [29.0], [28.0]]}
+
+
+def weather(request: Request) -> tuple[int, dict]:
+    city = request.path.rsplit("/", 1)[1]
+    page = int(request.query["page"])
+    readings = [{"city": city, "celsius": value} for value in PAGES[city][page - 1]]
+    return 200, {"readings": readings, "next_page": page + 1 if page < len(PAGES[city]) else None}
+
+
+def test_weather_loop_pages_and_retries(local, api: Api) -> None:
+    api.on("/weather/", weather)
+    api.fail("/weather/lima", 503, 503)
+
+    run = local.run("weather_loop", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {"cities": 3, "readings": 8, "mean": {"oslo": 4.2, "lima": 19.0, "pune": 29.5}}
+    calls = [(request.path.rsplit("/", 1)[1], request.query["page"]) for request in api.requests]
+    assert calls == [
+        ("oslo", "1"),
+        ("oslo", "2"),
+        ("lima", "1"),
+        ("lima", "1"),
+        ("lima", "1"),
+        ("pune", "1"),
+        ("pune", "2"),
+        ("pune", "3"),
+    ]
+    lima = {request.headers.get("idempotency-key") for request in api.asked("/weather/lima")}
+    assert len(lima) == 1 and None not in lima, "every try of one call carries the same key"
+    assert run.count("retry.scheduled") == 2
+    assert run.count("loop.item", "start") == 3
+
+
+def test_weather_loop_gives_up(local, api: Api) -> None:
+    api.on("/weather/", weather)
+    api.fail("/weather/oslo", 503, 503, 503, 503)
+
+    run = local.run("weather_loop", {"base": api.base, "first_delay": 0.01})
+
+    assert run.status == "failed"
+    assert (run.error["status"], run.error["step"]) == (503, "start")
+    assert len(api.requests) == 4, "no other city is asked after the failure"
+
+
+# --- paginated_endpoints --------------------------------------------------------------------------
+
+
+def test_paginated_endpoints(local, api: Api) -> None:
+    api.on("/users", paged([{"id": n} for n in range(7)], 3))
+    api.on("/orders", paged([{"id": n} for n in range(4)], 2))
+    api.fail("/orders", 500, 429)
+
+    run = local.run("paginated_endpoints", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {
+        "stored": [
+            {"endpoint": "orders", "pages": 2, "rows": 4},
+            {"endpoint": "users", "pages": 3, "rows": 7},
+        ],
+        "complete": True,
+    }
+    assert Counter(request.path for request in api.requests) == {"/users": 3, "/orders": 4}
+    assert run.entered("alarm") == 0
+
+
+def test_paginated_endpoints_alarm(local, api: Api) -> None:
+    api.on("/users", paged([], 3))
+
+    run = local.run("paginated_endpoints", {"base": api.base})
+
+    assert run.status == "completed"
+    assert "404" in run.result["failed"]
+    assert run.entered("report") == 0
+
+
+# --- user_onboarding ------------------------------------------------------------------------------
+
+
+def onboarding(api: Api) -> None:
+    for name in ("accounts", "workspaces", "seats", "messages"):
+        api.on(f"/{name}", lambda request, name=name: (201, {"id": f"{name}-1"}))
+
+
+def test_onboarding_of_a_team(local, api: Api) -> None:
+    onboarding(api)
+
+    run = local.run("user_onboarding", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {
+        "status": "onboarded",
+        "account": "accounts-1",
+        "login": "ada",
+        "team": True,
+        "message": "messages-1",
+    }
+    assert [request.path for request in api.requests] == ["/accounts", "/workspaces", "/seats", "/messages"]
+    assert api.asked("/seats")[0].body == {"workspace": "workspaces-1", "seats": 3}
+    assert api.asked("/messages")[0].body == {"to": "ada@example.com", "template": "team"}
+
+
+def test_onboarding_of_one_user(local, api: Api) -> None:
+    onboarding(api)
+
+    run = local.run("user_onboarding", {"base": api.base, "user": {"plan": "free"}})
+
+    assert run.result["team"] is False
+    assert [request.path for request in api.requests] == ["/accounts", "/messages"]
+    assert api.asked("/messages")[0].body["template"] == "single"
+
+
+@pytest.mark.parametrize(
+    ("user", "taken", "problems"),
+    [
+        ({"email": "ada at example"}, False, ["ada at example is not an e-mail address"]),
+        ({"plan": "gold"}, False, ["there is no plan gold"]),
+        ({}, True, ["ada is taken"]),
+    ],
+)
+def test_onboarding_refused(local, api: Api, user: dict, taken: bool, problems: list[str]) -> None:
+    onboarding(api)
+    if taken:
+        api.fail("/accounts", 409)
+
+    run = local.run("user_onboarding", {"base": api.base, "user": user})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {"rejected": user.get("email", "ada@example.com"), "problems": problems}
+    assert run.entered("welcome") == 0
+    assert len(api.requests) == int(taken)
+
+
+# --- batch_counters, fanout_join, sub_playbooks -----------------------------------------------------
+
+
+def test_batch_counters(local) -> None:
+    run = local.run("batch_counters")
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {
+        "batches": 3,
+        "ok": 8,
+        "refused": 2,
+        "total": 56,
+        "mean": 7.0,
+        "per_batch": [23, 22, 11],
+    }
+    assert run.slots("vars") == {"ok": 8, "refused": 2, "total": 56, "mean": 7.0, "batch_count": 3}
+
+
+def test_fanout_join(local) -> None:
+    run = local.run("fanout_join")
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {
+        "products": [
+            {"sku": 11, "price": 110.5, "quantity": 2, "stars": 4.5},
+            {"sku": 12, "price": 120.5, "quantity": 0, "stars": None},
+            {"sku": 13, "price": 130.5, "quantity": 1, "stars": 3.9},
+        ],
+        "in_stock": 2,
+    }
+    assert run.entered("merge") == 1
+
+
+def test_fanout_join_without_the_optional_branch(local) -> None:
+    run = local.run("fanout_join", {"with_reviews": False})
+
+    assert [product["stars"] for product in run.result["products"]] == [None, None, None]
+    assert (run.entered("reviews"), run.entered("merge")) == (0, 1)
+
+
+def test_sub_playbooks(local) -> None:
+    run = local.run("sub_playbooks")
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {"decisions": {"Ada": "accepted", "Lin": "refused", "Bob": "no score"}, "failed": 1}
+    assert run.children() == ["completed", "completed", "failed"]
+
+
+# --- conditional_retry ------------------------------------------------------------------------------
+
+
+def jobs(states: list[str]):
+    left = list(states)
+
+    def answer(request: Request) -> tuple[int, dict]:
+        if request.method == "POST":
+            return 202, {"id": "j1"}
+        return 200, {"state": left.pop(0), "rows": 3}
+
+    return answer
+
+
+def test_conditional_retry(local, api: Api) -> None:
+    api.on("/jobs", jobs(["queued", "running", "done"]))
+    api.fail("/jobs", 429, 500)
+
+    run = local.run("conditional_retry", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {"job": "j1", "submit_tries": 3, "rows": 3}
+    assert [request.method for request in api.requests] == ["POST", "POST", "POST", "GET", "GET", "GET"]
+    assert (
+        len({request.headers["idempotency-key"] for request in api.requests if request.method == "POST"}) == 1
+    )
+
+
+def test_conditional_retry_refused(local, api: Api) -> None:
+    api.on("/jobs", jobs([]))
+    api.fail("/jobs", 400)
+
+    run = local.run("conditional_retry", {"base": api.base})
+
+    assert run.result == {"failed": "the job was refused: 400"}
+    assert len(api.requests) == 1
+
+
+def test_conditional_retry_job_never_done(local, api: Api) -> None:
+    api.on("/jobs", jobs(["queued"] * 10))
+
+    run = local.run("conditional_retry", {"base": api.base, "delay": 0.01})
+
+    assert run.status == "failed"
+    assert (run.error["code"], run.error["step"]) == ("retry_exhausted", "wait")
+    assert len(api.asked("/jobs/j1")) == 10
+
+
+# --- config_loader ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("payload", "url", "ttl"),
+    [
+        ({}, "https://db.staging.example.com:5432", 60),
+        ({"environment": "production"}, "https://db.example.com:5432", 900),
+        ({"environment": "none", "overrides": {"db_port": 6000}}, "http://localhost:6000", 60),
+    ],
+)
+def test_config_loader(local, payload: dict, url: str, ttl: int) -> None:
+    run = local.run("config_loader", payload)
+
+    assert (run.status, run.error) == ("completed", None)
+    assert (run.result["url"], run.result["ttl"]) == (url, ttl)
+    assert run.slots("ctx")["settings"] == run.result["settings"]
+
+
+def test_config_loader_names_every_problem(local) -> None:
+    run = local.run("config_loader", {"environment": "broken", "required": ["db_host", "secret"]})
+
+    assert run.status == "failed"
+    assert run.error["message"] == "broken: broken.db_port: 'many' is not int; secret is missing"
+    assert run.entered("use") == 0
+
+
+# --- operator_approval --------------------------------------------------------------------------------
+
+
+def test_a_small_refund_is_paid_at_once(local) -> None:
+    run = local.run("operator_approval", {"refund": {"amount": 40}})
+
+    assert run.result == {"order": "o-17", "paid": 40, "note": ""}
+    assert run.entered("decide") == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "result"),
+    [
+        ({"approved": True, "note": "by phone"}, {"order": "o-17", "paid": 250, "note": "by phone"}),
+        ({"approved": False}, {"order": "o-17", "refused": "no reason given"}),
+    ],
+)
+def test_an_operator_decides(local, values: dict, result: dict) -> None:
+    waiting = local.run("operator_approval")
+    assert waiting.status == "waiting"
+    assert waiting.count("step.parked") == 1
+
+    note = local.patch(waiting.execution_id, comment="still looking")
+    assert note.status == "waiting", "another key does not open the gate"
+
+    run = local.patch(waiting.execution_id, **values)
+    assert (run.status, run.result) == ("completed", result)
+    patched = [event for event in run.events if event.event_type == "ctx.patched"]
+    assert patched[-1].meta["principal"] == "ada"
+    assert patched[-1].payload["reason"] == "a test decides"
+
+
+def test_an_operator_decides_on_the_command_line(cli) -> None:
+    started = cli("run", str(EXAMPLES / "operator_approval" / "operator_approval.yaml"), "--json")
+    assert started.returncode == 0, started.stderr
+    last = json.loads(started.stdout.splitlines()[-1])
+    assert last["status"] == "waiting"
+
+    done = cli(
+        "ctx",
+        "patch",
+        last["execution_id"],
+        "--set",
+        "approved=true",
+        "--reason",
+        "customer called",
+        "--json",
+    )
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["status"], last["result"]["paid"]) == ("completed", 250)
+
+    again = cli("ctx", "patch", last["execution_id"], "--set", "approved=false")
+    assert again.returncode != 0
+    assert "completed" in again.stderr
