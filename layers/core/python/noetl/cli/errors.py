@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -32,6 +33,13 @@ class ReportedError(Exception):
         self.code = code
 
 
+class ReaderGoneError(ReportedError):
+    """Whoever read our output has left (``noetl events … | head``): nothing went wrong, and nobody is there to be told."""
+
+    def __init__(self) -> None:
+        super().__init__(DONE)
+
+
 def exit_code(error: NoetlError) -> int:
     """Families of errors, not messages, decide the exit code."""
     if isinstance(error, InfrastructureError):
@@ -54,8 +62,6 @@ def guarded(command: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         _say("interrupted")
         code = INTERRUPTED
-    except BrokenPipeError:
-        code = DONE
     except NoetlError as error:
         _say(describe(error))
         _debug()
@@ -71,17 +77,24 @@ def _terminate_like_interrupt() -> None:
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+    if (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    ):
         signal.signal(signal.SIGTERM, interrupt)
 
 
 def _flushed(code: int) -> int:
-    """Whoever read our output may be gone (``noetl events … | head``): that is no error."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_stdout()
     return code
+
+
+def silence_stdout() -> None:
+    """Nothing that is still in its buffers may complain when the interpreter ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:

@@ -148,7 +148,7 @@ def follow(
     interrupted = False
     try:
         runtime.run_until(ids, on_tick=watcher.tick, timeout=timeout)
-    except (KeyboardInterrupt, TimeoutError):
+    except (KeyboardInterrupt, TimeoutError, errors.ReaderGoneError):
         interrupted = True
     finally:
         watcher.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -9,14 +10,20 @@ from typing import Any
 
 import msgspec
 
+from noetl.cli.errors import ReaderGoneError, silence_stdout
 from noetl.domain import codec
 
 _SHOWN = 4_000
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def out(text: str = "") -> None:
-    """One line (or several) on stdout, at once: whoever reads a pipe sees it when it happens."""
-    print(text, flush=True)  # noqa: T201
+    """One line (or several) on stdout, at once: whoever reads a pipe sees it when it happens. Raises ReaderGoneError."""
+    try:
+        print(text, flush=True)  # noqa: T201
+    except BrokenPipeError:
+        silence_stdout()
+        raise ReaderGoneError from None
 
 
 def note(text: str) -> None:
@@ -61,8 +68,10 @@ def clock(at: float) -> str:
 
 
 def one_line(text: str, width: int) -> str:
-    """``text`` on one line of at most ``width`` characters."""
-    flat = " ".join(text.split())
+    """``text`` on one line of at most ``width`` characters; what would steer a terminal is shown instead of obeyed."""
+    flat = _CONTROL.sub(
+        lambda found: f"\\x{ord(found.group()):02x}", " ".join(text[: 4 * width + 100].split())
+    )
     return flat if len(flat) <= width else flat[: max(width - 1, 0)] + "…"
 
 

@@ -13,6 +13,8 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.services.history import HistoryReader
 from noetl.services.progress import OVER, Progress, StepRun, read_progress
 
+_LINE = 400
+"""Most characters of a line that a task printed."""
 _LOOP_SECONDS = 2.0
 """Plain lines tell about a running loop this often."""
 
@@ -55,9 +57,9 @@ class TaskLog:
     def __init__(self, most: int = 10_000) -> None:
         self._lines: deque[str] = deque(maxlen=most)
 
-    def add(self, *parts: object) -> None:
-        """Called by the runtime, from any thread; the last part is the line."""
-        self._lines.append(" ".join(str(part) for part in parts[-1:]))
+    def add(self, line: str) -> None:
+        """Called by the runtime, from any thread."""
+        self._lines.append(one_line(line, _LINE))
 
     def take(self) -> list[str]:
         lines = []

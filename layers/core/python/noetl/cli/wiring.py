@@ -60,7 +60,7 @@ def settings(home: str | None = None) -> Any:
 
 
 def open_local(
-    home: str | None, *, data_dirs: Sequence[str] = (), on_log: Callable[..., None] | None = None
+    home: str | None, *, data_dirs: Sequence[str] = (), on_log: Callable[[str], None] | None = None
 ) -> AbstractContextManager[Runtime]:
     """The local runtime: Postgres and workers run while the context is open."""
     from noetl.runtime.local import LocalRuntime

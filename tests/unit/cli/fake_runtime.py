@@ -1,0 +1,200 @@
+"""The runtime as the command line sees it, in one thread over stores in memory: the real engine, worker and compiler, no Postgres."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar
+
+from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
+from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError, TaskError
+from noetl.domain.events import Cancel, ContextPatched, Event
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.outcomes import Patch
+from noetl.domain.state import TERMINAL
+from noetl.kinds.base import KindParams
+from noetl.kinds.registry import Registry
+from noetl.runtime.programs import Programs
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.handle_events import handle_events
+from noetl.services.hydration import make_hydrate
+from noetl.services.run_command import run_command
+from noetl.services.start_execution import start_event
+from noetl.services.worker_deps import WorkerDeps
+
+
+class Double:
+    """Doubles a number; lists stay lists."""
+
+    SPEC = KindSpec(name="double", summary="Doubles a number.", pool="io")
+    EXAMPLE: ClassVar[dict[str, Any]] = {"value": 2}
+
+    class Params(KindParams):
+        value: Any = 0
+
+    @staticmethod
+    def run(params: Any, context: TaskContext) -> TaskResult:
+        context.log(f"doubling {params.value}")
+        return TaskResult(params.value * 2)
+
+
+class Boom:
+    """Fails, with everything an error can carry."""
+
+    SPEC = KindSpec(name="boom", summary="Fails.", pool="io")
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+
+    class Params(KindParams):
+        message: str = "the pipe burst"
+        times: int = 10**9
+
+    calls = 0
+
+    @classmethod
+    def run(cls, params: Any, context: TaskContext) -> TaskResult:
+        cls.calls += 1
+        if cls.calls <= params.times:
+            raise TaskError(
+                params.message, kind="server_error", code="burst", hint="call a plumber", retryable=True
+            )
+        return TaskResult("mended")
+
+
+class Interrupt:
+    """Stands for somebody pressing Ctrl-C while it runs."""
+
+    SPEC = KindSpec(name="interrupt", summary="Interrupts the process once.", pool="io")
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+    done = False
+
+    class Params(KindParams):
+        """None."""
+
+    @classmethod
+    def run(cls, params: Any, context: TaskContext) -> TaskResult:
+        if not cls.done:
+            cls.done = True
+            raise KeyboardInterrupt
+        return TaskResult("went on")
+
+
+def registry() -> Registry:
+    Boom.calls, Interrupt.done = 0, False
+    found = Registry(discover=False)
+    for kind in (Double, Boom, Interrupt):
+        found.add(kind)
+    return found
+
+
+class Database:
+    """What survives a runtime: stores, and how often they were opened."""
+
+    def __init__(self) -> None:
+        self.now = time.time()
+        self.results = MemoryResultStore()
+        self.store = MemoryExecutionStore(self.clock, self.results)
+        self.catalog = MemoryCatalog()
+        self.kinds = registry()
+        self.programs = Programs(self.catalog, self.kinds)
+        self.opened = 0
+        self.numbers = itertools.count(1)
+
+    def clock(self) -> float:
+        return self.now
+
+
+class MemoryRuntime:
+    """Runs everything in the caller's thread, inside ``run_until``; delays pass at once."""
+
+    def __init__(self, database: Database, on_log: Callable[..., None] | None = None) -> None:
+        self.database = database
+        database.opened += 1
+        self.owner = f"cli-test-{database.opened}"
+        self.store, self.catalog = database.store, database.catalog
+        self.results, self.programs = database.results, database.programs
+        self.events: list[Event] = []
+        self.commands: list[Command] = []
+        self.deps = EngineDeps(
+            store=self.store,
+            results=self.results,
+            programs=self.programs,
+            resolve=self.programs.resolve,
+            hydrate=make_hydrate(self.results),
+            owner=self.owner,
+        )
+        self.worker = WorkerDeps(
+            programs=self.programs,
+            registry=database.kinds,
+            results=self.results,
+            credentials=None,
+            log=on_log or (lambda line: None),
+        )
+
+    def __enter__(self) -> MemoryRuntime:
+        self.store.heartbeat(self.owner, 1e9)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.store.release(self.owner)
+
+    def register(self, text: str, *, source_name: str, path: str | None = None) -> Any:
+        return self.programs.register(text, source_name=source_name, path=path)
+
+    def start(self, entry: Any, payload: dict[str, Any]) -> int:
+        number = next(self.database.numbers)
+        event = start_event(
+            self.programs(entry.program),
+            payload,
+            now_ms=int(self.database.now * 1000) + number,
+            random_bits=number,
+        )
+        self._handle([event])
+        return event.execution_id
+
+    def run_until(
+        self,
+        ids: Collection[int],
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        while self.events or self.commands:
+            if on_tick is not None:
+                on_tick()
+            if timeout is not None and timeout < 0.01:
+                raise TimeoutError
+            if self.events:
+                batch, self.events = self.events, []
+                self._handle(batch)
+            else:
+                run_command(self.commands.pop(0), self.worker, self.events.append)
+
+    def recover(self) -> list[int]:
+        self.commands += self.store.claim(self.owner, 1000)
+        self.events += self.store.undelivered(self.owner, 1000)
+        return sorted(info.execution_id for info in self.store.executions(limit=1000, status="running"))
+
+    def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
+        program = self.store.info(execution_id).program
+        self._handle(
+            [Cancel(execution_id, f"ext:{next(self.database.numbers)}", program, reason, principal, cascade)]
+        )
+
+    def patch_context(
+        self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
+    ) -> None:
+        info = self.store.info(execution_id)
+        if info.status in TERMINAL:
+            raise NoetlError("over")
+        event_id = f"ext:{next(self.database.numbers)}"
+        self._handle(
+            [ContextPatched(execution_id, event_id, info.program, patches, principal, reason, correlation_id)]
+        )
+
+    def _handle(self, batch: list[Event]) -> None:
+        self.database.now += 0.01
+        handled = handle_events(batch, self.deps)
+        self.commands += handled.commands
+        self.events += handled.events

@@ -1,0 +1,211 @@
+"""Rows to events: ids, order, names, and what workers and items add; rows that nobody foresaw."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from noetl.domain import facts as f
+from noetl.domain.codec import encode
+from noetl.domain.facts import encode_facts
+from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend, Trace
+from noetl.domain.vocabulary import NAMES, TERMINAL_EVENTS, formal_names
+from noetl.ports.execution_store import StoredEvent
+from noetl.services import history as module
+from noetl.services.history import HistoryReader, rfc3339, row_events
+
+EID = 382_358_247_895_465_985
+FORMAL = {
+    "playbook.execution.requested", "playbook.request.evaluated", "playbook.started", "workflow.started", "step.started",
+    "step.finished", "tool.started", "tool.processed", "case.started", "case.evaluated", "next.evaluated", "loop.started",
+    "loop.iteration.started", "loop.iteration.finished", "loop.finished", "retry.started", "retry.processed", "sink.started",
+    "sink.processed", "workflow.finished", "playbook.processed",
+}  # fmt: skip
+
+
+def row(event_id, *facts, seq=1, at=0.0):
+    return StoredEvent(event_id, 0, seq, "any", at, encode_facts(list(facts)))
+
+
+def item(index, outcome=None, run=2, turn=None):
+    event_id = f"item:{run}:0:{index}" + ("" if turn is None else f":t{turn}")
+    return StoredEvent(event_id, run, index, "call.done", 0.0, encode(outcome or Outcome("ok", result=index)))
+
+
+def names(row, **kwargs):
+    return [event.event_type for event in row_events(EID, row, **kwargs)]
+
+
+def test_every_formal_name_is_a_view_of_some_stored_name():
+    assert {name for stored in NAMES for name, _ in formal_names(stored, "success")} >= FORMAL
+
+
+def test_a_name_that_is_not_in_the_table_keeps_its_name():
+    assert formal_names("quota.exceeded", "error") == [("quota.exceeded", "error")]
+
+
+def test_a_worker_report_becomes_the_life_of_its_command():
+    trace = [
+        Trace("task.started", "get", "in_progress"),
+        Trace("task.done", "get"),
+        Trace("sink.started", "save"),
+    ]
+    found = list(
+        row_events(
+            EID, row("cmd:3:1", f.CallDone(3, "fetch", result=1, trace=trace), f.StepExited(3, "fetch"))
+        )
+    )
+    assert [e.event_type for e in found] == [
+        "command.claimed",
+        "command.started",
+        "task.started",
+        "task.done",
+        "sink.started",
+        "call.done",
+        "command.completed",
+        "step.exit",
+    ]
+    assert [e.event_id for e in found] == [f"cmd:3:1:{n}" for n in range(8)]
+    assert {e.entity_id for e in found if e.event_type.startswith("command.")} == {"3"}
+    assert found[0].meta["turn"] == 1
+    assert (found[5].source, found[7].source) == ("worker", "server")
+    assert found[5].execution_id == str(EID)
+
+
+def test_what_the_engine_did_itself_was_no_command():
+    """A control step that runs in the same transition as another step's report."""
+    found = row("cmd:3:0", f.CallDone(3, "fetch"), f.StepEntered(4, "route"), f.CallDone(4, "route"))
+    assert names(found).count("command.completed") == 1
+    assert [e.source for e in row_events(EID, found) if e.event_type == "call.done"] == ["worker", "server"]
+
+
+def test_one_task_that_was_called_once_is_told_although_nothing_was_traced():
+    found = list(
+        row_events(EID, row("cmd:1:0", f.CallDone(1, "a", meta={"duration_ms": 12.5})), vocabulary="formal")
+    )
+    told = [(e.event_type, e.status) for e in found if e.event_type.startswith("tool.")]
+    assert told == [("tool.started", "in_progress"), ("tool.processed", "success")]
+
+
+def test_a_failure_keeps_error_and_status():
+    found = list(row_events(EID, row("cmd:1:0", f.CallFailed(1, "a", ErrorInfo("no", "timeout")))))
+    assert [(e.event_type, e.status) for e in found][-2:] == [
+        ("call.error", "error"),
+        ("command.failed", "error"),
+    ]
+    assert found[-2].payload["error"]["message"] == "no"
+
+
+@pytest.mark.parametrize(
+    ("fact", "status"),
+    [
+        (f.Completed(("a",)), "success"),
+        (f.Failed(ErrorInfo("no"), "a"), "error"),
+        (f.Cancelled("why", "user:ada"), "error"),
+    ],
+)
+def test_the_end_closes_the_workflow_then_the_playbook(fact, status):
+    found = list(row_events(EID, row("cmd:1:0", fact)))
+    assert found[0].event_type == "workflow.completed"
+    assert found[1].event_type in TERMINAL_EVENTS
+    assert {e.status for e in found} == {status}
+    formal = [e.event_type for e in row_events(EID, row("cmd:1:0", fact), vocabulary="formal")]
+    assert formal == ["workflow.finished", "playbook.processed"]
+
+
+def test_a_closing_gate_is_not_mistaken_for_an_item():
+    assert names(row("alert:2:0", f.LoopItem(2, "each", 7, "failed"))) == ["loop.closing"]
+
+
+def test_an_item_expands_and_says_where_it_belongs():
+    found = list(row_events(EID, item(5), step="each"))
+    assert [e.event_type for e in found] == ["task.started", "task.done", "call.done", "loop.item"]
+    assert found[2].payload == {"loop_event_id": "loop:2:0", "loop_iteration_index": 5, "result": 5}
+    assert {e.meta["loop_iteration_index"] for e in found} == {5}
+    assert {e.entity_id for e in found} == {"each"}
+    formal = names(item(5, Outcome("error", error=ErrorInfo("no"))), step="each", vocabulary="formal")
+    assert formal[-2:] == ["loop.iteration.started", "loop.iteration.finished"]
+
+
+def test_formal_ids_stay_unique():
+    found = list(row_events(EID, row("start", f.Initialized("h", "p", "a", 1)), vocabulary="formal"))
+    assert [e.event_id for e in found] == ["start:0:0", "start:0:1", "start:0:2", "start:1"]
+
+
+def test_rows_of_a_newer_version_are_shown_as_well_as_can_be():
+    newer = StoredEvent(
+        "x", 0, 1, "quota.exceeded", 1.0, b'[{"name":"quota.exceeded","run":3,"step":"a","limit":9},7]'
+    )
+    (found,) = row_events(EID, newer)
+    assert (found.event_type, found.entity_id, found.payload["limit"]) == ("quota.exceeded", "a", 9)
+
+
+def test_times_are_rfc_3339():
+    assert rfc3339(1_800_000_000.25) == "2027-01-15T08:00:00.250000Z"
+    (fired,) = row_events(EID, row("t", f.TimerRang("step:1", 1), at=1_800_000_000.0))
+    assert fired.timestamp == "2027-01-15T08:00:00.000000Z"
+
+
+class Store:
+    """A loop under way: main-lane rows and item rows, read in pages."""
+
+    def __init__(self, main, items):
+        self.main, self.items = main, items
+
+    def events(self, execution_id, *, after=0, limit=1000):
+        return [one for one in self.main if one.seq > after][:limit]
+
+    def item_events(self, execution_id, lane, *, after=-1, limit=1000):
+        return sorted((one for one in self.items if one.seq > after), key=lambda one: one.seq)[:limit]
+
+
+START = row("cmd:1:0", f.LoopStarted(2, "each", 0, 6, "parallel", 6), seq=1)
+END = row("loop:2:0", f.LoopFinished(2, "each", 0, 6, 6, 0), f.StepExited(2, "each"), seq=2)
+
+
+def told(events):
+    return [
+        e.meta.get("loop_iteration_index", e.event_type)
+        for e in events
+        if e.event_type in ("loop.item", "loop.done")
+    ]
+
+
+def test_items_come_in_index_order_before_the_end_of_their_loop(monkeypatch):
+    monkeypatch.setattr(module, "PAGE", 2)
+    store = Store([START, END], [item(n) for n in (3, 0, 5, 1, 4, 2)])
+    assert told(HistoryReader(store, EID).read(everything=True)) == [0, 1, 2, 3, 4, 5, "loop.done"]
+
+
+def test_following_tells_each_item_once_and_never_out_of_order():
+    for arrival in itertools.permutations(range(4)):
+        store = Store([START], [])
+        reader = HistoryReader(store, EID)
+        seen = []
+        for index in arrival:
+            store.items.append(item(index))
+            seen += told(reader.read())
+        store.main.append(END)
+        seen += told(reader.read())
+        assert seen == [0, 1, 2, 3, "loop.done"], arrival
+        assert told(reader.read(everything=True)) == []
+
+
+def test_a_suspended_item_waits_for_its_end_and_keeps_its_turns_together(monkeypatch):
+    monkeypatch.setattr(module, "PAGE", 2)
+    suspended = [
+        item(1, Outcome("suspended", suspend=Suspend({}, delay=1.0)), turn=turn) for turn in range(3)
+    ]
+    store = Store([START], [item(0), *suspended, item(2)])
+    reader = HistoryReader(store, EID)
+    assert told(reader.read()) == [0]
+    store.items.append(item(1))
+    events = list(reader.read())
+    assert told(events) == [1, 2]
+    assert [e.event_type for e in events].count("retry.scheduled") == 3
+
+
+def test_items_that_never_came_leave_gaps_when_the_gate_was_closed():
+    store = Store([START, END], [item(0), item(2)])
+    assert told(HistoryReader(store, EID).read()) == [0, 2, "loop.done"]
