@@ -99,6 +99,31 @@ def test_a_large_result_comes_from_where_it_lies(noetl, write):
     assert "result_ref" not in shown
 
 
+def test_a_loop_whose_results_are_too_large_to_travel_is_printed_as_a_list(noetl, write):
+    steps = LOOPS.replace("[1, 2, 3]", "\"{{ ['a', 'b', 'c'] }}\"").replace("iter.n }}", "iter.n * 20000 }}")
+    ran = noetl("run", write("wide.yaml", steps), "-q")
+    assert ran.code == 0, ran.err
+    assert [(item[0], len(item)) for item in json.loads(ran.out)] == [
+        ("a", 40_000),
+        ("b", 40_000),
+        ("c", 40_000),
+    ]
+
+
+def test_a_result_whose_bytes_are_gone_says_so(noetl, write, database):
+    noetl(
+        "run",
+        write(
+            "big.yaml",
+            "workflow:\n  - step: start\n    tool: { kind: double, value: \"{{ 'x' * 60000 }}\" }\n",
+        ),
+    )
+    database.results.delete_execution(database.store.executions(limit=1)[0].execution_id)
+    ran = noetl("result")
+    assert ran.code == 1
+    assert "is not available" in ran.err
+
+
 def test_replay_agrees_until_somebody_touches_the_database(noetl, write, database):
     noetl("run", write("loops.yaml", LOOPS))
     noetl("run", write("greet.yaml", GREET))

@@ -15,6 +15,7 @@ from noetl.domain.state import TERMINAL, ExecutionState, decode_state
 from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.services.hydration import make_hydrate
 from noetl.services.progress import Progress, StepRun, read_progress
 
 Programs = Callable[[str], Program]
@@ -159,7 +160,8 @@ def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> An
     """What a completed execution gave, large parts read from where they lie.
 
     One step that ended without a successor (or the final step): its value; several: a mapping by step name.
-    Raises NotFoundError, and ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result.
+    Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result, and
+    TaskError(code="REFERENCE_NOT_AVAILABLE") when a part of it is gone or damaged.
     """
     info = find(store, execution_id)
     if info.status != "completed":
@@ -204,16 +206,23 @@ def _step_value(slots: Mapping[tuple[str, str], Any], step: str) -> Any:
     return data
 
 
-def resolve(value: Any, results: ResultStore, depth: int = 0) -> Any:
-    """``value`` with every result reference in it replaced by what it refers to. Raises NotFoundError when that is gone."""
+def resolve(value: Any, results: ResultStore) -> Any:
+    """``value`` with every result reference in it replaced by what it refers to.
+
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE").
+    """
+    return _resolved(value, make_hydrate(results, cache_bytes=0), 0)
+
+
+def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: int) -> Any:
     if depth > MAX_DEPTH:
         return value
     if is_ref(value):
-        return resolve(codec.decode(results.get(str(value["ref"]))), results, depth + 1)
+        return _resolved(hydrate(value), hydrate, depth + 1)
     if isinstance(value, Mapping):
-        return {key: resolve(item, results, depth + 1) for key, item in value.items()}
+        return {key: _resolved(item, hydrate, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [resolve(item, results, depth + 1) for item in value]
+        return [_resolved(item, hydrate, depth + 1) for item in value]
     return value
 
 
