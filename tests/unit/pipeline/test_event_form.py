@@ -44,14 +44,22 @@ def http(body: Any, status: int = 200) -> dict[str, Any]:
     return {"status_code": status, "headers": {"x": "1"}, "url": "u", "elapsed": 0.1, "data": body}
 
 
+def on(guard: str, then: str) -> str:
+    """A case entry."""
+    return f'{{ when: "{{{{ {guard} }}}}", then: {then} }}'
+
+
 DONE = "event.name == 'call.done'"
 ERROR = "event.name == 'call.error'"
 
 
 def test_the_result_is_the_body_and_response_shows_both(run: Run) -> None:
-    seen = "{ c: '{{ response.status_code }}', n: '{{ response.n }}', d: '{{ response.data }}', t: '{{ this.data.n }}', r: '{{ result.n }}', m: '{{ this.status }}', h: '{{ response.headers.x }}' }"
+    seen = (
+        "{ c: '{{ response.status_code }}', n: '{{ response.n }}', d: '{{ response.data }}', t: '{{ this.data.n }}',"
+        " r: '{{ result.n }}', m: '{{ this.status }}', h: '{{ response.headers.x }}' }"
+    )
     made = run(
-        step(f'{{ when: "{{{{ {DONE} }}}}", then: [{{ result: {seen} }}] }}'),
+        step(on(DONE, f"[{{ result: {seen} }}]")),
         {"s_task": [http({"n": 5})]},
     )
     assert made.outcome.result == {
@@ -69,9 +77,15 @@ def test_the_result_is_the_body_and_response_shows_both(run: Run) -> None:
 
 def test_pagination_with_call_and_collect(run: Run) -> None:
     body = step(
-        f'{{ when: "{{{{ {DONE} and response.next is defined }}}}", then: [{{ collect: {{ from: response.rows, into: rows, mode: extend }} }},'
-        " { call: { params: { page: '{{ response.next }}' } } }] }",
-        f'{{ when: "{{{{ {DONE} }}}}", then: [{{ collect: {{ from: response.rows, into: rows, mode: extend }} }}, {{ result: {{ from: ctx.rows }} }}] }}',
+        on(
+            f"{DONE} and response.next is defined",
+            "[{ collect: { from: response.rows, into: rows, mode: extend } },"
+            " { call: { params: { page: '{{ response.next }}' } } }]",
+        ),
+        on(
+            DONE,
+            "[{ collect: { from: response.rows, into: rows, mode: extend } }, { result: { from: ctx.rows } }]",
+        ),
         tool="{ kind: http, url: u, params: { page: 1, size: 50 } }",
     )
     pages = [http({"rows": [1, 2], "next": 2}), http({"rows": [3], "next": 3}), http({"rows": [4]})]
@@ -85,9 +99,15 @@ def test_pagination_with_call_and_collect(run: Run) -> None:
 @pytest.mark.parametrize("event", [ERROR, DONE])
 def test_retry_answers_a_failure_however_its_event_is_called(run: Run, event: str) -> None:
     body = step(
-        f'{{ when: "{{{{ {event} and error.status == 503 }}}}", then: {{ retry: {{ max_attempts: 3, initial_delay: 2, backoff_multiplier: 3 }} }} }}'
+        on(
+            f"{event} and error.status == 503",
+            "{ retry: { max_attempts: 3, initial_delay: 2, backoff_multiplier: 3 } }",
+        )
         if event == ERROR
-        else f'{{ when: "{{{{ {event} and error is defined and error.status == 503 }}}}", then: {{ retry: {{ max_attempts: 3, initial_delay: 2, backoff_multiplier: 3 }} }} }}'
+        else on(
+            f"{event} and error is defined and error.status == 503",
+            "{ retry: { max_attempts: 3, initial_delay: 2, backoff_multiplier: 3 } }",
+        )
     )
     made = run(body, {"s_task": [BUSY, BUSY, http(1)]})
     assert (made.outcome.status, made.outcome.result, made.delays) == ("ok", 1, [2.0, 6.0])
@@ -114,7 +134,7 @@ def test_retry_answers_a_failure_however_its_event_is_called(run: Run, event: st
 def test_what_answers_a_failure(
     run: Run, answer: str, status: str, result: Any, route: list[tuple[str, Any]] | None
 ) -> None:
-    made = run(step(f'{{ when: "{{{{ {ERROR} }}}}", then: [{{ {answer} }}] }}'), {"s_task": [BUSY]})
+    made = run(step(on(ERROR, f"[{{ {answer} }}]")), {"s_task": [BUSY]})
     assert (made.outcome.status, made.outcome.result) == (status, result)
     wanted = None if route is None else [Target(name, args) for name, args in route]
     assert made.outcome.route == wanted
@@ -126,8 +146,8 @@ def test_what_answers_a_failure(
 def test_an_exhausted_retry_counts_as_no_match_and_later_entries_are_tried(run: Run) -> None:
     made = run(
         step(
-            f'{{ when: "{{{{ {ERROR} and error.retryable }}}}", then: {{ retry: {{ max_attempts: 2, initial_delay: 0 }} }} }}',
-            f'{{ when: "{{{{ {ERROR} }}}}", then: {{ next: third }} }}',
+            on(f"{ERROR} and error.retryable", "{ retry: { max_attempts: 2, initial_delay: 0 } }"),
+            on(ERROR, "{ next: third }"),
         ),
         {"s_task": [BUSY]},
     )
@@ -138,8 +158,8 @@ def test_an_entry_that_does_not_answer_leaves_the_failure_to_call_done_and_runs_
     made = run(
         step(
             "{ when: \"{{ event.name in ['call.error', 'call.done'] }}\", then: [{ collect: { from: error.kind, into: kinds } }] }",
-            f'{{ when: "{{{{ {DONE} and response.ready }}}}", then: [{{ result: 1 }}] }}',
-            f'{{ when: "{{{{ {DONE} }}}}", then: [{{ next: other }}] }}',
+            on(f"{DONE} and response.ready", "[{ result: 1 }]"),
+            on(DONE, "[{ next: other }]"),
         ),
         {"s_task": [BROKEN]},
     )
@@ -149,7 +169,7 @@ def test_an_entry_that_does_not_answer_leaves_the_failure_to_call_done_and_runs_
 
 def test_a_guard_that_fails_is_an_error_with_its_place(run: Run) -> None:
     made = run(
-        step(f'{{ when: "{{{{ {DONE} and response.nowhere }}}}", then: {{ next: other }} }}'),
+        step(on(f"{DONE} and response.nowhere", "{ next: other }")),
         {"s_task": [http({})]},
     )
     error = made.outcome.error
@@ -173,7 +193,7 @@ def retrying(fields: str, calls: list[Any], run: Run) -> Driven:
         ("max_attempts: 3, initial_delay: 0, stop_when: '{{ result.done }}'", [http({"done": False})], 3, "error", "retry_exhausted"),
         ("max_attempts: 4, initial_delay: 0, stop_when: '{{ response.done }}'", [BUSY, http({"done": True})], 2, "ok", None),
         ("max_attempts: 4, initial_delay: 0, stop_when: '{{ attempt == 2 and max_attempts == 4 }}'", [http(1)], 2, "ok", None),
-        ("max_attempts: 4, initial_delay: 0, retry_when: '{{ not success }}', stop_when: '{{ status_code == 400 }}'", [BUSY, BROKEN, http(1)], 2, "error", None),
+        ("max_attempts: 4, initial_delay: 0, retry_when: '{{ not success }}', stop_when: '{{ status_code == 400 }}'", [BUSY, BROKEN, http(1)], 2, "error", None),  # noqa: E501
     ],
 )  # fmt: skip
 def test_step_level_retry(
@@ -208,7 +228,10 @@ def test_a_template_that_cannot_be_rendered_is_not_tried_again(run: Run) -> None
 def test_vars_see_the_result_and_each_other_and_rules_see_them(run: Run) -> None:
     made = run(
         step(
-            f'{{ when: "{{{{ {DONE} and vars.twice == 10 }}}}", then: [{{ next: [{{ step: other, args: {{ t: "{{{{ vars.twice }}}}" }} }}] }}] }}',
+            on(
+                f"{DONE} and vars.twice == 10",
+                '[{ next: [{ step: other, args: { t: "{{ vars.twice }}" } }] }]',
+            ),
             extra="vars: { n: '{{ result.n }}', twice: '{{ vars.n * 2 }}', zero: 0, none: null }",
         ),
         {"s_task": [http({"n": 5})]},
@@ -225,8 +248,8 @@ def test_vars_see_the_result_and_each_other_and_rules_see_them(run: Run) -> None
 def test_vars_count_once_and_follow_a_replaced_result(run: Run) -> None:
     made = run(
         step(
-            f'{{ when: "{{{{ {DONE} and response.more }}}}", then: {{ call: {{ params: {{ p: 2 }} }} }} }}',
-            f'{{ when: "{{{{ {DONE} }}}}", then: [{{ result: {{ n: 100 }} }}] }}',
+            on(f"{DONE} and response.more", "{ call: { params: { p: 2 } } }"),
+            on(DONE, "[{ result: { n: 100 } }]"),
             extra="vars: { n: '{{ result.n }}', runs: '{{ vars.runs | default(0) + 1 }}' }",
         ),
         {"s_task": [http({"n": 1, "more": True}), http({"n": 2, "more": False})]},
@@ -253,7 +276,7 @@ def test_a_step_sink_runs_after_the_call_with_the_result_in_scope(run: Run) -> N
     assert [call.label for call in made.calls] == ["s_task", "s_sink"]
     assert made.calls[1].input == {"v": 3}
     assert made.outcome.result == {"n": 3}
-    assert made.facts() == ["sink.started", "sink.processed"]
+    assert made.facts() == ["task.started", "task.done", "sink.started", "sink.processed"]
 
 
 def test_a_sink_that_fails_fails_the_step(run: Run) -> None:
@@ -280,19 +303,20 @@ def test_a_sink_is_skipped_when_its_guard_says_so(run: Run, when: str, calls: in
 
 def test_no_sink_after_a_failed_or_skipped_call(run: Run) -> None:
     for answer in ("next: other", "skip: true"):
-        made = run(
-            step(f'{{ when: "{{{{ {ERROR} }}}}", then: {{ {answer} }} }}', extra=SINK), {"s_task": [BROKEN]}
-        )
+        made = run(step(on(ERROR, f"{{ {answer} }}"), extra=SINK), {"s_task": [BROKEN]})
         assert [call.label for call in made.calls] == ["s_task"]
 
 
 def test_inline_tasks_run_before_the_next_of_their_list_and_sinks_after(run: Run) -> None:
     made = run(
         step(
-            f'{{ when: "{{{{ {DONE} }}}}", then: [{{ sink: {{ tool: {{ kind: postgres, table: t }} }} }},'
-            " { one: { kind: python, args: { n: '{{ response.n }}' }, code: x } },"
-            " { two: { kind: python, args: { n: '{{ one.n + result.n }}' }, code: x } },"
-            " { set: { ctx: { two: '{{ two }}' } } }, { next: [{ step: other, args: { two: '{{ two }}' } }] }] }",
+            on(
+                DONE,
+                "[{ sink: { tool: { kind: postgres, table: t } } },"
+                " { one: { kind: python, args: { n: '{{ response.n }}' }, code: x } },"
+                " { two: { kind: python, args: { n: '{{ one.n + result.n }}' }, code: x } },"
+                " { set: { ctx: { two: '{{ two }}' } } }, { next: [{ step: other, args: { two: '{{ two }}' } }] }]",
+            ),
         ),
         {"s_task": [http({"n": 1})], "one": [{"n": 10}], "two": ["end"]},
     )
@@ -305,12 +329,9 @@ def test_inline_tasks_run_before_the_next_of_their_list_and_sinks_after(run: Run
 
 def test_an_inline_task_that_is_retried_keeps_its_place(run: Run) -> None:
     rule = "{ when: \"{{ outcome.status == 'error' }}\", then: { do: retry, attempts: 3, delay: 4 } }"
-    made = run(
-        step(
-            f'{{ when: "{{{{ {DONE} }}}}", then: [{{ one: {{ kind: http, url: "{{{{ response.n }}}}", spec: {{ policy: {{ rules: [{rule}] }} }} }} }}, {{ result: {{ from: result.n }} }}] }}'
-        ),
-        {"s_task": [http({"n": 9})], "one": [BUSY, 1]},
-    )
+    policy = f"{{ policy: {{ rules: [{rule}] }} }}"
+    then = f"[{{ one: {{ kind: http, url: '{{{{ response.n }}}}', spec: {policy} }} }}, {{ result: {{ from: result.n }} }}]"
+    made = run(step(on(DONE, then)), {"s_task": [http({"n": 9})], "one": [BUSY, 1]})
     assert (made.delays, made.outcome.result, [call.label for call in made.calls]) == (
         [4.0],
         9,
@@ -320,7 +341,7 @@ def test_an_inline_task_that_is_retried_keeps_its_place(run: Run) -> None:
 
 def test_inline_task_failure_fails_the_step(run: Run) -> None:
     made = run(
-        step(f'{{ when: "{{{{ {DONE} }}}}", then: [{{ one: {{ kind: noop }} }}, {{ next: other }}] }}'),
+        step(on(DONE, "[{ one: { kind: noop } }, { next: other }]")),
         {"s_task": [http(1)], "one": [BROKEN]},
     )
     assert (made.outcome.status, made.outcome.route, made.outcome.error) == ("error", None, BROKEN)
@@ -328,7 +349,7 @@ def test_inline_task_failure_fails_the_step(run: Run) -> None:
 
 def test_loop_item_follows_the_items_result(run: Run) -> None:
     entries = (
-        f'{{ when: "{{{{ {ERROR} }}}}", then: {{ result: {{ bad: true }} }} }}',
+        on(ERROR, "{ result: { bad: true } }"),
         "{ when: \"{{ event.name == 'loop.item' and result.bad is defined }}\", then: { next: other } }",
         "{ when: \"{{ event.name == 'loop.item' }}\", then: [{ sink: { tool: { kind: postgres, table: t, args: { b: '{{ book }}' } } } }] }",
     )
@@ -354,9 +375,10 @@ def test_iterator_variables(run: Run) -> None:
 
 def test_a_workbook_tasks_own_sink_runs_before_the_rules(run: Run) -> None:
     body = (
-        "workbook:\n  - name: pull\n    tool: { kind: http, url: u }\n    sink: { tool: { kind: postgres, table: t, args: { v: '{{ result.n }}' } } }\n"
+        "workbook:\n  - name: pull\n    tool: { kind: http, url: u }\n    "
+        "sink: { tool: { kind: postgres, table: t, args: { v: '{{ result.n }}' } } }\n"
         + step(
-            f'{{ when: "{{{{ {DONE} }}}}", then: [{{ set: {{ ctx: {{ n: "{{{{ result.n }}}}" }} }} }}] }}',
+            on(DONE, '[{ set: { ctx: { n: "{{ result.n }}" } } }]'),
             tool="{ kind: workbook, name: pull }",
         )
     )
@@ -364,4 +386,4 @@ def test_a_workbook_tasks_own_sink_runs_before_the_rules(run: Run) -> None:
     assert len(made.calls) == 2
     assert made.calls[1].input == {"v": 8}
     assert made.patches() == {"ctx.n": ("set", 8)}
-    assert made.facts() == ["sink.started", "sink.processed", "case.evaluated"]
+    assert made.facts() == ["task.started", "task.done", "sink.started", "sink.processed", "case.evaluated"]

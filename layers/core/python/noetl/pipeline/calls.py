@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, TemplateError
+from noetl.domain.outcomes import Outcome
 from noetl.domain.patches import deep_merge
 from noetl.dsl.program import Node, Task
 from noetl.pipeline import actions, journal
 from noetl.pipeline.faults import error_of
-from noetl.pipeline.ops import Op, RunTask, TaskOutcome
+from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
 from noetl.pipeline.state import Frame, Last
 from noetl.pipeline.views import split_result
@@ -64,6 +65,11 @@ def call(run: PipelineRun) -> Op | None:
     frame = state.frames[-1]
     task = run.sequences[-1][frame.pc]
     frame.attempt += 1
+    return render_call(run, frame, task)
+
+
+def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
+    """The call a frame's task makes now; None when a template of it failed (that is bound as its outcome)."""
     frame.input = None
     try:
         if task.input is not None:
@@ -76,9 +82,25 @@ def call(run: PipelineRun) -> Op | None:
         bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
-    visit = state.visits[task.label]
+    visit = run.state.visits[task.label]
     key = task.label if visit == 1 else f"{task.label}#{visit}"
     return RunTask(task.label, task.kind, params, run.input, frame.attempt, timeout, key)
+
+
+def begin_plain(run: PipelineRun) -> RunTask | None:
+    """The first call of a pipeline that is one task and nothing else."""
+    state, task = run.state, run.pipeline.tasks[0]
+    frame = Frame(phase="call", attempt=1)
+    state.stage, state.frames, state.visits, state.moves = "tasks", [frame], {task.label: 1}, 1
+    run.sequences.append(run.pipeline.tasks)
+    return render_call(run, frame, task)
+
+
+def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
+    """The success of a task that stands alone."""
+    task = run.pipeline.tasks[0]
+    result, _ = split_result(outcome.result, task.kind, task.form)
+    return Finish(Outcome("ok", result, meta=dict(outcome.meta)))
 
 
 def _input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:

@@ -60,12 +60,14 @@ def retry_scheduled(
 
 def case_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
     """A rule of the event form matched."""
+    release(run.state)
     actions = [action.__struct_config__.tag for action in task.rules[frame.rule].actions]
     payload = {"event": frame.event, "rule": frame.rule, "actions": actions}
     run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
 
 
 def sink_started(run: PipelineRun, task: Task) -> None:
+    release(run.state)
     run.state.trace.append(Trace("sink.started", task.label, "in_progress", {"kind": task.kind}))
 
 

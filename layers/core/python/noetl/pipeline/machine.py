@@ -43,6 +43,7 @@ class PipelineRun:
         "max_attempts",
         "overlay",
         "pipeline",
+        "plain",
         "retrying",
         "sequences",
         "state",
@@ -68,12 +69,16 @@ class PipelineRun:
         self.block: dict[str, Any] = {}
         self.retrying = False
         self.max_attempts = 1
+        self.plain = False
 
     # --- the four doors ---------------------------------------------------------------------------
 
     def begin(self) -> Op:
         """Start from the beginning."""
-        return self._advance()
+        if not is_plain(self.pipeline) or (self.item is not None and self.item.variables):
+            return self._advance()
+        self.plain = True
+        return calls.begin_plain(self) or self._advance()
 
     def resume(self, machine: Mapping[str, Any], child: Outcome | None = None) -> Op:
         """Go on from a suspension. ``child`` is the outcome of the sub-execution it waited for.
@@ -95,6 +100,8 @@ class PipelineRun:
             return Finish(self._suspended(Suspend({}, child=outcome.child)))
         if outcome.child is not None:
             outcome = self._detached(outcome.child)
+        elif self.plain and outcome.error is None:
+            return calls.finish_plain(self, outcome)
         calls.bind(self, outcome)
         return self._advance()
 
@@ -286,6 +293,14 @@ class PipelineRun:
             trace,
             meta=journal.meta(state),
         )
+
+
+def is_plain(pipeline: Pipeline) -> bool:
+    """One task and nothing around it: most steps. They take a short way with the same outcome."""
+    if len(pipeline.tasks) != 1 or pipeline.vars or pipeline.sinks or pipeline.vars_before or pipeline.vars_after:
+        return False
+    task = pipeline.tasks[0]
+    return not (task.rules or task.retry or task.sets or task.sinks)
 
 
 _NOTHING: dict[str, Any] = {}

@@ -61,7 +61,7 @@ def no_child(number: int, item: Item | None) -> int:
     raise TemplateError("a sub-execution cannot be started here")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Surroundings:
     """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
 
@@ -78,8 +78,7 @@ class Surroundings:
     def __post_init__(self) -> None:
         frozen = self.frozen
         left = frozen.extra.get("step")
-        bases = {"ctx": frozen.ctx, "vars": frozen.vars, "step": left if isinstance(left, dict) else {}}
-        object.__setattr__(self, "bases", bases)
+        self.bases = {"ctx": frozen.ctx, "vars": frozen.vars, "step": left if isinstance(left, dict) else {}}
 
     def overlay(self) -> Overlay:
         return Overlay(self.bases, self.hydrate)

@@ -42,7 +42,7 @@ class Keeper:
 
         Raises TaskError(code="result_too_large") above the deployment's limit.
         """
-        if _is_scalar(value) or is_ref(value):
+        if _is_scalar(value) or (isinstance(value, dict) and "kind" in value and is_ref(value)):
             return value
         limit = self._limit(spec)
         if budget is not None:

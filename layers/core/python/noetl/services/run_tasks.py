@@ -82,7 +82,7 @@ class TaskRunner:
         Raises InfrastructureError when the result store is away (the command is delivered again); nothing else.
         """
         deps = self.deps
-        began = deps.clock()
+        began = deps.clock() if item is None else 0.0
         run = PipelineRun(self.pipeline, self.around, item, overlay)
         try:
             outcome = self._drive(run, machine, child)
@@ -205,7 +205,7 @@ class TaskRunner:
 
     def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
         """Whole values of the ctx lists this run extended, where it saw what they held before."""
-        if not self.growing:
+        if not self.growing or not outcome.patches:
             return {}
         return {
             f"ctx.{patch.name}": run.overlay.get("ctx", patch.name)
@@ -245,8 +245,10 @@ def _unstorable(label: str, problem: str) -> ErrorInfo:
 
 def hydrated(value: Any, hydrate: Any) -> Any:
     """``value`` with every reference in it loaded; the same object when there is none."""
+    if not value or type(value) in _SCALARS:
+        return value
     if isinstance(value, dict):
-        if is_ref(value):
+        if "kind" in value and is_ref(value):
             return hydrate(value)
         return _changed(value, {key: hydrated(entry, hydrate) for key, entry in value.items()})
     if isinstance(value, list):
@@ -258,6 +260,9 @@ def hydrated(value: Any, hydrate: Any) -> Any:
         )
         return RenderedSql(statements)
     return value
+
+
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
