@@ -99,10 +99,8 @@ def test_slot_names_may_be_any_text(store, make, name):
 
 
 def test_slots_are_replaced_deleted_and_can_hold_null(store, make):
-    store.commit(
-        [make.change(slots={("ctx", "a"): 1, ("ctx", "b"): [1], ("ctx", "n"): msgspec.Raw(b"null")})]
-    )
-    store.commit([make.change(1, slots={("ctx", "a"): None, ("ctx", "b"): {"x": 2}, ("ctx", "gone"): None})])
+    store.commit([make.change(slots={("ctx", "a"): 1, ("ctx", "b"): [1], ("ctx", "n"): None})])
+    store.commit([make.change(1, slots={("ctx", "b"): {"x": 2}}, unset=(("ctx", "a"), ("ctx", "gone")))])
     assert store.slots(EID) == {("ctx", "b"): {"x": 2}, ("ctx", "n"): None}
 
 

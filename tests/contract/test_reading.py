@@ -36,12 +36,12 @@ def test_superseded_rows_are_kept_aside_once(store, make):
     assert store.info(EID).version == 1
 
 
-def test_an_event_recorded_as_superseded_is_delivered_no_more(store, make):
-    start = make.start()
-    store.create(start, make.created())
-    store.record_superseded([(EID, make.row("start"))])
+def test_recording_superseded_rows_ends_the_delivery_of_their_events(store, make):
+    store.create(make.start(), make.created())
+    store.record_superseded([(EID, make.row("late:start"))], handled=[(EID, "start"), (EID, "unknown")])
     assert store.undelivered(ME, 10) == []
     assert store.open_work(EID)["outbox"] == 0
+    store.record_superseded([], handled=[(EID, "start")])
 
 
 def test_item_pages_never_split_a_place(store, make):

@@ -1,0 +1,188 @@
+"""The Postgres server that comes with the library: one per data folder, shared by every process that opens it.
+
+Who uses it is kept by the kernel: each user holds a shared lock on a file, so a process that is killed is not counted any more,
+and the last one that closes stops the server. A server whose only user was killed runs on until the next user closes.
+
+Two databases: ``noetl`` is the engine's; ``workspace`` is what playbooks may use as scratch space. The role of the second can
+reach nothing else (pg_hba lets it into its own database only; the engine's role needs a password that only this file's owner can read).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from psycopg import Connection, conninfo, sql
+
+from noetl.adapters.embedded import processes
+from noetl.adapters.postgres.migrations import migrate
+from noetl.domain.errors import InfrastructureError
+
+ENGINE, WORKSPACE = "noetl", "workspace"
+SETTINGS = {
+    "fsync": "on",
+    "shared_buffers": "64MB",
+    "max_connections": "100",
+    "work_mem": "8MB",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_wal_size": "512MB",
+    "checkpoint_timeout": "15min",
+    "jit": "off",
+    "log_min_messages": "fatal",
+    "log_checkpoints": "off",
+    "dynamic_shared_memory_type": "posix",
+}
+"""Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log."""
+HBA = f"""\
+local {WORKSPACE} {WORKSPACE} trust
+local all {ENGINE} scram-sha-256
+"""
+
+
+def home() -> Path:
+    """The folder of this user's local data: ``NOETL_HOME``, by default ``~/.noetl``."""
+    return Path(os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser().resolve()
+
+
+class EmbeddedServer:
+    """A running server. Use as a context manager, or call ``stop``."""
+
+    def __init__(self, data: Path, password: str, users: int) -> None:
+        self.data = data
+        self._password = password
+        self._users = users
+
+    def dsn(self, database: str = ENGINE) -> str:
+        """Connection string; for ``workspace`` with the role that can reach only that database."""
+        user = WORKSPACE if database == WORKSPACE else ENGINE
+        password = None if user == WORKSPACE else self._password
+        folder = str(processes.socket_folder(self.data))
+        return conninfo.make_conninfo(
+            host=folder, port=processes.PORT, user=user, password=password, dbname=database
+        )
+
+    def stop(self) -> bool:
+        """Stop using the server; the last user stops it. True when it is down now."""
+        if self._users < 0:
+            return False
+        with _starting(self.data):
+            os.close(self._users)
+            self._users = -1
+            with _users_file(self.data) as users:
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return False
+                processes.stop(self.data)
+        return True
+
+    def __enter__(self) -> EmbeddedServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None = None) -> EmbeddedServer:
+    """Start the server over ``data`` (default ``<home>/postgres``) or join the running one; both databases are ready to use.
+
+    ``settings`` override SETTINGS when the server has to be started. Raises InfrastructureError.
+    """
+    folder = (data or home() / "postgres").expanduser().resolve()
+    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _starting(folder):
+        password = _password(folder)
+        if not (folder / "PG_VERSION").exists():
+            processes.initialise(folder, ENGINE, password, HBA)
+        _check_version(folder)
+        if processes.accepts(processes.socket_folder(folder)):
+            processes.wait_for_ready(folder)
+        else:
+            processes.start(folder, {**SETTINGS, **(settings or {})})
+        users = os.open(_users_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(users, fcntl.LOCK_SH)
+        server = EmbeddedServer(folder, password, users)
+        try:
+            _prepare(server)
+        except BaseException:
+            os.close(users)
+            raise
+    return server
+
+
+def _prepare(server: EmbeddedServer) -> None:
+    """Make what is missing: databases, the workspace role and its limits, the engine's tables."""
+    with Connection.connect(server.dsn("postgres"), autocommit=True) as connection:
+        known = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
+        if WORKSPACE not in known:
+            connection.execute(
+                "DO $$ BEGIN CREATE ROLE workspace LOGIN CONNECTION LIMIT 50; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
+            )
+            connection.execute("CREATE DATABASE workspace OWNER workspace")
+        if ENGINE not in known:
+            connection.execute("CREATE DATABASE noetl")
+        for database in ("noetl", "postgres", "template1"):
+            name = sql.Identifier(database)
+            connection.execute(sql.SQL("REVOKE CONNECT, TEMPORARY ON DATABASE {} FROM PUBLIC").format(name))
+    migrate(server.dsn(ENGINE))
+
+
+def _check_version(folder: Path) -> None:
+    found = (folder / "PG_VERSION").read_text().strip()
+    wanted = processes.binaries().parent.name.removeprefix("pginstall")
+    if found != wanted:
+        raise InfrastructureError(
+            f"{folder} was made by Postgres {found}, this version of the library brings Postgres {wanted}",
+            code="postgres_version",
+            hint="move the folder away (its executions stay in it), or dump and load it with pg_dump",
+            retryable=False,
+        )
+
+
+def _password(folder: Path) -> str:
+    """The engine role's password, made once, readable by the owner of the folder only."""
+    path = folder.with_name(f"{folder.name}.secret")
+    if not (folder / "PG_VERSION").exists():
+        processes.write_private(path, secrets.token_urlsafe(24))
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        raise InfrastructureError(
+            f"{path} is gone: it holds the password of the engine's role in {folder}",
+            code="postgres_secret",
+            hint="restore the file, or move the data folder away to start afresh",
+            retryable=False,
+        ) from None
+
+
+def _users_path(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.users")
+
+
+@contextlib.contextmanager
+def _users_file(folder: Path) -> Iterator[int]:
+    handle = os.open(_users_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _starting(folder: Path) -> Iterator[None]:
+    """One process at a time looks after starting and stopping."""
+    path = folder.with_name(f"{folder.name}.lock")
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

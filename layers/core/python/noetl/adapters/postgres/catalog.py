@@ -1,0 +1,69 @@
+"""Playbooks in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.literals import number, text
+from noetl.domain.errors import ConflictError
+from noetl.ports.catalog import CatalogEntry
+from noetl.ports.execution_store import VersionConflictError
+
+ATTEMPTS = 20
+
+
+class PostgresCatalog:
+    """``database``: a connection string, or a Database shared with other adapters."""
+
+    def __init__(self, database: str | Database, *, pooled: bool = False) -> None:
+        self._database = Database(database, pooled=pooled) if isinstance(database, str) else database
+
+    def close(self) -> None:
+        self._database.close()
+
+    def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
+        values: dict[str, bytes | None] = {
+            "path": text(path),
+            "name": text(name),
+            "program": text(program),
+            "content": text(content),
+            "source_name": text(source_name),
+        }
+        for _ in range(ATTEMPTS):
+            try:
+                return _entry(self._database.run("register_playbook", values)[0])
+            except VersionConflictError:
+                continue
+        raise ConflictError(
+            f"{path} is being registered by too many at once", code="catalog_busy", retryable=True
+        )
+
+    def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
+        if version is not None and version < 1:
+            return None
+        return _first(self._database.run("playbook", {"path": text(path), "version": number(version or 0)}))
+
+    def by_program(self, program: str) -> CatalogEntry | None:
+        return _first(self._database.run("playbook_by_program", {"program": text(program)}))
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
+        rows = self._database.run("list_playbooks", {"after": text(after), "limit": number(limit)})
+        return [_entry(row) for row in rows]
+
+
+def _first(rows: list[Row]) -> CatalogEntry | None:
+    return _entry(rows[0]) if rows else None
+
+
+def _entry(row: Row) -> CatalogEntry:
+    path, version, name, program, content, source_name, created_at = (column or b"" for column in row)
+    return CatalogEntry(
+        path=path.decode(),
+        version=int(version),
+        name=name.decode(),
+        program=program.decode(),
+        content=content.decode(),
+        source_name=source_name.decode(),
+        created_at=float(created_at),
+    )

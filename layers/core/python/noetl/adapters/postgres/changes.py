@@ -1,0 +1,345 @@
+"""From Changes to the parameters of ``noetl.commit_changes``, and from its answers to what the caller gets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.changes import applied_timers
+from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, first_chunks
+from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.literals import (
+    documents,
+    flags,
+    for_jsonb,
+    name,
+    numbers,
+    records,
+    text,
+    texts,
+)
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, decode_event, encode_event
+from noetl.ports.execution_store import Change, Committed, LoopRow
+
+COMMAND = msgspec.json.Decoder(Command)
+LOOP = msgspec.json.Decoder(LoopRow)
+_RARE = (
+    "created",
+    "dropped",
+    "ended",
+    "loops",
+    "gates",
+    "replaced",
+    "wakes",
+    "timers",
+    "cleared",
+    "variables",
+    "cancels",
+)
+
+
+class Writing:
+    """One commit: its parameters, and how to read the answer. ``changes`` are sorted by execution."""
+
+    def __init__(self, changes: Sequence[Change], owner: str | None, collections: Collections) -> None:
+        self._changes = changes
+        self._owner = owner
+        self._collections = collections
+        self._attempts: dict[tuple[int, str], int] = {}
+        for change in changes:
+            for loop in change.loops:
+                collections.items(loop)
+
+    def parameters(self) -> dict[str, bytes | None]:
+        """Raises InvalidInputError for names and ids that Postgres cannot hold."""
+        values: dict[str, bytes | None] = {"owner": text(self._owner or "")}
+        self._executions(values)
+        self._events(values)
+        self._slots(values)
+        self._commands(values)
+        self._outbox(values)
+        values.update(dict.fromkeys(_RARE))
+        if any(map(_has_rare_parts, self._changes)):
+            self._rare(values)
+        return values
+
+    def _executions(self, values: dict[str, bytes | None]) -> None:
+        changes = self._changes
+        values["x_id"] = numbers([change.execution_id for change in changes])
+        values["x_expected"] = numbers([change.expected for change in changes])
+        values["x_status"] = texts([change.status for change in changes])
+        values["x_program"] = texts([change.program for change in changes])
+        values["x_state"] = documents([change.state for change in changes])
+
+    def _events(self, values: dict[str, bytes | None]) -> None:
+        rows = [row for change in self._changes for row in change.events]
+        values["e_execution"] = numbers(
+            [change.execution_id for change in self._changes for _ in change.events]
+        )
+        values["e_id"] = texts([row.event_id for row in rows])
+        values["e_lane"] = numbers([row.lane for row in rows])
+        values["e_seq"] = numbers([row.seq for row in rows])
+        values["e_type"] = texts([row.type for row in rows])
+        values["e_facts"] = documents([row.facts for row in rows])
+        values["e_at"] = numbers([row.at for row in rows])
+
+    def _slots(self, values: dict[str, bytes | None]) -> None:
+        kept: list[tuple[int, str, str, bytes]] = []
+        gone: list[tuple[int, str, str]] = []
+        for change in self._changes:
+            execution = change.execution_id
+            for (scope, slot), value in change.slots.items():
+                kept.append((execution, name(slot), name(scope), codec.encode(value)))
+            gone += [(execution, name(slot), name(scope)) for scope, slot in change.unset]
+        values["s_execution"] = numbers([row[0] for row in kept])
+        values["s_name"] = texts([row[1] for row in kept])
+        values["s_scope"] = texts([row[2] for row in kept])
+        values["s_value"] = documents([row[3] for row in kept])
+        values["d_execution"] = numbers([row[0] for row in gone])
+        values["d_name"] = texts([row[1] for row in gone])
+        values["d_scope"] = texts([row[2] for row in gone])
+
+    def _commands(self, values: dict[str, bytes | None]) -> None:
+        closed: list[tuple[int, str, int, int]] = []
+        fresh: list[tuple[Command, bool]] = []
+        for change in self._changes:
+            again = {command.command_id for command in chain(change.issue, change.waiting)}
+            closed += [(change.execution_id, *fence) for fence in change.close if fence[0] not in again]
+            if not change.end:
+                fresh += [(command, False) for command in change.issue if _is_fresh(change, command)]
+                fresh += [(command, True) for command in change.waiting if _is_fresh(change, command)]
+            else:
+                closed += [(change.execution_id, *fence) for fence in change.close if fence[0] in again]
+        values["c_execution"] = numbers([row[0] for row in closed])
+        values["c_id"] = texts([row[1] for row in closed])
+        values["c_attempt"] = numbers([row[2] for row in closed])
+        values["c_turn"] = numbers([row[3] for row in closed])
+        values["n_execution"] = numbers([command.execution_id for command, _ in fresh])
+        values["n_id"] = texts([command.command_id for command, _ in fresh])
+        values["n_run"] = numbers([command.run for command, _ in fresh])
+        values["n_attempt"] = numbers([command.attempt for command, _ in fresh])
+        values["n_waiting"] = flags([waiting for _, waiting in fresh])
+        values["n_delay"] = numbers([command.delay for command, _ in fresh])
+        values["n_payload"] = documents([payload(command) for command, _ in fresh])
+
+    def _outbox(self, values: dict[str, bytes | None]) -> None:
+        events = [event for change in self._changes for event in change.outbox]
+        handled = [(change.execution_id, event) for change in self._changes for event in change.handled]
+        values["o_execution"] = numbers([event.execution_id for event in events])
+        values["o_id"] = texts([event.event_id for event in events])
+        values["o_source"] = numbers([change.execution_id for change in self._changes for _ in change.outbox])
+        values["o_payload"] = documents([encode_event(event) for event in events])
+        values["h_execution"] = numbers([row[0] for row in handled])
+        values["h_id"] = texts([row[1] for row in handled])
+
+    def _rare(self, values: dict[str, bytes | None]) -> None:
+        rows: dict[str, list[dict[str, Any]]] = {part: [] for part in _RARE}
+        for change in self._changes:
+            _lifecycle_parts(change, rows)
+            _timer_parts(change, rows)
+            if not change.end:
+                rows["replaced"] += _replaced(change)
+                rows["loops"] += [_loop(change.execution_id, loop) for loop in change.loops]
+        del rows["ended"]
+        values.update({part: records(found) for part, found in rows.items()})
+        ended = [change.execution_id for change in self._changes if change.end]
+        values["ended"] = numbers(ended) if ended else None
+
+    def committed(self, answers: list[Row]) -> Committed:
+        """What is given out. ``answers``: kind, execution, id, numbers, body, extra, loop."""
+        if self._owner is None:
+            return Committed()
+        posted: set[tuple[int, str]] | None = None
+        attempts: dict[tuple[int, str], int] = {}
+        woken: dict[int, list[Command]] = {}
+        made: dict[int, list[Event]] = {}
+        for answer in answers:
+            kind, execution, identity, counts, body, extra, loop = answer
+            if kind == b"partly":
+                posted = set()
+                continue
+            key = (int(execution or b""), (identity or b"").decode())
+            if kind == b"posted":
+                assert posted is not None
+                posted.add(key)
+            elif kind == b"replaced":
+                attempts[key] = integers(counts)[0]
+            elif kind == b"woken":
+                command = self._woken(integers(counts), body, extra, loop)
+                woken.setdefault(key[0], []).append(command)
+            else:
+                made.setdefault(0, []).append(decode_event(body or b""))
+        commands = [command for change in self._changes for command in self._given(change, attempts, woken)]
+        events = [
+            event
+            for change in self._changes
+            for event in change.outbox
+            if posted is None or _first(posted, (event.execution_id, event.event_id))
+        ]
+        return Committed(tuple(commands), tuple(events + made.get(0, [])))
+
+    def _given(
+        self, change: Change, attempts: dict[tuple[int, str], int], woken: dict[int, list[Command]]
+    ) -> list[Command]:
+        if change.end:
+            return []
+        found = []
+        for command in change.issue:
+            attempt = attempts.get((change.execution_id, command.command_id), command.attempt)
+            same = attempt == command.attempt
+            found.append(command if same else msgspec.structs.replace(command, attempt=attempt))
+        found += woken.get(change.execution_id, [])
+        for loop in change.loops:
+            items = self._collections.items(loop)
+            found += [
+                chunk_command(change.execution_id, loop, start, stop, items)
+                for start, stop in first_chunks(loop)
+            ]
+        return found
+
+    def _woken(
+        self, counts: list[int], body: bytes | None, child: bytes | None, loop: bytes | None
+    ) -> Command:
+        _, round_, attempt, first, past = counts
+        command = codec.decode_as(COMMAND, body or b"")
+        command = msgspec.structs.replace(
+            command, attempt=attempt, child=codec.decode_as(OUTCOME, child or b"")
+        )
+        if round_ < 0 or loop is None:
+            return command
+        row = codec.decode_as(LOOP, loop)
+        return completed(command, row, first, past, self._collections.items(row))
+
+
+def payload(command: Command) -> bytes:
+    """A command as its row keeps it: the delay is a time of its own there."""
+    return codec.encode(msgspec.structs.replace(command, delay=0.0) if command.delay else command)
+
+
+def integers(array: bytes | None) -> list[int]:
+    """A Postgres array of whole numbers."""
+    inner = (array or b"{}")[1:-1]
+    return [int(part) for part in inner.split(b",")] if inner else []
+
+
+def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
+    """True once for a key that was posted."""
+    if key not in posted:
+        return False
+    posted.remove(key)
+    return True
+
+
+def _is_fresh(change: Change, command: Command) -> bool:
+    """Turn 0 makes a new row; a later turn, or one that takes a closed row's place, replaces one."""
+    return command.turn == 0 and not any(fence[0] == command.command_id for fence in change.close)
+
+
+def _has_rare_parts(change: Change) -> bool:
+    if change.end or change.loops or change.gates or change.wakes or change.timers or change.variables:
+        return True
+    if change.drop_runs or change.cancel_children or (change.expected == 0 and change.created is not None):
+        return True
+    if any(not _is_fresh(change, command) for command in chain(change.issue, change.waiting)):
+        return True
+    return any(row.event_id.startswith("timer:") for row in change.events)
+
+
+def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
+    execution = change.execution_id
+    if change.expected == 0 and change.created is not None:
+        created = msgspec.to_builtins(change.created)
+        parent = created.pop("parent_execution_id")
+        rows["created"].append({"execution_id": execution, "parent": parent, **created})
+    rows["dropped"] += [{"execution": execution, "run": run} for run in change.drop_runs]
+    if not change.end:
+        rows["gates"] += [
+            {"execution": execution, "run": gate.run, "round": gate.round} for gate in change.gates
+        ]
+        rows["wakes"] += [
+            {
+                "execution": execution,
+                "id": wake.command_id,
+                "turn": wake.turn,
+                "child": codec.encode(wake.outcome).decode(),
+            }
+            for wake in change.wakes
+        ]
+    latest = {patch.name: patch for patch in change.variables}
+    rows["variables"] += [
+        {
+            "execution": execution,
+            "name": name(patch.name),
+            "type": "step_result" if change.variables_step else "user_defined",
+            "value": for_jsonb(codec.encode(patch.value)),
+            "step": change.variables_step or None,
+        }
+        for patch in latest.values()
+    ]
+    if change.cancel_children:
+        reason = codec.encode(change.cancel_reason).decode()
+        rows["cancels"].append({"execution": execution, "reason": reason})
+
+
+def _timer_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
+    for timer, generation in applied_timers(change.events):
+        rows["cleared"].append({"execution": change.execution_id, "timer": timer, "generation": generation})
+    wanted = {row.timer: row for row in change.timers}
+    for row in wanted.values():
+        if row.seconds is None:
+            rows["cleared"].append({"execution": change.execution_id, "timer": row.timer, "generation": None})
+        elif not change.end:
+            rows["timers"].append(
+                {
+                    "execution": change.execution_id,
+                    "timer": row.timer,
+                    "generation": row.generation,
+                    "seconds": row.seconds,
+                }
+            )
+
+
+def _replaced(change: Change) -> list[dict[str, Any]]:
+    fences = {command_id: (attempt, turn) for command_id, attempt, turn in change.close}
+    found = []
+    for waiting, group in ((False, change.issue), (True, change.waiting)):
+        for command in group:
+            if _is_fresh(change, command):
+                continue
+            attempt, turn = fences.get(command.command_id, (None, None))
+            found.append(
+                {
+                    "execution": change.execution_id,
+                    "id": command.command_id,
+                    "run": command.run,
+                    "attempt": command.attempt,
+                    "turn": command.turn,
+                    "waiting": waiting,
+                    "delay": command.delay,
+                    "payload": payload(command).decode(),
+                    "fence_attempt": attempt,
+                    "fence_turn": turn,
+                }
+            )
+    return found
+
+
+def _loop(execution_id: int, loop: LoopRow) -> dict[str, Any]:
+    chunks = first_chunks(loop)
+    return {
+        "execution": execution_id,
+        "run": loop.run,
+        "round": loop.round,
+        "step": loop.step,
+        "program": loop.program,
+        "total": loop.total,
+        "places": max(1, loop.window),
+        "issued": chunks[-1][1] if chunks else 0,
+        "chunk": chunks[0][1] - chunks[0][0] if chunks else 1,
+        "payload": codec.encode(loop).decode(),
+    }

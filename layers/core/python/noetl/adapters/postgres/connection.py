@@ -1,0 +1,164 @@
+"""Talking to Postgres: a few connections, one statement per round trip, rows as bytes.
+
+The driver's libpq layer is used directly: statements are prepared once per connection (or sent unnamed where a proxy forbids session
+state), parameters are text made by ``literals``, and nothing is adapted per value. Every statement is its own transaction.
+"""
+
+from __future__ import annotations
+
+import select
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, cast
+
+import psycopg
+from psycopg import Connection, conninfo, errors, pq
+
+from noetl.adapters.postgres.queries import Query, query
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.ports.execution_store import VersionConflictError
+
+Row = tuple[bytes | None, ...]
+OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off"
+CONFLICTS = frozenset({b"NE001", b"23505"})
+"""A refusal of our own functions; a row that exists already (an event that was applied)."""
+TROUBLES = frozenset({b"08", b"53", b"57", b"40", b"55"})
+"""Classes of errors that trying again may cure: connection, resources, operator, deadlock, locks."""
+_DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+
+class Session:
+    """One connection and the statements prepared on it."""
+
+    def __init__(self, dsn: str, *, pooled: bool) -> None:
+        wanted: dict[str, Any] = {"application_name": "noetl", "connect_timeout": 10}
+        if not pooled:
+            given = conninfo.conninfo_to_dict(dsn).get("options")
+            wanted["options"] = f"{given} {OPTIONS}" if given else OPTIONS
+        self.connection: Connection = psycopg.connect(
+            conninfo.make_conninfo(dsn, **wanted), autocommit=True, prepare_threshold=None
+        )
+        self.pgconn = self.connection.pgconn
+        self._prepared: set[str] | None = None if pooled else set()
+
+    def broken(self) -> bool:
+        """Whether the server has hung up: an idle connection has nothing to say otherwise."""
+        if self.pgconn.status != pq.ConnStatus.OK:
+            return True
+        ready, _, _ = select.select([self.pgconn.socket], [], [], 0)
+        if not ready:
+            return False
+        try:
+            self.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+        return self.pgconn.status != pq.ConnStatus.OK
+
+    def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
+        """Raises VersionConflictError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
+        try:
+            result = self._send(statement, parameters)
+        except psycopg.OperationalError as error:
+            raise unreachable(error) from error
+        if result.status not in _DONE:
+            raise self._failure(result)
+        return [
+            tuple([result.get_value(row, column) for column in range(result.nfields)])
+            for row in range(result.ntuples)
+        ]
+
+    def _send(self, statement: Query, parameters: list[bytes | None]) -> pq.abc.PGresult:
+        if self._prepared is None:
+            return self.pgconn.exec_params(statement.text, parameters)
+        name = statement.name.encode()
+        if statement.name not in self._prepared:
+            prepared = self.pgconn.prepare(name, statement.text)
+            if prepared.status != pq.ExecStatus.COMMAND_OK:
+                return prepared
+            self._prepared.add(statement.name)
+        return self.pgconn.exec_prepared(name, cast(Any, parameters))  # its stub forgets NULL
+
+    def _failure(self, result: pq.abc.PGresult) -> Exception:
+        state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+        if state in CONFLICTS:
+            return VersionConflictError(_lost(result))
+        error = errors.error_from_result(result)
+        if not state or state[:2] in TROUBLES or self.pgconn.status != pq.ConnStatus.OK:
+            return unreachable(error)
+        if state == b"22P05":
+            return InvalidInputError(f"a name or id cannot be kept: {error}", code="unstorable_text")
+        return error
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
+    """Executions named by the refusal: ``12,13``, or ``Key (execution_id, event_id)=(12, …) already exists.``"""
+    detail = (result.error_field(pq.DiagnosticField.MESSAGE_DETAIL) or b"").decode(errors="replace")
+    listed = detail.partition("=(")[2].partition(",")[0] if "=(" in detail else detail
+    return tuple(int(part) for part in listed.split(",") if part.isdigit())
+
+
+def unreachable(error: BaseException) -> InfrastructureError:
+    return InfrastructureError(f"the database does not answer: {error}", code="database_unreachable")
+
+
+class Database:
+    """A small pool of sessions; a thread that works alone always gets the same one.
+
+    ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options.
+    ``round_trips`` counts statements sent (tests hold methods to their budget with it).
+    """
+
+    def __init__(self, dsn: str, *, pooled: bool = False, max_idle: int = 8) -> None:
+        self._dsn = dsn
+        self._pooled = pooled
+        self._max_idle = max_idle
+        self._idle: list[Session] = []
+        self._lock = threading.Lock()
+        self.round_trips = 0
+
+    def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
+        """Run a named query. Raises VersionConflictError, InfrastructureError, psycopg.Error."""
+        statement = query(name)
+        parameters = statement.bind(values)
+        with self._session() as session:
+            self.round_trips += 1
+            return session.run(statement, parameters)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with self._lock:
+            session = self._idle.pop() if self._idle else None
+        if session is not None and session.broken():
+            session.close()
+            session = None
+        if session is None:
+            session = self._connect()
+        try:
+            yield session
+        finally:
+            self._keep(session)
+
+    def _connect(self) -> Session:
+        try:
+            return Session(self._dsn, pooled=self._pooled)
+        except psycopg.OperationalError as error:
+            raise unreachable(error) from error
+
+    def _keep(self, session: Session) -> None:
+        with self._lock:
+            usable = session.pgconn.status == pq.ConnStatus.OK
+            if usable and len(self._idle) < self._max_idle:
+                self._idle.append(session)
+                return
+        session.close()
+
+    def close(self) -> None:
+        """Close idle sessions; a later call opens new ones (scale-to-zero databases pause in between)."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for session in idle:
+            session.close()

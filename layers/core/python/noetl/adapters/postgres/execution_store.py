@@ -1,0 +1,299 @@
+"""Executions in Postgres. Every method is one statement: one round trip, one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from noetl.adapters.changes import one_change_each
+from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
+from noetl.adapters.postgres import snapshots
+from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers
+from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.items import Counting, KnownLoops
+from noetl.adapters.postgres.literals import documents, number, numbers, text, texts, unname
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.events import Event, Start, TimerFired, decode_event, encode_event
+from noetl.domain.ids import timer_event
+from noetl.domain.state import Status
+from noetl.ports.execution_store import (
+    Change,
+    Committed,
+    CreatedExecution,
+    EventRow,
+    ExecutionInfo,
+    ItemBatch,
+    ItemRow,
+    ItemsCommitted,
+    Loaded,
+    LoadRequest,
+    LoopProgress,
+    StoredEvent,
+)
+from noetl.ports.results import ResultStore
+
+MAX_ID = 2**63 - 1
+
+
+class PostgresExecutionStore:
+    """``database``: a connection string, or a Database shared with other adapters. ``results``: where large collections are.
+
+    ``pooled``: behind RDS Proxy or pgbouncer (see Database). Safe to use from several threads.
+    """
+
+    def __init__(
+        self, database: str | Database, *, results: ResultStore | None = None, pooled: bool = False
+    ) -> None:
+        self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
+        self._collections = Collections(results)
+        self._loops = KnownLoops()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def load(self, requests: Sequence[LoadRequest]) -> Loaded:
+        return snapshots.loaded(self.database.run("load_executions", snapshots.parameters(requests)))
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        if not changes:
+            return Committed()
+        writing = Writing(one_change_each(changes), owner, self._collections)
+        committed = writing.committed(self.database.run("commit_changes", writing.parameters()))
+        for change in changes:
+            for loop in change.loops:
+                self._loops.put((change.execution_id, loop.run, loop.round), loop)
+        return committed
+
+    def commit_items(
+        self, batches: Sequence[ItemBatch], owner: str | None = None
+    ) -> tuple[Sequence[ItemsCommitted], Committed]:
+        if not batches:
+            return [], Committed()
+        counting = Counting(batches, owner, self._loops, self._collections)
+        return counting.answer(self.database.run("commit_items", counting.parameters()))
+
+    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
+        parent = created.parent_execution_id
+        values = {
+            "execution_id": number(start.execution_id),
+            "path": text(created.path),
+            "name": text(created.name),
+            "playbook_version": text(created.playbook_version),
+            "parent": None if parent is None else number(parent),
+            "principal": text(created.principal),
+            "program": text(start.program),
+            "event_id": text(start.event_id),
+            "owner": text(owner or ""),
+            "payload": encode_event(start),
+        }
+        return bool(self.database.run("create_execution", values))
+
+    def record_superseded(
+        self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        if not rows and not handled:
+            return
+        values: dict[str, bytes | None] = {
+            "execution_ids": numbers([execution_id for execution_id, _ in rows]),
+            "event_ids": texts([row.event_id for _, row in rows]),
+            "seqs": numbers([row.seq for _, row in rows]),
+            "types": texts([row.type for _, row in rows]),
+            "facts": documents([row.facts for _, row in rows]),
+            "ats": numbers([row.at for _, row in rows]),
+            "handled_ids": numbers([execution_id for execution_id, _ in handled]),
+            "handled": texts([event_id for _, event_id in handled]),
+        }
+        self.database.run("record_superseded", values)
+
+    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
+        rows = self.database.run("loop_progress", {"execution_id": number(execution_id)})
+        return [_progress(row) for row in rows]
+
+    def loop_items(
+        self, execution_id: int, run: int, round_: int, start: int, limit: int
+    ) -> Sequence[ItemRow]:
+        values = {
+            "execution_id": number(execution_id),
+            "run": number(run),
+            "round": number(round_),
+            "start": number(start),
+            "limit": number(limit),
+        }
+        return [
+            ItemRow(int(seq or b""), facts or b"") for seq, facts in self.database.run("loop_items", values)
+        ]
+
+    # --- recovery ---
+
+    def heartbeat(self, owner: str, lease_seconds: float) -> None:
+        self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})
+
+    def release(self, owner: str) -> None:
+        self.database.run("release", {"owner": text(owner)})
+
+    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+        """A command that cannot be made whole (its collection is away) is put back for a while; the others are given out."""
+        rows = self.database.run("claim_commands", {"owner": text(owner), "limit": number(limit)})
+        found: list[Command] = []
+        lost: list[Row] = []
+        for row in rows:
+            try:
+                found.append(self._claimed(row))
+            except (NotFoundError, InfrastructureError):
+                lost.append(row)
+        if lost:
+            values: dict[str, bytes | None] = {
+                "execution_ids": numbers([int(row[0] or b"") for row in lost]),
+                "command_ids": texts([(row[1] or b"").decode() for row in lost]),
+                "owner": text(owner),
+            }
+            self.database.run("put_back", values)
+        return found
+
+    def _claimed(self, row: Row) -> Command:
+        execution, _, counts, body, child, loop, indexes, outcomes = row
+        _, round_, attempt, first, past = integers(counts)
+        if round_ < 0 or loop is None:
+            command = codec.decode_as(COMMAND, body or b"")
+        else:
+            kept = codec.decode_as(LOOP, loop)
+            items = self._collections.items(kept)
+            if body is None:
+                command = chunk_command(int(execution or b""), kept, first, past, items)
+            else:
+                command = completed(codec.decode_as(COMMAND, body), kept, first, past, items)
+        command = msgspec.structs.replace(command, attempt=attempt)
+        if child is not None:
+            command = msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))
+        if indexes is None:
+            return command
+        encoded = [codec.encode(outcome) for outcome in codec.decode(outcomes or b"[]")]
+        return resume(command, list(zip(integers(indexes), encoded, strict=True)))
+
+    def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
+        rows = self.database.run("claim_outbox", {"owner": text(owner), "limit": number(limit)})
+        return [decode_event(payload) for _, payload in rows if payload is not None]
+
+    def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
+        rows = self.database.run("due_timers", {"owner": text(owner), "limit": number(limit)})
+        fired: list[Event] = []
+        wait: float | None = None
+        for execution, timer, generation, program, seconds in rows:
+            wait = None if seconds is None else float(seconds)
+            if timer is None:
+                continue
+            name, count = timer.decode(), int(generation or b"")
+            fired.append(
+                TimerFired(
+                    execution_id=int(execution or b""),
+                    event_id=timer_event(name, count),
+                    program=(program or b"").decode(),
+                    timer=name,
+                    generation=count,
+                )
+            )
+        return fired, wait
+
+    # --- reading ---
+
+    def info(self, execution_id: int) -> ExecutionInfo | None:
+        rows = self.database.run("execution_info", {"execution_id": number(execution_id)})
+        return _info(rows[0]) if rows else None
+
+    def executions(
+        self, *, limit: int, before: int | None = None, status: str | None = None
+    ) -> Sequence[ExecutionInfo]:
+        values = {
+            "before": number(MAX_ID if before is None else before),
+            "status": text(status or ""),
+            "limit": number(limit),
+        }
+        return [_info(row) for row in self.database.run("list_executions", values)]
+
+    def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}
+        return [_event(row) for row in self.database.run("main_events", values)]
+
+    def item_events(
+        self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
+    ) -> Sequence[StoredEvent]:
+        """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
+        values = {
+            "execution_id": number(execution_id),
+            "lane": number(lane),
+            "after": number(after),
+            "limit": number(limit),
+        }
+        return [_event(row) for row in self.database.run("lane_events", values)]
+
+    def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
+        place: tuple[int, int, str] = (0, 0, "")
+        while True:
+            values = {
+                "execution_id": number(execution_id),
+                "lane": number(place[0]),
+                "seq": number(place[1]),
+                "event_id": text(place[2]),
+                "limit": b"1000",
+            }
+            page = [_event(row) for row in self.database.run("every_item", values)]
+            yield from page
+            if len(page) < 1000:
+                return
+            place = (page[-1].lane, page[-1].seq, page[-1].event_id)
+
+    def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
+        rows = self.database.run("execution_slots", {"execution_id": number(execution_id)})
+        return {
+            (unname((scope or b"").decode()), unname((slot or b"").decode())): codec.decode(value or b"")
+            for scope, slot, value in rows
+        }
+
+    def open_work(self, execution_id: int) -> Mapping[str, int]:
+        ((commands, timers, outbox),) = self.database.run("open_work", {"execution_id": number(execution_id)})
+        return {
+            "commands": int(commands or b""),
+            "timers": int(timers or b""),
+            "outbox": int(outbox or b""),
+        }
+
+
+def _progress(row: Row) -> LoopProgress:
+    run, round_, step, total, issued, done, failed, size, patched, gate = (column or b"" for column in row)
+    return LoopProgress(
+        run=int(run),
+        round=int(round_),
+        step=step.decode(),
+        total=int(total),
+        issued=int(issued),
+        done=int(done),
+        failed=int(failed),
+        size=int(size),
+        patched=int(patched),
+        gate=cast(Any, gate.decode()),
+    )
+
+
+def _info(row: Row) -> ExecutionInfo:
+    execution, path, name, status, program, version, started, ended, parent, state = row
+    return ExecutionInfo(
+        execution_id=int(execution or b""),
+        path=(path or b"").decode(),
+        name=(name or b"").decode(),
+        status=cast(Status, (status or b"").decode()),
+        program=(program or b"").decode(),
+        version=int(version or b""),
+        started_at=float(started or b""),
+        ended_at=None if ended is None else float(ended),
+        parent_execution_id=None if parent is None else int(parent),
+        state=state or b"",
+    )
+
+
+def _event(row: Row) -> StoredEvent:
+    event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
+    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), float(at), facts)

@@ -1,0 +1,222 @@
+"""From ItemBatches to the parameters of ``noetl.commit_items``, and from its answers to what the caller gets."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.loops import (
+    Collections,
+    chunk_command,
+    completed,
+    counted_rows,
+    refill,
+    resumed_item,
+    stripped,
+)
+from noetl.adapters.postgres.changes import LOOP, integers, payload
+from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, decode_event, encode_event
+from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted, LoopRow
+
+LoopKey = tuple[int, int, int]
+"""(execution, run, round)."""
+
+
+class KnownLoops:
+    """Loops as they started (they never change), the last ``keep`` of them."""
+
+    def __init__(self, keep: int = 256) -> None:
+        self._keep = keep
+        self._loops: OrderedDict[LoopKey, LoopRow] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: LoopKey) -> LoopRow | None:
+        with self._lock:
+            if key in self._loops:
+                self._loops.move_to_end(key)
+            return self._loops.get(key)
+
+    def put(self, key: LoopKey, loop: LoopRow) -> None:
+        with self._lock:
+            self._loops[key] = loop
+            while len(self._loops) > self._keep:
+                self._loops.popitem(last=False)
+
+
+class Counting:
+    """One call of ``commit_items``: its parameters, and how to read the answer."""
+
+    def __init__(
+        self, batches: Sequence[ItemBatch], owner: str | None, loops: KnownLoops, collections: Collections
+    ) -> None:
+        self._batches = batches
+        self._owner = owner
+        self._loops = loops
+        self._collections = collections
+        self._sent = _without_repeats(batches)
+        self._numbers = {position: number for number, position in enumerate(self._sent, 1)}
+        self._continued: list[tuple[ItemBatch, Command, bool]] = []
+        for batch in batches:
+            loop = loops.get(_key(batch))
+            if loop is not None:
+                collections.items(loop)
+
+    def parameters(self) -> dict[str, bytes | None]:
+        """Raises InvalidInputError for ids that Postgres cannot hold."""
+        values: dict[str, bytes | None] = {"owner": text(self._owner or "")}
+        sent = [self._batches[position] for position in self._sent]
+        values["b_execution"] = numbers([batch.event.execution_id for batch in sent])
+        values["b_run"] = numbers([batch.event.run for batch in sent])
+        values["b_round"] = numbers([batch.event.round for batch in sent])
+        values["b_command"] = texts([batch.event.command_id for batch in sent])
+        values["b_attempt"] = numbers([batch.event.attempt for batch in sent])
+        values["b_turn"] = numbers([batch.event.turn for batch in sent])
+        values["b_closed"] = flags([batch.event.closed for batch in sent])
+        values["b_chunk"] = numbers([batch.chunk for batch in sent])
+        values["b_alert"] = texts([batch.alert for batch in sent])
+        values["b_alert_index"] = numbers([batch.alert_index for batch in sent])
+        values["b_known"] = flags([self._loops.get(_key(batch)) is not None for batch in sent])
+        _rows(sent, values)
+        outbox = [(number, event) for number, batch in enumerate(sent, 1) for event in batch.outbox]
+        values["o_batch"] = numbers([number for number, _ in outbox])
+        values["o_execution"] = numbers([event.execution_id for _, event in outbox])
+        values["o_id"] = texts([event.event_id for _, event in outbox])
+        values["o_payload"] = documents([encode_event(event) for _, event in outbox])
+        values["continued"] = records(self._continuations(sent))
+        return values
+
+    def _continuations(self, sent: list[ItemBatch]) -> list[dict[str, Any]]:
+        found = []
+        for number, batch in enumerate(sent, 1):
+            for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
+                for command in group:
+                    found.append(
+                        {
+                            "position": len(self._continued),
+                            "batch": number,
+                            "item": resumed_item(command, batch.event.command_id),
+                            "id": command.command_id,
+                            "attempt": command.attempt,
+                            "turn": command.turn,
+                            "waiting": waiting,
+                            "delay": command.delay,
+                            "start": command.loop.start if command.loop else 0,
+                            "payload": payload(stripped(command)).decode(),
+                        }
+                    )
+                    self._continued.append((batch, command, waiting))
+        return found
+
+    def answer(self, rows: list[Row]) -> tuple[list[ItemsCommitted], Committed]:
+        """Raises NotFoundError or InfrastructureError when a collection cannot be read; ``given`` names the commands then."""
+        counted: dict[int, int] = {}
+        loops: dict[LoopKey, list[int]] = {}
+        continued: dict[int, list[int]] = {}
+        made: list[Event] = []
+        posted: set[tuple[int, str]] | None = None
+        for kind, execution, identity, counts, body, _, _ in rows:
+            if kind == b"batch":
+                number, items = integers(counts)
+                counted[number] = items
+            elif kind == b"loop":
+                found = integers(counts)
+                key = (int(execution or b""), found[0], found[1])
+                loops[key] = found
+                if body is not None:
+                    self._loops.put(key, codec.decode_as(LOOP, body))
+            elif kind == b"continued":
+                position, *rest = integers(counts)
+                continued[position] = rest
+            elif kind == b"event":
+                made.append(decode_event(body or b""))
+            elif kind == b"partly":
+                posted = set()
+            elif posted is not None:
+                posted.add((int(execution or b""), (identity or b"").decode()))
+        answers = [self._answer(position, counted, loops) for position in range(len(self._batches))]
+        if self._owner is None:
+            return answers, Committed()
+        outbox = [
+            event
+            for position, number in self._numbers.items()
+            if number in counted
+            for event in self._batches[position].outbox
+            if posted is None or (event.execution_id, event.event_id) in posted
+        ]
+        commands = self._resumed(continued) + self._new_chunks(loops)
+        return answers, Committed(tuple(commands), tuple(outbox + made))
+
+    def _answer(
+        self, position: int, counted: dict[int, int], loops: dict[LoopKey, list[int]]
+    ) -> ItemsCommitted:
+        number = self._numbers.get(position)
+        if number is None or number not in counted:
+            return ItemsCommitted(superseded=True)
+        done, failed, total = loops[_key(self._batches[position])][5:8]
+        return ItemsCommitted(False, counted[number], done, failed, total)
+
+    def _resumed(self, continued: dict[int, list[int]]) -> list[Command]:
+        found = []
+        for position, (attempt, first, past) in sorted(continued.items()):
+            batch, command, waiting = self._continued[position]
+            loop = self._loops.get(_key(batch))
+            if waiting or loop is None:
+                continue
+            whole = completed(command, loop, first, past, self._collections.items(loop))
+            found.append(msgspec.structs.replace(whole, attempt=attempt))
+        return found
+
+    def _new_chunks(self, loops: dict[LoopKey, list[int]]) -> list[Command]:
+        found: list[Command] = []
+        for key, (_, _, cursor, end, chunk, *_) in sorted(loops.items()):
+            loop = self._loops.get(key)
+            if loop is None or cursor == end:
+                continue
+            items = self._collections.items(loop)
+            found += [
+                chunk_command(key[0], loop, start, stop, items)
+                for start, stop in refill(cursor, end, end - cursor, chunk, end - cursor)
+            ]
+        return found
+
+
+def _rows(sent: list[ItemBatch], values: dict[str, bytes | None]) -> None:
+    rows = [(number, part) for number, batch in enumerate(sent, 1) for part in counted_rows(batch)]
+    values["e_batch"] = numbers([number for number, _ in rows])
+    values["e_id"] = texts([part.row.event_id for _, part in rows])
+    values["e_seq"] = numbers([part.row.seq for _, part in rows])
+    values["e_type"] = texts([part.row.type for _, part in rows])
+    values["e_facts"] = documents([part.row.facts for _, part in rows])
+    values["e_at"] = numbers([part.row.at for _, part in rows])
+    values["e_counts"] = flags([part.counts for _, part in rows])
+    values["e_failed"] = flags([part.failed for _, part in rows])
+    values["e_patched"] = flags([part.patched for _, part in rows])
+    values["e_size"] = numbers([part.size for _, part in rows])
+
+
+def _key(batch: ItemBatch) -> LoopKey:
+    return batch.event.execution_id, batch.event.run, batch.event.round
+
+
+def _without_repeats(batches: Sequence[ItemBatch]) -> list[int]:
+    """Positions of the batches to send: what follows on the batch that ends a command's turn is superseded by it."""
+    ended: set[tuple[int, str, int, int]] = set()
+    sent = []
+    for position, batch in enumerate(batches):
+        event = batch.event
+        fence = (event.execution_id, event.command_id, event.attempt, event.turn)
+        if fence in ended:
+            continue
+        sent.append(position)
+        goes_on = any(command.command_id == event.command_id for command in (*batch.resumed, *batch.waiting))
+        if event.closed or goes_on:
+            ended.add(fence)
+    return sent

@@ -1,0 +1,105 @@
+"""Bringing a database to this version: numbered migrations once each, functions whenever their text changed.
+
+Forward only. What was applied is recorded in ``noetl.migration`` with a checksum; the last row of a complete run is the checksum of
+everything, so a database that is up to date costs one query.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import psycopg
+from psycopg import Connection, errors
+
+from noetl.domain.errors import InfrastructureError
+
+SQL = Path(__file__).with_name("sql")
+LOCK = 0x6E6F65746C  # "noetl"
+COMPLETE = "complete"
+_JOURNAL = """
+CREATE SCHEMA IF NOT EXISTS noetl;
+CREATE TABLE IF NOT EXISTS noetl.migration (
+    name TEXT PRIMARY KEY,
+    checksum TEXT NOT NULL,
+    applied_at TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+"""
+
+
+def migrate(dsn: str) -> list[str]:
+    """Apply what is missing, in one transaction under an advisory lock; names of what was applied.
+
+    Raises InfrastructureError when the database cannot be reached, or when a migration that was applied differs from the one here.
+    """
+    try:
+        with Connection.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+            if _recorded(connection).get(COMPLETE) == fingerprint():
+                return []
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+                return _apply(connection)
+    except psycopg.OperationalError as error:
+        raise InfrastructureError(
+            f"the database cannot be reached: {error}", code="database_unreachable"
+        ) from error
+
+
+def pending(dsn: str) -> list[str]:
+    """Names of what ``migrate`` would apply."""
+    with Connection.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+        known = _recorded(connection)
+    return [name for name, text in scripts().items() if known.get(name) != _checksum(text)]
+
+
+@cache
+def scripts() -> dict[str, str]:
+    """Script name → text, in the order in which they are applied."""
+    found = sorted((SQL / "migrations").glob("*.sql")) + sorted((SQL / "functions").glob("*.sql"))
+    return {f"{path.parent.name}/{path.stem}": path.read_text() for path in found}
+
+
+@cache
+def fingerprint() -> str:
+    return _checksum("\n".join(f"{name} {_checksum(text)}" for name, text in scripts().items()))
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _recorded(connection: Connection) -> dict[str, str]:
+    try:
+        return dict(connection.execute("SELECT name, checksum FROM noetl.migration").fetchall())
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return {}
+
+
+def _apply(connection: Connection) -> list[str]:
+    connection.execute(_JOURNAL)
+    known = _recorded(connection)
+    applied = []
+    for name, text in scripts().items():
+        if known.get(name) == _checksum(text):
+            continue
+        if name in known and name.startswith("migrations/"):
+            raise InfrastructureError(
+                f"{name} was applied with other content than this version has",
+                code="migration_changed",
+                hint="an applied migration must never be edited; add a new one",
+                retryable=False,
+            )
+        connection.execute(text.encode())
+        _record(connection, name, _checksum(text))
+        applied.append(name)
+    _record(connection, COMPLETE, fingerprint())
+    return applied
+
+
+def _record(connection: Connection, name: str, checksum: str) -> None:
+    connection.execute(
+        "INSERT INTO noetl.migration (name, checksum) VALUES (%s, %s)"
+        " ON CONFLICT (name) DO UPDATE SET checksum = excluded.checksum, applied_at = now()",
+        (name, checksum),
+    )

@@ -1,0 +1,57 @@
+"""Named queries from ``sql/queries/*.sql``: ``-- name: load_executions`` opens a block, comment lines after it describe it.
+
+Parameters are named (``:execution_id``) and numbered when the file is read, so what is sent is a plain prepared statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).with_name("sql") / "queries"
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """``parameters`` in the order of ``$1``, ``$2``, … in ``text``."""
+
+    name: str
+    text: bytes
+    parameters: tuple[str, ...]
+    description: str
+
+    def bind(self, values: Mapping[str, bytes | None]) -> list[bytes | None]:
+        """Values in statement order. Raises KeyError for a missing one."""
+        return [values[name] for name in self.parameters]
+
+
+@cache
+def query(name: str) -> Query:
+    """Raises KeyError."""
+    return _all()[name]
+
+
+@cache
+def _all() -> dict[str, Query]:
+    found: dict[str, Query] = {}
+    for path in sorted(FOLDER.glob("*.sql")):
+        pieces = _NAME.split(path.read_text())
+        for name, body in zip(pieces[1::2], pieces[2::2], strict=True):
+            if name in found:
+                raise ValueError(f"{path.name}: there are two queries named {name}")
+            found[name] = _parse(name, body)
+    return found
+
+
+def _parse(name: str, body: str) -> Query:
+    lines = body.strip().splitlines()
+    comments = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
+    text = "\n".join(line for line in lines if not line.startswith("--"))
+    parameters = tuple(dict.fromkeys(_PARAMETER.findall(text)))
+    numbered = _PARAMETER.sub(lambda match: f"${parameters.index(match[1]) + 1}", text)
+    return Query(name, numbered.encode(), parameters, " ".join(comments))

@@ -1,0 +1,47 @@
+-- What both writing lanes use.
+--
+-- Functions are applied again whenever their text changes, after all migrations. A change of signature or meaning gets a new name:
+-- the engine before this one still calls the old function while both run.
+
+-- End the transaction, naming the executions that are in asked but not in given.
+CREATE OR REPLACE FUNCTION noetl.refuse(asked BIGINT[], given BIGINT[]) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'version conflict' USING ERRCODE = 'NE001', DETAIL = (
+        SELECT coalesce(string_agg(DISTINCT lost.id::text, ','), '')
+        FROM (SELECT unnest(asked) AS id EXCEPT ALL SELECT unnest(given)) lost
+    );
+END $$;
+
+CREATE OR REPLACE FUNCTION noetl.is_alive(whose TEXT) RETURNS BOOLEAN
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM noetl.runtime r WHERE r.owner = whose AND r.lease_until > clock_timestamp())
+$$;
+
+CREATE OR REPLACE FUNCTION noetl.loop_done(execution_id BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT) RETURNS JSON
+LANGUAGE sql STABLE AS $$
+    SELECT json_build_object('type', 'loop.done', 'execution_id', execution_id, 'event_id', 'loop:' || run || ':' || round,
+                             'program', program, 'run', run, 'round', round, 'step', step)
+$$;
+
+-- Put events into the outbox. Silent when all are new; otherwise 'partly', then a 'posted' for each that is.
+CREATE OR REPLACE FUNCTION noetl.post(p_owner TEXT, o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[])
+RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    executions BIGINT[];
+    events TEXT[];
+BEGIN
+    WITH fresh AS (
+        INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+        SELECT o.execution, o.id, o.source, p_owner, o.payload::json
+        FROM unnest(o_execution, o_id, o_source, o_payload) AS o (execution, id, source, payload)
+        ON CONFLICT DO NOTHING
+        RETURNING execution_id, event_id
+    ) SELECT coalesce(array_agg(execution_id), '{}'), coalesce(array_agg(event_id), '{}') INTO executions, events FROM fresh;
+    IF cardinality(executions) <> cardinality(o_execution) THEN
+        RETURN QUERY SELECT 'partly', NULL::bigint, NULL, NULL::bigint[], NULL, NULL, NULL;
+        RETURN QUERY SELECT 'posted', f.execution, f.id, NULL::bigint[], NULL, NULL, NULL
+            FROM unnest(executions, events) AS f (execution, id);
+    END IF;
+END $$;

@@ -1,0 +1,116 @@
+-- The rare parts of a commit, each called only when a change has it. Parts are json documents; documents inside them are text.
+
+-- New turns of commands. With a fence, the row must be open at that attempt and turn; its attempt count stays.
+CREATE OR REPLACE FUNCTION noetl.replace_commands(p_owner TEXT, p_replaced JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    asked BIGINT[];
+    got BIGINT[];
+BEGIN
+    SELECT array_agg(n.execution) INTO asked
+    FROM json_to_recordset(p_replaced) AS n (execution BIGINT, fence_attempt INTEGER) WHERE n.fence_attempt IS NOT NULL;
+    IF asked IS NOT NULL THEN
+        WITH open AS (
+            SELECT t.execution_id
+            FROM json_to_recordset(p_replaced) AS n (execution BIGINT, id TEXT, fence_attempt INTEGER, fence_turn INTEGER)
+            JOIN noetl.command t ON t.execution_id = n.execution AND t.command_id = n.id
+                AND t.attempt = n.fence_attempt AND t.turn = n.fence_turn
+            FOR UPDATE OF t
+        ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM open;
+        IF cardinality(got) <> cardinality(asked) THEN
+            PERFORM noetl.refuse(asked, got);
+        END IF;
+    END IF;
+    RETURN QUERY
+        INSERT INTO noetl.command AS t (execution_id, command_id, run, attempt, turn, waiting, owner, not_before, payload)
+        SELECT n.execution, n.id, n.run, n.attempt, n.turn, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
+               now() + make_interval(secs => n.delay), n.payload::json
+        FROM json_to_recordset(p_replaced) AS n (
+            execution BIGINT, id TEXT, run BIGINT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8, payload TEXT)
+        ON CONFLICT (execution_id, command_id) DO UPDATE
+        SET turn = excluded.turn, run = excluded.run, waiting = excluded.waiting, owner = excluded.owner,
+            not_before = excluded.not_before, payload = excluded.payload, child = NULL
+        WHERE t.turn < excluded.turn
+        RETURNING 'replaced', t.execution_id, t.command_id, ARRAY[t.attempt]::bigint[], NULL, NULL, NULL;
+END $$;
+
+-- Loops and the commands of their first chunks: one item each up to the window, or one with everything when sequential.
+CREATE OR REPLACE FUNCTION noetl.start_loops(p_owner TEXT, p_loops JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO noetl.loop (execution_id, run, round, step, program, total, places, cursor, issued, gate, payload)
+    SELECT l.execution, l.run, l.round, l.step, l.program, l.total, l.places, l.issued, l.issued,
+           CASE l.total WHEN 0 THEN 'closed' ELSE 'open' END, l.payload::json
+    FROM json_to_recordset(p_loops) AS l (
+        execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER, places INTEGER, issued INTEGER,
+        payload TEXT);
+    INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining)
+    SELECT l.execution, l.run || '.r' || l.round || '.' || i, l.run, l.round, p_owner, now(), i, i + l.chunk, l.chunk
+    FROM json_to_recordset(p_loops) AS l (execution BIGINT, run BIGINT, round INTEGER, issued INTEGER, chunk INTEGER),
+         generate_series(0, l.issued - 1, l.chunk) AS i;
+    RETURN QUERY
+        INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+        SELECT l.execution, 'loop:' || l.run || ':' || l.round, l.execution, p_owner,
+               noetl.loop_done(l.execution, l.run, l.round, l.step, l.program)
+        FROM json_to_recordset(p_loops) AS l (
+            execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER)
+        WHERE l.total = 0
+        ON CONFLICT DO NOTHING
+        RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+END $$;
+
+-- Nothing more is issued; a loop with nothing in flight ends here.
+CREATE OR REPLACE FUNCTION noetl.close_gates(p_owner TEXT, p_gates JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY WITH shut AS (
+        UPDATE noetl.loop l SET gate = CASE WHEN l.issued = l.done + l.failed THEN 'closed' ELSE 'closing' END
+        FROM json_to_recordset(p_gates) AS g (execution BIGINT, run BIGINT, round INTEGER)
+        WHERE l.execution_id = g.execution AND l.run = g.run AND l.round = g.round AND l.gate = 'open'
+        RETURNING l.*
+    )
+    INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+    SELECT s.execution_id, 'loop:' || s.run || ':' || s.round, s.execution_id, p_owner,
+           noetl.loop_done(s.execution_id, s.run, s.round, s.step, s.program)
+    FROM shut s WHERE s.gate = 'closed'
+    ON CONFLICT DO NOTHING
+    RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+END $$;
+
+-- Waiting commands whose sub-execution ended, with everything that makes them whole.
+CREATE OR REPLACE FUNCTION noetl.wake_commands(p_owner TEXT, p_wakes JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY WITH woken AS (
+        UPDATE noetl.command c SET waiting = false, owner = p_owner, child = w.child::json, not_before = now()
+        FROM json_to_recordset(p_wakes) AS w (execution BIGINT, id TEXT, turn INTEGER, child TEXT)
+        WHERE c.execution_id = w.execution AND c.command_id = w.id AND c.turn = w.turn AND c.waiting
+        RETURNING c.*
+    )
+    SELECT 'woken', w.execution_id, w.command_id, ARRAY[w.run, w.round, w.attempt, w.first, w.past],
+           w.payload::text, w.child::text, l.payload::text
+    FROM woken w LEFT JOIN noetl.loop l USING (execution_id, run, round) ORDER BY w.id;
+END $$;
+
+-- A Cancel for every child that is not over: those that exist, and those whose Start is on its way.
+CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY WITH children AS (
+        SELECT e.execution_id, e.program, p.execution AS parent, p.reason
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, reason TEXT)
+        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL
+        UNION
+        SELECT o.execution_id, o.payload ->> 'program', p.execution, p.reason
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, reason TEXT)
+        JOIN noetl.outbox o ON o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
+        WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id)
+    )
+    INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+    SELECT c.execution_id, 'cancel:' || c.parent, c.parent, p_owner,
+           json_build_object('type', 'cancel', 'execution_id', c.execution_id, 'event_id', 'cancel:' || c.parent,
+                             'program', c.program, 'reason', c.reason::json, 'cascade', true)
+    FROM children c ORDER BY c.execution_id
+    ON CONFLICT DO NOTHING
+    RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+END $$;

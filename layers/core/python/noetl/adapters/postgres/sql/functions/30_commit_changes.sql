@@ -1,0 +1,143 @@
+-- The main lane's write: any number of executions, one call, one transaction. Parallel arrays hold the common parts (a prefix per
+-- part, one element per row); the rare parts are json documents, NULL when empty, whose nested documents are text.
+--
+-- Raises NE001 (see noetl.refuse) when a version moved on, a fence is gone or a command exists at its turn already; a repeated event
+-- violates the event table's key. Locks: execution -> event -> loop -> command, each ascending (arrays arrive sorted by execution).
+--
+-- Answers only what the caller cannot know: attempts of replaced commands ('replaced'), woken commands ('woken'), events that were
+-- made here ('event': ends of loops, cancels), and, when some outbox row existed before, which did not ('partly', 'posted').
+CREATE OR REPLACE FUNCTION noetl.commit_changes(
+    p_owner TEXT,
+    x_id BIGINT[], x_expected BIGINT[], x_status TEXT[], x_program TEXT[], x_state TEXT[],
+    e_execution BIGINT[], e_id TEXT[], e_lane BIGINT[], e_seq BIGINT[], e_type TEXT[], e_facts TEXT[], e_at FLOAT8[],
+    s_execution BIGINT[], s_name TEXT[], s_scope TEXT[], s_value TEXT[],
+    d_execution BIGINT[], d_name TEXT[], d_scope TEXT[],
+    c_execution BIGINT[], c_id TEXT[], c_attempt INTEGER[], c_turn INTEGER[],
+    n_execution BIGINT[], n_id TEXT[], n_run BIGINT[], n_attempt INTEGER[], n_waiting BOOLEAN[], n_delay FLOAT8[], n_payload TEXT[],
+    o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[],
+    h_execution BIGINT[], h_id TEXT[],
+    p_created JSON, p_dropped JSON, p_ended BIGINT[], p_loops JSON, p_gates JSON, p_replaced JSON, p_wakes JSON, p_timers JSON,
+    p_cleared JSON, p_variables JSON, p_cancels JSON
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    got BIGINT[];
+    stored INTEGER;
+BEGIN
+    IF p_created IS NOT NULL THEN
+        INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal)
+        SELECT * FROM json_to_recordset(p_created) AS c (
+            execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT)
+        ON CONFLICT DO NOTHING;
+    END IF;
+    IF cardinality(x_id) > 1 THEN
+        PERFORM FROM noetl.execution e WHERE e.execution_id = ANY(x_id) ORDER BY e.execution_id FOR UPDATE;
+    END IF;
+    WITH moved AS (
+        UPDATE noetl.execution e
+        SET version = e.version + 1, status = x.status, program = x.program, state = x.state::json,
+            ended_at = CASE WHEN x.status IN ('completed', 'failed', 'cancelled') THEN coalesce(e.ended_at, now()) END
+        FROM unnest(x_id, x_expected, x_status, x_program, x_state) AS x (id, expected, status, program, state)
+        WHERE e.execution_id = x.id AND e.version = x.expected
+        RETURNING e.execution_id
+    ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM moved;
+    IF cardinality(got) <> cardinality(x_id) THEN
+        PERFORM noetl.refuse(x_id, got);
+    END IF;
+
+    INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
+    SELECT e.execution, e.id, e.lane, e.seq, e.type, e.facts::json, CASE e.at WHEN 0 THEN now() ELSE to_timestamp(e.at) END
+    FROM unnest(e_execution, e_id, e_lane, e_seq, e_type, e_facts, e_at) AS e (execution, id, lane, seq, type, facts, at);
+
+    IF cardinality(s_execution) > 0 THEN
+        INSERT INTO noetl.slot (execution_id, name, scope, value)
+        SELECT s.execution, s.name, s.scope, s.value::json
+        FROM unnest(s_execution, s_name, s_scope, s_value) AS s (execution, name, scope, value)
+        ON CONFLICT (execution_id, name, scope) DO UPDATE SET value = excluded.value;
+    END IF;
+    IF cardinality(d_execution) > 0 THEN
+        DELETE FROM noetl.slot t USING unnest(d_execution, d_name, d_scope) AS d (execution, name, scope)
+        WHERE t.execution_id = d.execution AND t.name = d.name AND t.scope = d.scope;
+    END IF;
+
+    IF p_dropped IS NOT NULL OR p_gates IS NOT NULL OR p_ended IS NOT NULL THEN
+        PERFORM FROM noetl.loop l
+        WHERE l.execution_id = ANY(x_id) ORDER BY l.execution_id, l.run, l.round FOR UPDATE;
+    END IF;
+
+    IF cardinality(c_execution) > 0 THEN
+        WITH closed AS (
+            DELETE FROM noetl.command t USING unnest(c_execution, c_id, c_attempt, c_turn) AS c (execution, id, attempt, turn)
+            WHERE t.execution_id = c.execution AND t.command_id = c.id AND t.attempt = c.attempt AND t.turn = c.turn
+            RETURNING t.execution_id
+        ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM closed;
+        IF cardinality(got) <> cardinality(c_execution) THEN
+            PERFORM noetl.refuse(c_execution, got);
+        END IF;
+    END IF;
+    IF p_dropped IS NOT NULL THEN
+        DELETE FROM noetl.loop t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
+        WHERE t.execution_id = d.execution AND t.run = d.run;
+        DELETE FROM noetl.command t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
+        WHERE t.execution_id = d.execution AND t.run = d.run;
+    END IF;
+    IF p_ended IS NOT NULL THEN
+        UPDATE noetl.loop SET gate = 'closed' WHERE execution_id = ANY(p_ended) AND gate <> 'closed';
+        DELETE FROM noetl.command WHERE execution_id = ANY(p_ended);
+        DELETE FROM noetl.timer WHERE execution_id = ANY(p_ended);
+    END IF;
+
+    IF p_replaced IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM noetl.replace_commands(p_owner, p_replaced);
+        GET DIAGNOSTICS stored = ROW_COUNT;
+        IF stored <> json_array_length(p_replaced) THEN
+            PERFORM noetl.refuse(x_id, '{}');
+        END IF;
+    END IF;
+    IF cardinality(n_execution) > 0 THEN
+        INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload)
+        SELECT n.execution, n.id, n.run, n.attempt, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
+               now() + make_interval(secs => n.delay), n.payload::json
+        FROM unnest(n_execution, n_id, n_run, n_attempt, n_waiting, n_delay, n_payload)
+            AS n (execution, id, run, attempt, waiting, delay, payload);
+    END IF;
+    IF p_wakes IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM noetl.wake_commands(p_owner, p_wakes);
+    END IF;
+    IF p_loops IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM noetl.start_loops(p_owner, p_loops);
+    END IF;
+    IF p_gates IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM noetl.close_gates(p_owner, p_gates);
+    END IF;
+
+    IF p_cleared IS NOT NULL THEN
+        DELETE FROM noetl.timer t
+        USING json_to_recordset(p_cleared) AS c (execution BIGINT, timer TEXT, generation BIGINT)
+        WHERE t.execution_id = c.execution AND t.timer = c.timer AND t.generation <= coalesce(c.generation, t.generation);
+    END IF;
+    IF p_timers IS NOT NULL THEN
+        INSERT INTO noetl.timer (execution_id, timer, generation, fire_at)
+        SELECT t.execution, t.timer, t.generation, now() + make_interval(secs => t.seconds)
+        FROM json_to_recordset(p_timers) AS t (execution BIGINT, timer TEXT, generation BIGINT, seconds FLOAT8)
+        ON CONFLICT (execution_id, timer) DO UPDATE
+        SET generation = excluded.generation, fire_at = excluded.fire_at, owner = '';
+    END IF;
+    IF cardinality(h_execution) > 0 THEN
+        DELETE FROM noetl.outbox t USING unnest(h_execution, h_id) AS h (execution, id)
+        WHERE t.execution_id = h.execution AND t.event_id = h.id;
+    END IF;
+    IF cardinality(o_execution) > 0 THEN
+        RETURN QUERY SELECT * FROM noetl.post(p_owner, o_execution, o_id, o_source, o_payload);
+    END IF;
+    IF p_variables IS NOT NULL THEN
+        INSERT INTO noetl.transient (execution_id, var_name, var_type, var_value, source_step)
+        SELECT v.execution, v.name, v.type, v.value::jsonb, v.step
+        FROM json_to_recordset(p_variables) AS v (execution BIGINT, name TEXT, type TEXT, value TEXT, step TEXT)
+        ON CONFLICT (execution_id, var_name) DO UPDATE
+        SET var_type = excluded.var_type, var_value = excluded.var_value, source_step = excluded.source_step;
+    END IF;
+    IF p_cancels IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM noetl.cancel_children(p_owner, p_cancels);
+    END IF;
+END $$;

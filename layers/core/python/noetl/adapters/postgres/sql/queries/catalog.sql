@@ -1,0 +1,41 @@
+-- Playbooks by path and version.
+
+-- name: register_playbook
+-- The latest version when nothing changed, else a new one. Of two that register at once, one violates the key and asks again.
+WITH latest AS MATERIALIZED (
+    SELECT * FROM noetl.catalog WHERE namespace = 'default' AND path = :path ORDER BY version DESC LIMIT 1
+), made AS (
+    INSERT INTO noetl.catalog (path, version, name, program, content, source_name)
+    SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name
+    WHERE NOT EXISTS (SELECT FROM latest WHERE content = :content AND program = :program)
+    RETURNING *
+)
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM made
+UNION ALL
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM latest
+WHERE NOT EXISTS (SELECT FROM made);
+
+-- name: playbook
+-- A version, or (0) the latest.
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+WHERE namespace = 'default' AND path = :path AND (:version::bigint = 0 OR version = :version::bigint)
+ORDER BY version DESC LIMIT 1;
+
+-- name: playbook_by_program
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+WHERE program = :program LIMIT 1;
+
+-- name: list_playbooks
+-- Latest version of each path after a path, found by skipping from path to path.
+WITH RECURSIVE paths AS (
+    (SELECT path FROM noetl.catalog WHERE namespace = 'default' AND path > :after ORDER BY path LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.path FROM noetl.catalog c WHERE namespace = 'default' AND c.path > p.path
+            ORDER BY c.path LIMIT 1)
+    FROM paths p WHERE p.path IS NOT NULL
+)
+SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at)
+FROM (SELECT path FROM paths WHERE path IS NOT NULL LIMIT :limit::bigint) p
+CROSS JOIN LATERAL (
+    SELECT * FROM noetl.catalog c WHERE c.namespace = 'default' AND c.path = p.path ORDER BY c.version DESC LIMIT 1
+) c;

@@ -1,0 +1,70 @@
+-- Executions: the main lane's reads and writes.
+
+-- name: load_executions
+-- Everything that was asked about any number of executions, and the clock. Columns: kind, execution, text, text, number, number, json.
+SELECT 'now' AS kind, 0::bigint AS execution, NULL::text AS one, NULL::text AS two, NULL::bigint AS three, NULL::bigint AS four,
+       extract(epoch FROM clock_timestamp())::text AS five
+UNION ALL
+SELECT 'execution', e.execution_id, e.program, e.status, e.version, NULL, e.state::text
+FROM unnest(:ids::bigint[]) AS r (id) JOIN noetl.execution e ON e.execution_id = r.id
+UNION ALL
+SELECT 'slot', s.execution_id, s.scope, s.name, NULL, NULL, s.value::text
+FROM unnest(:name_ids::bigint[], :names::text[]) AS r (id, name)
+JOIN noetl.slot s ON s.execution_id = r.id AND s.name = r.name
+UNION ALL
+SELECT 'slot', s.execution_id, s.scope, s.name, NULL, NULL, s.value::text
+FROM unnest(:scope_ids::bigint[], :scopes::text[]) AS r (id, scope)
+JOIN noetl.slot s ON s.execution_id = r.id AND s.scope = r.scope
+UNION ALL
+SELECT 'fence', c.execution_id, c.command_id, NULL, c.attempt, c.turn, NULL
+FROM unnest(:command_ids::bigint[], :commands::text[]) AS r (id, command)
+JOIN noetl.command c ON c.execution_id = r.id AND c.command_id = r.command
+UNION ALL
+SELECT 'applied', v.execution_id, v.event_id, NULL, NULL, NULL, NULL
+FROM unnest(:event_ids::bigint[], :events::text[]) AS r (id, event)
+JOIN noetl.event v ON v.execution_id = r.id AND v.event_id = r.event;
+
+-- name: commit_changes
+-- See sql/functions/30_commit_changes.sql.
+SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_changes(
+    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state,
+    :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
+    :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
+    :c_execution, :c_id, :c_attempt, :c_turn,
+    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload,
+    :o_execution, :o_id, :o_source, :o_payload, :h_execution, :h_id,
+    :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels);
+
+-- name: create_execution
+-- The row in version 0 and its Start in the outbox; the id when it is new.
+WITH fresh AS (
+    INSERT INTO noetl.execution (
+        execution_id, path, name, playbook_version, parent_execution_id, principal, program)
+    VALUES (:execution_id, :path, :name, :playbook_version, :parent, :principal, :program)
+    ON CONFLICT DO NOTHING
+    RETURNING execution_id
+)
+INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
+RETURNING execution_id;
+
+-- name: execution_info
+SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
+       parent_execution_id, state
+FROM noetl.execution WHERE execution_id = :execution_id;
+
+-- name: list_executions
+-- Newest first. An empty status means any.
+SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
+       parent_execution_id, state
+FROM noetl.execution
+WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = '' OR status = :status)
+ORDER BY execution_id DESC LIMIT :limit::bigint;
+
+-- name: execution_slots
+SELECT scope, name, value FROM noetl.slot WHERE execution_id = :execution_id;
+
+-- name: open_work
+SELECT (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id),
+       (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
+       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id);

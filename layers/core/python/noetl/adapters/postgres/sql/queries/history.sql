@@ -1,0 +1,34 @@
+-- Events: what happened.
+
+-- name: main_events
+-- The main lane, strictly after a place.
+SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
+WHERE execution_id = :execution_id AND lane = 0 AND seq > :after::bigint
+ORDER BY seq LIMIT :limit::bigint;
+
+-- name: lane_events
+-- Another lane. Rows of one place stay together, so that a cursor over places never skips any.
+SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM (
+    SELECT * FROM noetl.event
+    WHERE execution_id = :execution_id AND lane = :lane::bigint AND lane <> 0 AND seq > :after::bigint
+    ORDER BY seq FETCH FIRST (:limit::bigint) ROWS WITH TIES
+) page ORDER BY seq, event_id;
+
+-- name: every_item
+-- Rows of all loop lanes after a position.
+SELECT event_id, lane, seq, type, extract(epoch FROM at), facts FROM noetl.event
+WHERE execution_id = :execution_id AND lane > 0 AND lane <> 0
+  AND (lane, seq, event_id) > (:lane::bigint, :seq::bigint, :event_id)
+ORDER BY lane, seq, event_id LIMIT :limit::bigint;
+
+-- name: record_superseded
+-- Rows that came too late, and outbox rows that are done with.
+WITH delivered AS (
+    DELETE FROM noetl.outbox o USING unnest(:handled_ids::bigint[], :handled::text[]) AS h (execution_id, event_id)
+    WHERE o.execution_id = h.execution_id AND o.event_id = h.event_id
+)
+INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
+SELECT l.execution_id, l.event_id, -1, l.seq, l.type, l.facts::json, CASE l.at WHEN 0 THEN now() ELSE to_timestamp(l.at) END
+FROM unnest(:execution_ids::bigint[], :event_ids::text[], :seqs::bigint[], :types::text[], :facts::text[], :ats::float8[])
+    AS l (execution_id, event_id, seq, type, facts, at)
+ON CONFLICT DO NOTHING;

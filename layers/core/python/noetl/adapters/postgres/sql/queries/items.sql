@@ -1,0 +1,19 @@
+-- Loops and their items.
+
+-- name: commit_items
+-- See sql/functions/40_commit_items.sql.
+SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
+    :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_closed, :b_chunk, :b_alert, :b_alert_index, :b_known,
+    :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
+    :o_batch, :o_execution, :o_id, :o_payload, :continued);
+
+-- name: loop_progress
+SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop
+WHERE execution_id = :execution_id ORDER BY run, round;
+
+-- name: loop_items
+-- Finished items of one round, in index order.
+SELECT seq, facts FROM noetl.event
+WHERE execution_id = :execution_id AND lane = :run::bigint AND lane <> 0 AND seq >= :start::bigint
+  AND event_id = 'item:' || :run || ':' || :round || ':' || seq
+ORDER BY seq LIMIT :limit::bigint;

@@ -1,0 +1,102 @@
+-- What belongs to nobody alive. Owners are found by a loose scan of the index on (owner, id), so that rows of living owners, however
+-- many, are never read.
+
+-- name: heartbeat
+INSERT INTO noetl.runtime (owner, heartbeat_at, lease_until)
+VALUES (:owner, clock_timestamp(), clock_timestamp() + make_interval(secs => :seconds::float8))
+ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
+
+-- name: release
+DELETE FROM noetl.runtime WHERE owner = :owner;
+
+-- name: claim_commands
+-- Due commands with their loops, and the finished items of chunks (index, outcome) as one json array.
+WITH RECURSIVE owners AS (
+    (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
+    UNION ALL
+    SELECT (SELECT c.owner FROM noetl.command c WHERE NOT c.waiting AND c.owner > o.owner ORDER BY c.owner LIMIT 1)
+    FROM owners o WHERE o.owner IS NOT NULL
+), picked AS (
+    SELECT c.execution_id, c.command_id
+    FROM owners o
+    CROSS JOIN LATERAL (
+        SELECT * FROM noetl.command c
+        WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
+        ORDER BY c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+    ) c
+    WHERE o.owner IS NOT NULL AND (o.owner = '' OR NOT noetl.is_alive(o.owner))
+    ORDER BY c.id LIMIT :limit::bigint
+), claimed AS (
+    UPDATE noetl.command c SET owner = :owner, attempt = c.attempt + 1
+    FROM picked p WHERE c.execution_id = p.execution_id AND c.command_id = p.command_id
+    RETURNING c.*
+)
+SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past], c.payload::text, c.child::text,
+       l.payload::text, done.indexes, done.outcomes
+FROM claimed c
+LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
+LEFT JOIN LATERAL (
+    SELECT array_agg(e.seq ORDER BY e.seq) AS indexes, '[' || string_agg(e.facts::text, ',' ORDER BY e.seq) || ']' AS outcomes
+    FROM noetl.event e
+    WHERE e.execution_id = c.execution_id AND e.lane = c.run AND e.lane <> 0 AND e.seq >= c.first AND e.seq < c.past
+      AND e.event_id = 'item:' || c.run || ':' || c.round || ':' || e.seq
+) done ON c.round >= 0
+ORDER BY c.id;
+
+-- name: put_back
+-- Claimed or issued commands that could not be made whole: free again, after a while.
+UPDATE noetl.command c SET owner = '', not_before = clock_timestamp() + interval '30 seconds'
+FROM unnest(:execution_ids::bigint[], :command_ids::text[]) AS b (execution_id, command_id)
+WHERE c.execution_id = b.execution_id AND c.command_id = b.command_id AND c.owner = :owner;
+
+-- name: claim_outbox
+-- Undelivered events; those that were applied meanwhile go instead.
+WITH RECURSIVE owners AS (
+    (SELECT owner FROM noetl.outbox ORDER BY owner LIMIT 1)
+    UNION ALL
+    SELECT (SELECT x.owner FROM noetl.outbox x WHERE x.owner > o.owner ORDER BY x.owner LIMIT 1)
+    FROM owners o WHERE o.owner IS NOT NULL
+), picked AS (
+    SELECT x.execution_id, x.event_id, x.id,
+           EXISTS (SELECT FROM noetl.event e WHERE e.execution_id = x.execution_id AND e.event_id = x.event_id) AS applied
+    FROM owners o
+    CROSS JOIN LATERAL (
+        SELECT * FROM noetl.outbox x WHERE x.owner = o.owner ORDER BY x.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+    ) x
+    WHERE o.owner IS NOT NULL AND (o.owner = '' OR NOT noetl.is_alive(o.owner))
+    ORDER BY x.id LIMIT :limit::bigint
+), dropped AS (
+    DELETE FROM noetl.outbox x USING picked p
+    WHERE p.applied AND x.execution_id = p.execution_id AND x.event_id = p.event_id
+    RETURNING x.id, NULL::text AS payload
+), claimed AS (
+    UPDATE noetl.outbox x SET owner = :owner
+    FROM picked p WHERE NOT p.applied AND x.execution_id = p.execution_id AND x.event_id = p.event_id
+    RETURNING x.id, x.payload::text
+)
+SELECT id, payload FROM (SELECT * FROM claimed UNION ALL SELECT * FROM dropped) found ORDER BY id;
+
+-- name: due_timers
+-- Timers that are due, with the program of their execution; and in every row how long it is until the next one.
+WITH picked AS (
+    SELECT t.execution_id, t.timer
+    FROM noetl.timer t
+    WHERE t.fire_at <= clock_timestamp() AND (t.owner = '' OR NOT noetl.is_alive(t.owner))
+    ORDER BY t.fire_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+), fired AS (
+    UPDATE noetl.timer t SET owner = :owner
+    FROM picked p WHERE t.execution_id = p.execution_id AND t.timer = p.timer
+    RETURNING t.execution_id, t.timer, t.generation, t.fire_at
+), soonest AS (
+    SELECT t.fire_at FROM noetl.timer t
+    WHERE (t.owner = '' OR NOT noetl.is_alive(t.owner))
+      AND NOT EXISTS (SELECT FROM picked p WHERE p.execution_id = t.execution_id AND p.timer = t.timer)
+    ORDER BY t.fire_at LIMIT 1
+)
+SELECT f.execution_id, f.timer, f.generation, e.program, s.wait
+FROM (SELECT greatest(0, extract(epoch FROM (SELECT fire_at FROM soonest) - clock_timestamp())) AS wait
+      WHERE EXISTS (SELECT FROM soonest)
+      UNION ALL SELECT NULL WHERE NOT EXISTS (SELECT FROM soonest)) s
+LEFT JOIN fired f ON true
+LEFT JOIN noetl.execution e ON e.execution_id = f.execution_id
+ORDER BY f.fire_at;

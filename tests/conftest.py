@@ -1,0 +1,61 @@
+"""A Postgres for the tests that need one: one server per session (shared by xdist's workers), a fresh database per test.
+
+The server starts when the first test asks for it, and is stopped and deleted by the last process that used it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
+from noetl.adapters.postgres.migrations import migrate
+
+TEMPLATE = "noetl_template"
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedServer]:
+    """The running server with the migrated template database."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{secrets.token_hex(4)}"
+    root = Path(tempfile.gettempdir()) / f"noetl-tests-{run}"
+    root.mkdir(exist_ok=True, mode=0o700)
+    server = open_embedded(root / "pg", {"fsync": "off", "max_connections": "200"})
+    _make_template(server, root)
+    yield server
+    if server.stop():
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def _make_template(server: EmbeddedServer, root: Path) -> None:
+    with (root / "template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
+            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone()
+            if found is None:
+                connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+                migrate(server.dsn(TEMPLATE))
+
+
+@pytest.fixture
+def database(postgres: EmbeddedServer) -> Iterator[str]:
+    """Connection string of a fresh, migrated database."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    name = f"t_{worker}_{next(_numbers)}"
+    make = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(make.format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
+    yield postgres.dsn(name)
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
