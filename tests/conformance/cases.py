@@ -6,6 +6,8 @@ A case is a folder ``playbooks/conformance/<feature>/<case>`` with ``playbook.ya
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -13,6 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
+from tests.conformance.driver import Driver, Time, first, last
+from tests.conformance.scripted import ScriptedRegistry
+
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
 from noetl.domain.outcomes import Patch
@@ -26,11 +31,9 @@ from noetl.services.history import HistoryEvent, history
 from noetl.services.hydration import make_hydrate
 from noetl.services.start_execution import start_event
 
-from tests.conformance.driver import Driver, Time, first, last
-from tests.conformance.scripted import ScriptedRegistry
-
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
 OWNER = "conformance"
+_numbers = itertools.count(1)
 PICKS = {"forward": first, "reversed": last}
 
 
@@ -46,9 +49,7 @@ CaseLoader.yaml_implicit_resolvers = {
     ]
     for letter, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
-CaseLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", __import__("re").compile(r"^(?:true|false)$"), list("tf")
-)
+CaseLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
 
 
 @dataclass(frozen=True)
@@ -133,18 +134,13 @@ def play(case: Case, backend: Backend, worker: Worker) -> Observed:
         owner=OWNER,
     )
     start = start_event(
-        program, case.spec.get("payload", {}), now_ms=1_800_000_000_000, random_bits=case_bits(case)
+        program, case.spec.get("payload", {}), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1
     )
     with worker(tools, backend, programs) as run:
         driver = Driver(deps, run, backend.time, PICKS[case.spec.get("order", "forward")])
         driver.submit(start)
         left = _drive(case, driver, tools, start.execution_id, program.hash)
     return _observe(case, backend, driver, tools, start.execution_id, program, left)
-
-
-def case_bits(case: Case) -> int:
-    """The random part of an execution's id, different for every case and run of the suite's folder."""
-    return hash(case.name) & 0x3FFFFF
 
 
 def _drive(case: Case, driver: Driver, tools: ScriptedRegistry, execution_id: int, program: str) -> list[Any]:
@@ -158,8 +154,10 @@ def _drive(case: Case, driver: Driver, tools: ScriptedRegistry, execution_id: in
             driver.submit(_event(pending.pop(0), execution_id, program, number))
         elif not driver.idle:
             driver.tick()
-        elif not driver.advance(begin + moment["at"] if moment is not None and "at" in moment else None):
-            if moment is None or not _is_due(moment, driver, tools, begin):
+        else:
+            limit = begin + moment["at"] if moment is not None and "at" in moment else None
+            moved = driver.advance(limit)
+            if not moved and (moment is None or not _is_due(moment, driver, tools, begin)):
                 return pending
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from tests.conformance.driver import Time, VirtualClock
+from tests.conformance.scripted import ScriptedRegistry
+
 from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import TaskError
@@ -17,9 +21,6 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.programs import Programs
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
-
-from tests.conformance.driver import Time, VirtualClock
-from tests.conformance.scripted import ScriptedRegistry
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,6 +36,9 @@ def update_history(request: pytest.FixtureRequest) -> bool:
 
 @dataclass
 class MemoryBackend:
+    tolerance = 0.001
+    """How exactly virtual time is kept, in seconds."""
+
     time: VirtualClock = field(default_factory=VirtualClock)
     results: MemoryResultStore = field(default_factory=MemoryResultStore)
 
@@ -64,30 +68,47 @@ class PostgresTime:
 
 @dataclass
 class PostgresBackend:
+    tolerance = 5.0
+    """Real time passes as well."""
+
     store: ExecutionStore
     results: MemoryResultStore
     time: Time
 
 
 @pytest.fixture
-def memory() -> MemoryBackend:
+def memory_backend() -> MemoryBackend:
     return MemoryBackend()
 
 
-@pytest.fixture
-def postgres(request: pytest.FixtureRequest) -> Iterator[PostgresBackend]:
+@pytest.fixture(scope="session")
+def case_store(postgres: Any) -> Iterator[tuple[str, ExecutionStore, MemoryResultStore]]:
+    """One database for all cases: executions do not share anything but its tables."""
+    import psycopg
     from noetl.adapters.postgres import PostgresExecutionStore
+    from psycopg import sql
 
-    database = request.getfixturevalue("database")
+    name = f"conformance_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    make = sql.SQL("CREATE DATABASE {} TEMPLATE noetl_template STRATEGY FILE_COPY").format(
+        sql.Identifier(name)
+    )
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(make)
     results = MemoryResultStore()
-    store = PostgresExecutionStore(database, results=results)
-    yield PostgresBackend(store, results, PostgresTime(database))
+    store = PostgresExecutionStore(postgres.dsn(name), results=results)
+    yield postgres.dsn(name), store, results
     store.close()
+
+
+@pytest.fixture
+def postgres_backend(case_store: tuple[str, ExecutionStore, MemoryResultStore]) -> PostgresBackend:
+    database, store, results = case_store
+    return PostgresBackend(store, results, PostgresTime(database))
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
 def backend(request: pytest.FixtureRequest) -> Any:
-    return request.getfixturevalue(request.param)
+    return request.getfixturevalue(f"{request.param}_backend")
 
 
 class NoCredentials:

@@ -15,13 +15,10 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ChildRequest
 from noetl.kinds.registry import Registry
+from noetl.templating.contract import RenderedSql
 
 REAL = frozenset({"noop", "playbook", "python", "duckdb"})
 STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429: "rate_limit"}
-
-
-class Unscripted(AssertionError):
-    """A tool was called for which the case has no reply (left)."""
 
 
 class ScriptedRegistry(Registry):
@@ -43,7 +40,7 @@ class ScriptedRegistry(Registry):
         with self.guard:
             self.total += 1
             for entry in {context.step, context.task, f"{context.step}/{context.task}"}:
-                self.calls.setdefault(entry, []).append({**raw_params, "input": dict(context.input)})
+                self.calls.setdefault(entry, []).append(_told(raw_params, context))
             key = self._key(name, context, index)
             reply = None if key is None else self._reply(key)
         if key is None:
@@ -86,6 +83,17 @@ class ScriptedRegistry(Registry):
     def _refuse(self, message: str) -> TaskResult:
         self.unexpected.append(message)
         raise TaskError(message, code="unscripted")
+
+
+def _told(params: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+    """A call as cases compare it: SQL is its statements, each with its text and bound parameters."""
+    plain = {
+        name: [{"text": one.text, "params": dict(one.params)} for one in value.statements]
+        if isinstance(value, RenderedSql)
+        else value
+        for name, value in params.items()
+    }
+    return {**plain, "input": dict(context.input)}
 
 
 def _index(context: TaskContext) -> int | None:

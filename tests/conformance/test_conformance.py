@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.conformance.cases import Case, Observed, dump_history, find_cases, load_history, play
+
 from noetl.domain import codec
 from noetl.services.replay import replay
-
-from tests.conformance.cases import Case, Observed, dump_history, find_cases, load_history, play
 
 CASES = {case.name: case for case in find_cases()}
 TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}
@@ -22,7 +22,7 @@ def test_case(name: str, backend, worker, update_history: bool) -> None:
     seen = play(case, backend, worker)
     check_tools(seen, case)
     check_outcome(seen, case.expect)
-    check_flow(seen, case.expect)
+    check_flow(seen, case.expect, backend.tolerance)
     check_laws(seen, backend, case)
     if update_history:
         case.history_file.write_text(dump_history(seen.histories))
@@ -66,7 +66,7 @@ def types_of(value: Any) -> Any:
     return type(value).__name__
 
 
-def check_flow(seen: Observed, expect: Mapping[str, Any]) -> None:
+def check_flow(seen: Observed, expect: Mapping[str, Any], tolerance: float) -> None:
     for step in expect.get("never", ()):
         assert seen.runs(step) == 0, f"{step} ran"
     for step, times in expect.get("runs", {}).items():
@@ -83,7 +83,7 @@ def check_flow(seen: Observed, expect: Mapping[str, Any]) -> None:
     for step, peak in expect.get("max_in_flight", {}).items():
         assert seen.driver.in_flight.get(step) == peak, f"items of {step} in flight"
     if "elapsed" in expect:
-        assert seen.elapsed == pytest.approx(expect["elapsed"], abs=0.01)
+        assert seen.elapsed == pytest.approx(expect["elapsed"], abs=tolerance)
 
 
 def contains(whole: Any, part: Any) -> bool:

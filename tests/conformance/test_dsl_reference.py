@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from tests.conformance.cases import Case, play
+
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
-
-from tests.conformance.cases import Case, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "dsl.md"
 BLOCK = re.compile(
@@ -47,10 +47,10 @@ SHOWN = [snippet for snippet in SNIPPETS if snippet.result is not None]
 
 
 @pytest.mark.parametrize("snippet", SHOWN, ids=lambda snippet: f"line-{snippet.line}")
-def test_snippet_gives_its_result(snippet: Snippet, memory, worker, tmp_path: Path) -> None:
+def test_snippet_gives_its_result(snippet: Snippet, memory_backend, worker, tmp_path: Path) -> None:
     (tmp_path / "playbook.yaml").write_text(snippet.text)
 
-    seen = play(Case(f"dsl.md+{snippet.line}", tmp_path, {"expect": {}}), memory, worker)
+    seen = play(Case(f"dsl.md+{snippet.line}", tmp_path, {"expect": {}}), memory_backend, worker)
 
     assert (seen.status, seen.error) == ("completed", None)
     assert seen.result == snippet.result

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.integration.examples.api import Api, ApiServer
+
 from noetl.domain.outcomes import Patch
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services import read_execution
 from noetl.services.history import HistoryEvent, history
-
-from tests.integration.examples.api import Api, ApiServer
 
 EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
 SECONDS = 60.0

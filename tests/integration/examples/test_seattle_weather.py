@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from statistics import fmean
 
 import pytest
-
 from tests.integration.examples.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "seattle_weather"
