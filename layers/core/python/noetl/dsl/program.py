@@ -18,68 +18,25 @@ from typing import Any, Literal
 
 import msgspec
 
-
-class Pos(msgspec.Struct, frozen=True, array_like=True):
-    """Where something stands in the playbook; 1-based, 0 when it was made by the compiler."""
-
-    line: int = 0
-    column: int = 0
-
-
-# --- values that may hold templates -------------------------------------------------------------
-
-
-class Lit(msgspec.Struct, frozen=True, tag="lit", tag_field="t"):
-    """A value without any template inside."""
-
-    value: Any
-
-
-class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t"):
-    """A string that is exactly one ``{{ … }}``: keeps the type of its value.
-
-    ``source`` is the expression between the braces. ``reads`` are the names it touches, see ``Reads``.
-    """
-
-    source: str
-    pos: Pos = Pos()
-    reads: tuple[str, ...] = ()
-
-
-class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t"):
-    """A string with templates in it (or ``{% … %}``): renders to text. ``source`` is the whole string."""
-
-    source: str
-    pos: Pos = Pos()
-    reads: tuple[str, ...] = ()
-
-
-class Sql(msgspec.Struct, frozen=True, tag="sql", tag_field="t"):
-    """A SQL text: its expressions become bound parameters (noetl.templating.sql)."""
-
-    source: str
-    pos: Pos = Pos()
-    reads: tuple[str, ...] = ()
-
-
-class Map(msgspec.Struct, frozen=True, tag="map", tag_field="t"):
-    entries: tuple[tuple[str, Node], ...]
-    """Keys are literal text; a template in a key is refused by the checks."""
-
-
-class Seq(msgspec.Struct, frozen=True, tag="seq", tag_field="t"):
-    items: tuple[Node, ...]
-
-
-Node = Lit | Expr | Text | Sql | Map | Seq
-
-# ``Reads``: the names templates touch, as text. ``ctx.total``, ``vars.x``, ``workload.base``, ``keychain.k`` name one
-# entry of a scope; ``ctx.*`` the whole scope (it was used as a value, or indexed with something computed);
-# ``fetch`` is a bare name (step result, argument, iterator, variable, ctx key or workload key: whichever resolves first).
-# Names that never leave the worker or the run (``iter``, ``loop``, ``event``, ``outcome``, ``result``, ``_prev``, functions) are left out.
+from noetl.dsl.nodes import Expr as Expr
+from noetl.dsl.nodes import Lit as Lit
+from noetl.dsl.nodes import Map as Map
+from noetl.dsl.nodes import Node as Node
+from noetl.dsl.nodes import Pos as Pos
+from noetl.dsl.nodes import Seq as Seq
+from noetl.dsl.nodes import Sql as Sql
+from noetl.dsl.nodes import Text as Text
 
 
 class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The names templates touch, as text.
+
+    ``ctx.total``, ``vars.x``, ``workload.base``, ``keychain.k`` name one entry of a scope; ``ctx.*`` the whole scope (it was used as a
+    value, or indexed with something computed); ``fetch`` is a bare name (step result, argument, iterator, variable, ctx key or workload
+    key: whichever resolves first). Names that never leave the worker or the run (``iter``, ``loop``, ``event``, ``outcome``, ``result``,
+    ``_prev``, functions) are left out.
+    """
+
     names: tuple[str, ...] = ()
 
 

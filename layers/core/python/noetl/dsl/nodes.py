@@ -1,0 +1,62 @@
+"""Values of a Program that may hold templates: literals, expressions, texts, SQL, and mappings and lists of them.
+
+``noetl.dsl.program`` offers all of this too; it is where the rest of the code takes it from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Pos(msgspec.Struct, frozen=True, array_like=True):
+    """Where something stands in the playbook; 1-based, 0 when it was made by the compiler."""
+
+    line: int = 0
+    column: int = 0
+
+
+class Lit(msgspec.Struct, frozen=True, tag="lit", tag_field="t"):
+    """A value without any template inside."""
+
+    value: Any
+
+
+class Expr(msgspec.Struct, frozen=True, tag="expr", tag_field="t"):
+    """A string that is exactly one ``{{ … }}``: keeps the type of its value.
+
+    ``source`` is the expression between the braces. ``reads`` are the names it touches, see ``Reads``.
+    """
+
+    source: str
+    pos: Pos = Pos()
+    reads: tuple[str, ...] = ()
+
+
+class Text(msgspec.Struct, frozen=True, tag="text", tag_field="t"):
+    """A string with templates in it (or ``{% … %}``): renders to text. ``source`` is the whole string."""
+
+    source: str
+    pos: Pos = Pos()
+    reads: tuple[str, ...] = ()
+
+
+class Sql(msgspec.Struct, frozen=True, tag="sql", tag_field="t"):
+    """A SQL text: its expressions become bound parameters (noetl.templating.sql)."""
+
+    source: str
+    pos: Pos = Pos()
+    reads: tuple[str, ...] = ()
+
+
+class Map(msgspec.Struct, frozen=True, tag="map", tag_field="t"):
+    entries: tuple[tuple[str, Node], ...]
+    """Keys are literal text; a template in a key is refused by the checks."""
+
+
+class Seq(msgspec.Struct, frozen=True, tag="seq", tag_field="t"):
+    items: tuple[Node, ...]
+
+
+Node = Lit | Expr | Text | Sql | Map | Seq
