@@ -121,6 +121,8 @@ def rfc3339(at: float) -> str:
 def _tell_row(execution_id: int, row: StoredEvent) -> Iterator[_Told]:
     command = _command_of(row.event_id)
     for fact in _facts(row):
+        if fact.get("name") in SILENT:
+            continue
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
         yield from _tell_fact(execution_id, fact, command if by_worker else None)
         if by_worker and fact.get("name") in _WORKER_FACTS:
@@ -165,6 +167,9 @@ def _entity(execution_id: int, fact: Mapping[str, Any]) -> str:
     return str(next((fact[key] for key in _ENTITY_KEYS if fact.get(key)), execution_id))
 
 
+SILENT = frozenset({"case.applied"})
+"""Facts that only folding needs."""
+
 _WORKER_FACTS = frozenset({"call.done", "call.error", "retry.scheduled", "child.started"})
 """Facts that tell what a worker reported, when it was a worker that ran the step (control kinds run in the engine)."""
 
@@ -176,6 +181,10 @@ def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | 
         yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
         yield _Told("command.started", "in_progress", command[0], {}, command_meta)
     yield from _tell_tasks(fact, told, meta)
+    if told.name == "retry.scheduled" and any(
+        entry.get("name") == told.name for entry in fact.get("trace", ())
+    ):
+        return
     yield _Told(
         told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
     )
