@@ -205,7 +205,7 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
     return [
         Cancel(
             execution_id=child,
-            event_id=f"cancel:{parent}",
+            event_id=ids.cascade_event(parent),
             program=program,
             reason=change.cancel_reason,
             cascade=True,
