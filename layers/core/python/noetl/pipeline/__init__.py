@@ -1,6 +1,6 @@
 """The task sequence that one command runs: a pure machine over outcomes (``machine``), and its drive for control kinds (``inline``)."""
 
-from noetl.pipeline.inline import child_ids, item_of, run_inline, stage_pipeline
+from noetl.pipeline.inline import child_ids, declared_workload, item_of, run_inline, stage_pipeline
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.scope import Item, Surroundings
@@ -14,6 +14,7 @@ __all__ = [
     "Surroundings",
     "TaskOutcome",
     "child_ids",
+    "declared_workload",
     "item_of",
     "run_inline",
     "stage_pipeline",

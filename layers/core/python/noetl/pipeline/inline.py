@@ -9,7 +9,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
-from noetl.dsl.program import Pipeline, Program, RunAction, SinkAction, Step, Task
+from noetl.dsl.program import Lit, Map, Pipeline, Program, RunAction, SinkAction, Step, Task
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Op, RunTask, TaskOutcome
@@ -34,6 +34,14 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
         if isinstance(action, RunAction):
             tasks += action.tasks
     return Pipeline(tasks, sinks=tuple(action for action in actions if isinstance(action, SinkAction)))
+
+
+def declared_workload(program: Program) -> tuple[str, ...]:
+    """The keys of a playbook's ``workload`` block."""
+    if isinstance(program.workload, Map):
+        return tuple(name for name, _ in program.workload.entries)
+    value = program.workload.value if isinstance(program.workload, Lit) else None
+    return tuple(value) if isinstance(value, dict) else ()
 
 
 def item_of(command: Command, index: int) -> Item | None:
@@ -78,6 +86,7 @@ def run_inline(
         program.source_name,
         hydrate,
         child_id=child_ids(command),
+        declared=declared_workload(program),
     )
     overlay = around.overlay()
     try:

@@ -297,7 +297,13 @@ class PipelineRun:
 
 def is_plain(pipeline: Pipeline) -> bool:
     """One task and nothing around it: most steps. They take a short way with the same outcome."""
-    if len(pipeline.tasks) != 1 or pipeline.vars or pipeline.sinks or pipeline.vars_before or pipeline.vars_after:
+    if (
+        len(pipeline.tasks) != 1
+        or pipeline.vars
+        or pipeline.sinks
+        or pipeline.vars_before
+        or pipeline.vars_after
+    ):
         return False
     task = pipeline.tasks[0]
     return not (task.rules or task.retry or task.sets or task.sinks)

@@ -73,6 +73,8 @@ class Surroundings:
     keychain: Keychain = no_keychain
     refer: Callable[[Any], Any] = own_reference
     child_id: ChildId = no_child
+    declared: tuple[str, ...] = ()
+    """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +111,19 @@ class ScopeView(View):
 
     def keys(self) -> Iterable[str]:
         return self.plain().keys()
+
+
+class WorkloadView(MapView):
+    """``workload``: knows the keys the playbook declares, for "did you mean"."""
+
+    __slots__ = ("_declared",)
+
+    def __init__(self, around: Surroundings) -> None:
+        super().__init__(around.frozen.workload, around.hydrate)
+        self._declared = around.declared
+
+    def keys(self) -> Iterable[str]:
+        return dict.fromkeys((*self.raw, *self._declared))
 
 
 class KeychainView(View):
@@ -193,6 +208,7 @@ def names(run: PipelineRun) -> Iterable[str]:
     yield from run.overlay.names("ctx")
     yield from frozen.steps
     yield from frozen.workload
+    yield from run.around.declared
     yield from _SPECIAL
 
 
@@ -213,7 +229,7 @@ _SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {
     "ctx": lambda run: ScopeView(run, "ctx", "vars"),
     "vars": lambda run: ScopeView(run, "vars"),
     "step": lambda run: ScopeView(run, "step"),
-    "workload": lambda run: MapView(run.around.frozen.workload, run.around.hydrate),
+    "workload": lambda run: WorkloadView(run.around),
     "keychain": lambda run: KeychainView(run.around.keychain),
     "iter": lambda run: MapView(iteration(run.item, run.state.iter), run.around.hydrate),
     "args": _arguments,

@@ -17,7 +17,7 @@ from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
 from noetl.domain.results import is_ref
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step
-from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids
+from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.overlay import Overlay
 from noetl.services.keep_results import Keeper, short_error, unpack
@@ -64,6 +64,7 @@ class TaskRunner:
             self.secrets.keychain,
             lambda value: self.keeper.reference(value, self.spec),
             child_ids(command),
+            declared_workload(program),
         )
         self.timeouts: dict[str, float] = {}
         self.prefix = f"{command.execution_id}/{command.run}"
