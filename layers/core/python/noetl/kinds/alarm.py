@@ -46,6 +46,8 @@ class Alarm:
     ) -> None:
         with self._lock:
             self._open = False
+            # The clock keeps an alarm until its time; what it would have stopped must not live that long.
+            self._stop = _nothing
         _clock.discard(self)
 
     def ring(self) -> None:
@@ -59,6 +61,10 @@ class Alarm:
             except Exception:
                 # The clock serves every call of the process: one that cannot be stopped must not end it.
                 _log.exception("an alarm could not stop its call")
+
+
+def _nothing() -> None:
+    """What a cleared alarm would do."""
 
 
 class _Clock:

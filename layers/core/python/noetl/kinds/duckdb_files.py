@@ -1,0 +1,165 @@
+"""File names in DuckDB statements.
+
+DuckDB's own lock (``allowed_directories``) decides what can be opened. It knows no folder that relative names start
+from, and does not tell reading from writing. Both are added here: a relative file name becomes the file it means in
+the playbook's folders, and ``COPY … TO`` writes below the work folder only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from noetl.domain.errors import TaskError
+from noetl.kinds.paths import resolve_inside
+from noetl.templating.contract import RenderedStatement
+from noetl.templating.sql_split import Token, tokens_of
+
+_READERS = re.compile(r"read_\w+|sniff_csv|glob|\w+_scan|parquet_\w+", re.IGNORECASE)
+_DATA_FILE = re.compile(r"\.(csv|tsv|txt|parquet|json|jsonl|ndjson)(\.(gz|zst))?", re.IGNORECASE)
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_GLOB = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Where files may be: ``readable`` in the order relative names are looked for, ``writable`` for COPY … TO."""
+
+    readable: tuple[str, ...]
+    writable: str | None
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """Every folder a statement may touch, links followed."""
+        given = (*self.readable, *((self.writable,) if self.writable else ()))
+        return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in given))
+
+
+def place_files(statement: RenderedStatement, folders: Folders) -> RenderedStatement:
+    """The statement with every relative file name (text or bound value) replaced by the file it means.
+
+    Raises TaskError: ``storage_access`` (``path_outside``, ``write_refused``) or ``not_found`` (``file_not_found``).
+    """
+    tokens = tokens_of([statement.text])
+    spots = [index for index, token in enumerate(tokens) if token.kind not in ("space", "comment")]
+    placed: dict[int, str] = {}
+    for index, path in _Reader([tokens[index] for index in spots], statement.params, folders).places():
+        # Everything that is no placeholder has its percent signs doubled when there are parameters.
+        placed[spots[index]] = path.replace("%", "%%") if statement.params else path
+    if not placed:
+        return statement
+    text = "".join(placed.get(index, token.text) for index, token in enumerate(tokens))
+    return RenderedStatement(text, statement.params)
+
+
+class _Reader:
+    """Finds the file names among the tokens of one statement."""
+
+    def __init__(self, tokens: list[Token], params: Mapping[str, Any], folders: Folders) -> None:
+        self._tokens = tokens
+        self._words = [token.text.lower() if token.kind in ("word", "mark") else "" for token in tokens]
+        self._params = params
+        self._folders = folders
+
+    def places(self) -> Iterator[tuple[int, str]]:
+        """Index of a token and the SQL literal that takes its place."""
+        target = self._target() if "copy" in self._words[:3] else None
+        if target is not None:
+            yield target, self._writable(target)
+        for index, word in enumerate(self._words):
+            if word in ("from", "join"):
+                yield from self._source(index + 1, is_table=True)
+            elif _READERS.fullmatch(word) and self._word(index + 1) == "(":
+                yield from self._arguments(index + 2)
+
+    def _word(self, index: int) -> str:
+        return self._words[index] if index < len(self._words) else ""
+
+    def _arguments(self, index: int) -> Iterator[tuple[int, str]]:
+        """The first argument of a reading function: a file, or a list of files."""
+        if self._word(index) != "[":
+            yield from self._source(index)
+            return
+        for at in range(index + 1, len(self._tokens)):
+            if self._words[at] == "]":
+                return
+            yield from self._source(at)
+
+    def _source(self, index: int, *, is_table: bool = False) -> Iterator[tuple[int, str]]:
+        name = self._name(index, is_table=is_table)
+        if name is not None and not Path(name).is_absolute() and not _URL.match(name):
+            yield index, _literal(self._find(name))
+
+    def _name(self, index: int, *, is_table: bool) -> str | None:
+        """The file name at this place, None when there is something else."""
+        if index >= len(self._tokens):
+            return None
+        token = self._tokens[index]
+        if token.kind == "quoted":
+            return _unquoted(token)
+        if token.kind == "placeholder":
+            value = self._params.get(token.text[2:-2])
+            return value if isinstance(value, str) and not is_table else None
+        if is_table and token.kind == "name" and self._word(index + 1) != ".":
+            name = _unquoted(token)
+            return name if _DATA_FILE.search(name) else None
+        return None
+
+    def _find(self, name: str) -> str:
+        """Where a relative name leads: in the first folder that has it."""
+        if not _GLOB.search(name):
+            return str(resolve_inside(name, self._folders.roots))
+        if ".." in Path(name).parts:
+            raise TaskError(
+                f"{name!r} leaves the allowed folders",
+                kind="storage_access",
+                code="path_outside",
+                hint="a pattern must not contain ..",
+            )
+        for root in self._folders.roots:
+            if next(Path(root).glob(name), None) is not None:
+                return f"{root}/{name}"
+        raise TaskError(f"no file matches {name!r}", kind="not_found", code="file_not_found")
+
+    def _target(self) -> int | None:
+        """Index of what follows the TO of a COPY, outside of brackets; None when the COPY reads."""
+        depth = 0
+        for index, word in enumerate(self._words):
+            depth += (word == "(") - (word == ")")
+            if word == "to" and depth == 0:
+                return index + 1
+        return None
+
+    def _writable(self, index: int) -> str:
+        name = self._name(index, is_table=False)
+        following = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
+        if name is None or (following is not None and following.kind == "mark" and following.text != "("):
+            raise _refused_target("the file that COPY writes must be one text")
+        if self._folders.writable is None:
+            raise _refused_target("this deployment has no work folder that tasks may write to")
+        root = Path(self._folders.writable).resolve()
+        path = resolve_inside(name, [root], must_exist=False)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _literal(str(path))
+
+
+def _refused_target(message: str) -> TaskError:
+    return TaskError(
+        message,
+        kind="storage_access",
+        code="write_refused",
+        hint="write COPY … TO 'name.parquet'; it lies in the work folder",
+    )
+
+
+def _unquoted(token: Token) -> str:
+    quote = token.text[0]
+    return token.text[1:-1].replace(quote * 2, quote)
+
+
+def _literal(text: str) -> str:
+    escaped = text.replace("'", "''")
+    return f"'{escaped}'"

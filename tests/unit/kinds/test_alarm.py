@@ -1,0 +1,65 @@
+"""Alarms ring once, in time, and never after their block was left."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+from noetl.kinds.alarm import Alarm
+
+
+def test_an_alarm_rings_when_its_time_comes():
+    rung = threading.Event()
+    with Alarm(time.monotonic() + 0.05, rung.set) as alarm:
+        assert rung.wait(5)
+    assert alarm.rang
+
+
+def test_alarms_ring_in_the_order_of_their_times():
+    order: list[str] = []
+    done = threading.Event()
+    now = time.monotonic()
+
+    def last() -> None:
+        order.append("late")
+        done.set()
+
+    with Alarm(now + 0.15, last), Alarm(now + 0.05, lambda: order.append("early")):
+        assert done.wait(5)
+    assert order == ["early", "late"]
+
+
+def test_a_block_that_was_left_is_not_stopped():
+    rung = []
+    for _ in range(500):
+        with Alarm(time.monotonic() + 0.05, lambda: rung.append(1)) as alarm:
+            pass
+        assert not alarm.rang
+    time.sleep(0.15)
+    assert rung == []
+
+
+def test_a_failing_stop_does_not_end_the_clock(caplog):
+    rung = threading.Event()
+
+    def fail() -> None:
+        raise OSError("gone")
+
+    with Alarm(time.monotonic(), fail), Alarm(time.monotonic() + 0.05, rung.set):
+        assert rung.wait(5)
+    assert "could not stop" in caplog.text
+
+
+def test_what_an_alarm_would_stop_is_not_kept_alive():
+    class Held:
+        def stop(self) -> None: ...
+
+    held = Held()
+    seen = weakref.ref(held)
+    with Alarm(time.monotonic() + 3600, held.stop):
+        pass
+    del held
+    gc.collect()
+    assert seen() is None
