@@ -85,8 +85,9 @@ def memory_backend() -> MemoryBackend:
 def case_store(postgres: Any) -> Iterator[tuple[str, ExecutionStore, MemoryResultStore]]:
     """One database for all cases: executions do not share anything but its tables."""
     import psycopg
-    from noetl.adapters.postgres import PostgresExecutionStore
     from psycopg import sql
+
+    from noetl.adapters.postgres import PostgresExecutionStore
 
     name = f"conformance_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     make = sql.SQL("CREATE DATABASE {} TEMPLATE noetl_template STRATEGY FILE_COPY").format(

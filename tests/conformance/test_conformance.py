@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.conformance.cases import Case, Observed, dump_history, find_cases, load_history, play
 
+from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
 from noetl.services.replay import replay
 
@@ -140,3 +141,10 @@ def test_there_are_enough_cases() -> None:
         "policy",
     }
     assert features >= {"results", "spellings", "sub", "templates", "timeouts", "vars"}
+
+
+def test_late_outcomes_are_recorded(backend, worker) -> None:
+    seen = play(CASES["failures/unanswered"], backend, worker)
+
+    late = backend.store.item_events(seen.execution_id, SUPERSEDED_LANE)
+    assert [row.type for row in late] == ["command.superseded"]
