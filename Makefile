@@ -21,7 +21,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { \
 	  echo "noetl needs Python 3.11 to 3.14; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12" >&2; exit 3; }
-	@echo "setting up $(VENV) (the first time takes a minute)"
+	@echo "setting up $(VENV) (the first time takes a minute or three)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .

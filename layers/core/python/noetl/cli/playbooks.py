@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.cli import errors, wiring
 from noetl.cli.text import note, out, out_json
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
 
 _SUFFIXES = (".yaml", ".yml")
 
@@ -66,12 +66,14 @@ def _read(path: Path) -> bytes:
 
 def _diagnostics(path: Path) -> tuple[Any, ...]:
     from noetl.dsl.compiler import compile_playbook
-    from noetl.dsl.diagnostics import InvalidPlaybookError
+    from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
     try:
         return compile_playbook(_read(path), source_name=str(path), kinds=wiring.kinds()).diagnostics
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics
+    except PlaybookError as error:
+        return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),)
 
 
 def _as_dict(diagnostic: Any) -> dict[str, Any]:
