@@ -182,13 +182,19 @@ class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="
 
 
 class CaseEvaluated(msgspec.Struct, frozen=True, tag="case.evaluated", tag_field="name", omit_defaults=True):
-    """A case entry the engine took. ``result`` is what its ``result`` action made of the step's result;
-    ``route`` what its ``next`` chose."""
+    """A case entry that the engine takes."""
 
     run: int
     step: str
     event: str
     rule: int
+
+
+class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="name", omit_defaults=True):
+    """What an entry did: ``result`` is what its ``result`` action made of the step's result; ``route`` what its ``next`` chose."""
+
+    run: int
+    step: str
     has_result: bool = False
     result: Any = None
     route: list[Target] | None = None
@@ -288,6 +294,7 @@ Fact = (
     | LoopFinished
     | ContextChanged
     | CaseEvaluated
+    | CaseApplied
     | StepExited
     | StepFailed
     | NextEvaluated

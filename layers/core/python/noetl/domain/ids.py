@@ -75,3 +75,14 @@ def child_execution_id(parent: int, command: str, turn: int) -> int:
 
 def child_done_event(command: str, turn: int) -> str:
     return f"child:{command}:{turn}"
+
+
+def cascade_event(parent: int) -> str:
+    """The end of ``parent`` cancels its children."""
+    return f"cancel:{parent}"
+
+
+def cascade_parent(event_id: str) -> int | None:
+    """Whose end sent this cancel; None when somebody asked for it."""
+    prefix, _, parent = event_id.partition(":")
+    return int(parent) if prefix == "cancel" and parent.isdigit() else None

@@ -96,6 +96,7 @@ def _absorbed(state: ExecutionState, slots: SlotSpace, fact: f.TokensAbsorbed) -
 def _skipped(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
     slots[("step", fact.step)] = {"status": "skipped", "data": None}
     state.tokens[fact.run].phase = "called"
+    state.steps_done += 1
 
 
 def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> None:
@@ -192,6 +193,10 @@ def _local_changed(slots: SlotSpace, run: int, patch: Any) -> None:
 def _case_evaluated(state: ExecutionState, slots: SlotSpace, fact: f.CaseEvaluated) -> None:
     token = state.tokens[fact.run]
     token.event, token.rule = fact.event, fact.rule
+
+
+def _case_applied(state: ExecutionState, slots: SlotSpace, fact: f.CaseApplied) -> None:
+    token = state.tokens[fact.run]
     if fact.route is not None:
         token.route = fact.route
     if fact.has_result:
@@ -283,6 +288,7 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.LoopFinished: _loop_finished,
     f.ContextChanged: _context_changed,
     f.CaseEvaluated: _case_evaluated,
+    f.CaseApplied: _case_applied,
     f.StepExited: _exited,
     f.StepFailed: _failed_step,
     f.NextEvaluated: _next,

@@ -11,7 +11,7 @@ from typing import Any
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
-from noetl.domain.facts import CaseEvaluated, CommandIssued, StepSkipped
+from noetl.domain.facts import CaseApplied, CaseEvaluated, CommandIssued, StepSkipped
 from noetl.domain.outcomes import Patch, Target
 from noetl.domain.state import Token
 from noetl.dsl.program import (
@@ -120,16 +120,16 @@ def finish_entry(
             value = d.value(action.source, scope)
             patch_context(d, [Patch("ctx", action.into, value, action.mode)], token.run, step.name)
         elif isinstance(action, ResultAction):
-            _set_result(d, step, token, event, d.value(action.value, scope))
+            d.emit(CaseApplied(token.run, step.name, has_result=True, result=d.value(action.value, scope)))
         elif isinstance(action, NextAction):
-            _set_route(d, step, token, event, action, scope)
+            _set_route(d, step, token, action, scope)
         elif isinstance(action, SkipAction):
             d.emit(
                 StepSkipped(
                     token.run, step.name, str(d.value(action.message, scope)) if action.message else ""
                 )
             )
-            exit_step(d, token, step)
+            exit_step(d, token, step, skipped=True)
             return "over"
         elif isinstance(action, FailAction):
             message = (
@@ -144,13 +144,7 @@ def finish_entry(
     return None
 
 
-def _set_result(d: Decider, step: Step, token: Token, event: str, value: Any) -> None:
-    d.emit(CaseEvaluated(token.run, step.name, event, token.rule, has_result=True, result=value))
-
-
-def _set_route(
-    d: Decider, step: Step, token: Token, event: str, action: NextAction, scope: EngineScope
-) -> None:
+def _set_route(d: Decider, step: Step, token: Token, action: NextAction, scope: EngineScope) -> None:
     """A ``next`` that a call already took stays; otherwise this one replaces the structural ``next``."""
     if token.route is not None:
         return
@@ -158,4 +152,4 @@ def _set_route(
         Target(target.step, d.value(target.args, scope) if target.args is not None else {})
         for target in action.targets
     ]
-    d.emit(CaseEvaluated(token.run, step.name, event, token.rule, route=route))
+    d.emit(CaseApplied(token.run, step.name, route=route))

@@ -89,7 +89,7 @@ def _enter(
         fail_step(d, token, step, d.error_of(failure))
     elif skipped:
         d.emit(StepSkipped(token.run, step.name, "not admitted"))
-        exit_step(d, token, step)
+        exit_step(d, token, step, skipped=True)
     else:
         _begin(d, step, token)
 

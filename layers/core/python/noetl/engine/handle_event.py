@@ -76,6 +76,14 @@ def refuse_start(program: Program, event: Start, error: NoetlError, now: float, 
     return d.decision
 
 
+def cancel_unborn(program: Program, event: Cancel, now: float, view: View) -> Decision:
+    """The word that a child is cancelled has overtaken its Start: the child is over before it began, and its Start comes too late."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    d.emit(Initialized("", "", "", 1, {}, None, 0, event.principal, now))
+    cancel_execution(d, event.reason, event.principal, cascade=False)
+    return d.decision
+
+
 def give_up(
     program: Program, state: ExecutionState, event: MainEvent, error: ErrorInfo, now: float, view: View
 ) -> Decision:

@@ -69,7 +69,7 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
     )
     if outcome.status == "skipped":
         d.emit(StepSkipped(token.run, step.name, str(outcome.result or "")))
-        exit_step(d, token, step)
+        exit_step(d, token, step, skipped=True)
     else:
         cases.after_call(d, step, token)
 

@@ -16,8 +16,8 @@ from noetl.engine.scope import EngineScope
 from noetl.templating import is_true
 
 
-def exit_step(d: Decider, token: Token, step: Step) -> None:
-    """The step is done: its sets, then the arcs (or the targets that a case chose)."""
+def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) -> None:
+    """The step is done: its sets, then the arcs (or the targets that a case chose). A skipped one was told of as that already."""
     try:
         scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
         change_context(d, token, step, step.sets, scope)
@@ -29,7 +29,8 @@ def exit_step(d: Decider, token: Token, step: Step) -> None:
         fail_step(d, token, step, d.error_of(error))
         return
     d.clear_timers(token.run)
-    d.emit(StepExited(token.run, step.name))
+    if not skipped:
+        d.emit(StepExited(token.run, step.name))
     if not targets and d.program.no_next_is_error and step.arcs and step.name != d.program.final_step:
         fail_execution(d, no_next(step), step.name)
         return

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from noetl.domain.errors import NoetlError
-from noetl.domain.events import CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
+from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, decode_state
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
-from noetl.engine.handle_event import give_up, handle_event, refuse_start
+from noetl.engine.handle_event import cancel_unborn, give_up, handle_event, refuse_start
 from noetl.engine.prefetch import prefetch
 from noetl.engine.view import DELETED, NeedSlots, View
 from noetl.ports.execution_store import (
@@ -155,7 +155,8 @@ def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
 
 def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     snapshot = loaded.executions.get(work.execution_id)
-    state = ExecutionState() if snapshot is None else decode_state(snapshot.state)
+    born = snapshot is not None and snapshot.version > 0
+    state = decode_state(snapshot.state) if snapshot is not None and born else ExecutionState()
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
@@ -168,26 +169,42 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     decided = _Decided()
     decisions: list[tuple[MainEvent, Decision]] = []
     for event in work.events:
-        if snapshot is not None and event.event_id in snapshot.applied:
-            decided.done.append(event.event_id)
+        known = {handled.event_id for handled, _ in decisions}
+        if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
             continue
-        if snapshot is None and not isinstance(event, Start):
-            deps.log(f"event {event.event_id} is for execution {event.execution_id}, which does not exist")
-            decided.done.append(event.event_id)
-            continue
-        if isinstance(event, CommandDone) and not _fenced(event, snapshot):
-            decided.too_late(work.execution_id, event, loaded.now)
-            continue
-        decision = _one(work, event, state, loaded.now, view, snapshot, deps)
-        if decision is None or isinstance(decision.facts[0], Superseded):
+        decision = _one(work, event, state if born else None, loaded.now, view, snapshot, deps)
+        if isinstance(decision.facts[0], Superseded):
             decided.too_late(work.execution_id, event, loaded.now)
             continue
         decisions.append((event, decision))
-        state = decision.state
+        born, state = True, decision.state
         _show(view, decision)
     if decisions:
         decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
     return decided
+
+
+def _needs_nothing(
+    event: MainEvent,
+    snapshot: Snapshot | None,
+    born: bool,
+    known: set[str],
+    decided: _Decided,
+    now: float,
+    deps: EngineDeps,
+) -> bool:
+    """Whether ``event`` was applied before (``known``: in this very batch), has nobody to go to, or comes too late."""
+    if event.event_id in known or (snapshot is not None and event.event_id in snapshot.applied):
+        decided.done.append(event.event_id)
+        return True
+    if not born and not isinstance(event, (Start, Cancel)):
+        deps.log(f"event {event.event_id} is for execution {event.execution_id}, which has not started")
+        decided.done.append(event.event_id)
+        return True
+    if isinstance(event, CommandDone) and not _fenced(event, snapshot):
+        decided.too_late(event.execution_id, event, now)
+        return True
+    return False
 
 
 def _fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
@@ -199,12 +216,16 @@ def _fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
 def _one(
     work: _Work,
     event: MainEvent,
-    state: ExecutionState,
+    state: ExecutionState | None,
     now: float,
     view: View,
     snapshot: Snapshot | None,
     deps: EngineDeps,
-) -> Decision | None:
+) -> Decision:
+    """One event decided; ``state`` is None while the execution has not started."""
+    if state is None and isinstance(event, Cancel):
+        return cancel_unborn(MISSING_PROGRAM, event, now, view)
+    state = state or ExecutionState()
     try:
         program = _program(work, event, snapshot, deps)
     except NoetlError as error:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
 from noetl.domain.events import Event, ItemsDone, Parent
@@ -63,6 +65,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         outcome = item.outcome
         if outcome.status == "suspended":
             outbox += _detached(event, item)
+            rows += _turn_row(event, item.index, outcome)
             _continue_item(event, step, pool, item, resumed, waiting, outbox)
             continue
         outbox += _detached(event, item)
@@ -78,6 +81,8 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         event_id = ids.item_event(event.run, event.round, item.index)
         rows.append(EventRow(event_id, item.index, kind, data, lane=event.run))
     if event.rest is not None:
+        if event.rest.outcome is not None:
+            rows += _turn_row(event, event.rest.start, event.rest.outcome)
         _continue_chunk(event, step, pool, event.rest, resumed, waiting, outbox)
     window = deps.limits.window
     return ItemBatch(
@@ -93,6 +98,16 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         waiting=tuple(waiting),
         outbox=tuple(outbox),
     )
+
+
+def _turn_row(event: ItemsDone, index: int, outcome: Outcome) -> list[EventRow]:
+    """What an iteration did before it was suspended, when there is something to tell. It counts as no item."""
+    if not outcome.trace or outcome.suspend is None:
+        return []
+    bare = msgspec.structs.replace(outcome.suspend, machine={})
+    data = codec.encode(msgspec.structs.replace(outcome, suspend=bare))
+    event_id = ids.item_turn_event(event.run, event.round, index, event.turn)
+    return [EventRow(event_id, index, "retry.scheduled", data, lane=event.run)]
 
 
 def _detached(event: ItemsDone, item: ItemOutcome) -> list[Event]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
-from noetl.domain.events import CommandDone, MainEvent, Start
+from noetl.domain.events import Cancel, CommandDone, MainEvent, Start
 from noetl.domain.facts import Cancelled, Failed, encode_facts
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart
@@ -124,6 +125,9 @@ def _reason(decision: Decision) -> str:
 
 
 def _created(event: MainEvent, decision: Decision, deps: EngineDeps) -> CreatedExecution:
+    if isinstance(event, Cancel):
+        parent = ids.cascade_parent(event.event_id)
+        return CreatedExecution("", "cancelled before its start", parent_execution_id=parent)
     assert isinstance(event, Start)
     program = deps.programs(decision.state.program) if decision.state.program else None
     return CreatedExecution(

@@ -7,10 +7,11 @@ it is never turned into Python code, reaches no Python attribute, and every oper
 from noetl.templating.contract import Hydrate, MappingScope, RenderedSql, RenderedStatement, Scope
 from noetl.templating.evaluate import check, is_true, render
 from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
+from noetl.templating.plain import unwrap
 from noetl.templating.sql import plain_sql, render_sql
 from noetl.templating.sql_split import split
 from noetl.templating.step_view import StepView
-from noetl.templating.views import MISSING, LoopView, MapView, RefView, RowsView, View, content, unwrap, wrap
+from noetl.templating.views import MISSING, LoopView, MapView, RefView, RowsView, View, content, wrap
 
 __all__ = [
     "DEFAULT_LIMITS",

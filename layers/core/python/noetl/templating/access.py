@@ -9,8 +9,9 @@ from typing import Any
 
 from noetl.domain.errors import TemplateError
 from noetl.templating.limits import Meter, over_limit
+from noetl.templating.plain import to_text, weighed
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, MapView, View, raw, resolve, to_text
+from noetl.templating.views import MISSING, MapView, View, raw, resolve
 
 Method = Callable[..., Any]
 
@@ -163,18 +164,16 @@ def iterate(meter: Meter, value: Any) -> list[Any]:
     raise TemplateError(f"{describe(value)} cannot be looped over", code="template_type")
 
 
-def check_format(meter: Meter, spec: str) -> None:
-    """Refuse a width or precision that would make an enormous text."""
-    digits = ""
-    for char in f"{spec} ":
-        if char.isdigit():
-            digits += char
-            if len(digits) > 9 or int(digits) > meter.limits.max_width:
-                raise over_limit(
-                    f"the width in {spec[:40]!r} is too large; at most {meter.limits.max_width} is allowed"
-                )
-        else:
-            digits = ""
+def check_format(meter: Meter, spec: str) -> int:
+    """The sum of a format's width and precision. Raises TemplateError when one would make an enormous text."""
+    total = 0
+    for digits in "".join(char if char.isdecimal() else " " for char in spec).split():
+        if len(digits) > 9 or int(digits) > meter.limits.max_width:
+            raise over_limit(
+                f"the width in {spec[:40]!r} is too large; at most {meter.limits.max_width} is allowed"
+            )
+        total += int(digits)
+    return total
 
 
 class _SafeFormatter(Formatter):
@@ -203,7 +202,10 @@ class _SafeFormatter(Formatter):
         return text
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
-        return to_text(value) if conversion == "s" else super().convert_field(raw(value), conversion)
+        plain = raw(value)
+        if conversion == "s" or not isinstance(plain, str):
+            return to_text(value)
+        return super().convert_field(plain, conversion)
 
 
 def _field_path(rest: str) -> Iterable[tuple[bool, str]]:
@@ -237,14 +239,18 @@ def pairs(meter: Meter, mapping: Any) -> list[tuple[Any, Any]]:
     return [(key, mapping[key]) for key in mapping]
 
 
+def _plain(meter: Meter, value: Any) -> Any:
+    plain, weight = weighed(value)
+    meter.tick(1 + (weight >> 9))
+    return plain
+
+
 def _list_index(meter: Meter, values: Any, wanted: Any) -> int:
-    meter.tick(1 + (len(values) >> 6))
-    return list(values).index(wanted)
+    return list(_plain(meter, values)).index(_plain(meter, wanted))
 
 
 def _list_count(meter: Meter, values: Any, wanted: Any) -> int:
-    meter.tick(1 + (len(values) >> 6))
-    return list(values).count(wanted)
+    return list(_plain(meter, values)).count(_plain(meter, wanted))
 
 
 _PLAIN_TEXT_METHODS = """

@@ -12,11 +12,12 @@ from noetl.templating.contract import Scope
 from noetl.templating.expressions import Evaluate, compile_node
 from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
 from noetl.templating.parser import parse_expression, parse_template
+from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
 from noetl.templating.sql import compiled_sql, render_sql
 from noetl.templating.statements import Blocks, Out, Statement, emit_text
-from noetl.templating.views import View, content, to_text, unwrap
+from noetl.templating.views import View, content
 
 CACHE_SIZE = 4096
 """Compiled templates kept, by source."""

@@ -21,10 +21,11 @@ from noetl.domain.errors import TemplateError
 from noetl.templating.access import attribute, check_int, describe, replace
 from noetl.templating.limits import Meter
 from noetl.templating.operators import operand, printf
+from noetl.templating.plain import to_text, unwrap
 from noetl.templating.sequences import SEQUENCE_FILTERS
 from noetl.templating.sql_values import SqlText, quote_name
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import BLANK, raw, resolve, to_text, unwrap, wrap
+from noetl.templating.views import BLANK, raw, resolve, wrap
 
 Filter = Callable[..., Any]
 
@@ -202,7 +203,7 @@ FILTERS: dict[str, Filter] = {
     "trim": lambda meter, value, chars=None: to_text(value).strip(chars),
     "truncate": _truncate,
     "upper": _text_filter(str.upper),
-    "urlencode": lambda meter, value: str(JINJA["urlencode"](raw(value))),
+    "urlencode": lambda meter, value: str(JINJA["urlencode"](unwrap(raw(value)))),
     "wordcount": lambda meter, value: len(to_text(value).split()),
 }
 FILTERS["d"] = FILTERS["default"]

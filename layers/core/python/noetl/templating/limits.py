@@ -24,7 +24,7 @@ class TemplateLimits:
     """Largest whole number (about 3,900 digits)."""
     max_width: int = 100_000
     """Largest width or precision in ``format`` and ``%``."""
-    seconds: float = 0.8
+    seconds: float = 0.5
     """Time one evaluation may take. Waiting for a large result, or for the processor, does not count."""
 
 
@@ -36,6 +36,8 @@ MAX_BRACKETS = 30
 """Brackets open at one place of an expression."""
 MAX_TREE_DEPTH = 100
 """Operators, filters and blocks nested in one template."""
+MAX_VALUE_WEIGHT = 32 * 1024 * 1024
+"""Bytes (about) that a list or mapping made by a template may have as JSON; stored data passed on as it is does not count."""
 MAX_VALUE_DEPTH = 200
 """Lists and mappings nested in a value a template makes."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import check_format, describe
 from noetl.templating.limits import Meter, over_limit
+from noetl.templating.plain import to_text, weighed
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import ListView, View, raw, resolve, to_text
+from noetl.templating.views import ListView, Made, View, raw, resolve
 
 BinaryOperator = Callable[[Meter, Any, Any], Any]
 
@@ -45,7 +46,9 @@ def mismatch(symbol: str, left: Any, right: Any) -> TemplateError:
 
 
 def _show(value: Any) -> str:
-    text = to_text(value) if isinstance(value, View) else repr(value)
+    if isinstance(value, _CONTAINERS):
+        return describe(value)
+    text = repr(value)
     return text if len(text) <= 40 else f"{text[:40]}…"
 
 
@@ -118,21 +121,18 @@ _remainder = _numeric("%", operator.mod)
 
 
 def printf(meter: Meter, template: str, *values: Any, **named: Any) -> str:
-    """``template % values`` with widths checked."""
-    _check_directives(meter, template)
+    """``template % values`` with the size of the result known before it is made."""
     if named and values:
         raise TemplateError("format takes positions or names, not both")
-    given: Any = (
-        {name: _printable(value) for name, value in named.items()}
-        if named
-        else tuple(_printable(value) for value in values)
-    )
-    if len(values) == 1 and isinstance(raw(values[0]), dict):
-        given = {name: _printable(value) for name, value in raw(values[0]).items()}
-    meter.allocate(len(template) + sum(len(value) for value in values if isinstance(value, str)))
-    text: str = template % given
-    meter.allocate(len(text))
-    return text
+    if not named and len(values) == 1 and isinstance(raw(values[0]), dict):
+        named, values = raw(values[0]), ()
+    size, names = _measure_directives(meter, template)
+    positions = tuple(_printable(value) for value in values)
+    keywords = {name: _printable(value) for name, value in named.items()}
+    size += sum(_printed_size(value) for value in positions)
+    size += sum(_printed_size(keywords[name]) for name in names if name in keywords)
+    meter.allocate(size)
+    return template % (keywords or positions)
 
 
 def _printable(value: Any) -> Any:
@@ -142,22 +142,58 @@ def _printable(value: Any) -> Any:
     return to_text(value) if isinstance(value, (dict, list, tuple)) else value
 
 
-def _check_directives(meter: Meter, template: str) -> None:
+def _printed_size(value: Any) -> int:
+    return (
+        len(value) if isinstance(value, str) else 32 + (value.bit_length() if isinstance(value, int) else 400)
+    )
+
+
+def _measure_directives(meter: Meter, template: str) -> tuple[int, list[str]]:
+    """The size of the text without its values but with all widths, and the names its directives use."""
+    size, names = len(template), []
     for part in template.split("%")[1:]:
         if part.startswith("("):
-            part = part.partition(")")[2]
+            name, _, part = part[1:].partition(")")
+            names.append(name)
         spec = part[: len(part) - len(part.lstrip("#0- +123456789.*"))]
         if "*" in spec:
             raise TemplateError("a width given as * is not supported in format", hint="write the number")
-        check_format(meter, spec)
-        meter.tick(1 + len(spec))
+        size += check_format(meter, spec)
+        meter.tick()
+    return size, names
 
 
 def concat(meter: Meter, parts: list[Any]) -> str:
     """``a ~ b ~ c``."""
-    texts = [to_text(part) for part in parts]
-    meter.allocate(sum(map(len, texts)))
-    return "".join(texts)
+    return "".join(texts_of(meter, parts))
+
+
+def texts_of(meter: Meter, parts: Iterable[Any]) -> list[str]:
+    """The text of each part; stops as soon as they are too much together."""
+    texts: list[str] = []
+    size = 0
+    for part in parts:
+        text = to_text(part)
+        meter.allocate(len(text))
+        size += len(text)
+        if size > meter.limits.max_size:
+            raise over_limit(f"the template would make a text longer than {meter.limits.max_size} characters")
+        texts.append(text)
+    return texts
+
+
+_CONTAINERS = (View, list, tuple, dict)
+
+
+def comparable(meter: Meter, value: Any) -> Any:
+    """A value that can be compared in bounded time: containers a template made are weighed and made plain."""
+    if isinstance(value, (list, tuple, dict, Made)):
+        plain, weight = weighed(value)
+        if weight > meter.limits.max_size:
+            raise over_limit("a value made by the template is too large to compare")
+        meter.tick(1 + (weight >> 9))
+        return plain
+    return value
 
 
 def _contains(meter: Meter, left: Any, right: Any) -> bool:
@@ -170,7 +206,7 @@ def _contains(meter: Meter, left: Any, right: Any) -> bool:
         meter.tick(1 + (len(subject) >> 6))
     else:
         raise TemplateError(f"'in' needs a list, mapping or text on its right, not {describe(right)}")
-    left = raw(left)
+    left, subject = raw(comparable(meter, left)), comparable(meter, subject)
     if isinstance(subject, str) and not isinstance(left, str):
         raise TemplateError(f"a text cannot contain {describe(left)}: {_show(left)} in {_show(subject)}")
     return left in subject
@@ -178,8 +214,9 @@ def _contains(meter: Meter, left: Any, right: Any) -> bool:
 
 def _comparison(symbol: str, function: Callable[[Any, Any], Any]) -> BinaryOperator:
     def apply(meter: Meter, left: Any, right: Any) -> Any:
-        if isinstance(left, (View, list, tuple, dict)) and isinstance(right, (View, list, tuple, dict)):
+        if isinstance(left, _CONTAINERS) and isinstance(right, _CONTAINERS):
             meter.tick(64)
+            left, right = comparable(meter, left), comparable(meter, right)
         try:
             return function(left, right)
         except TypeError:

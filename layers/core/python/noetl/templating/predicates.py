@@ -9,8 +9,9 @@ from noetl.domain.errors import TemplateError
 from noetl.templating.access import describe
 from noetl.templating.limits import Meter
 from noetl.templating.operators import COMPARE, modulo
+from noetl.templating.plain import to_text
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import BLANK, MapView, View, resolve, to_text
+from noetl.templating.views import BLANK, MapView, View, resolve
 
 Test = Callable[..., bool]
 

@@ -8,8 +8,9 @@ from typing import Any
 from noetl.templating.access import check_int
 from noetl.templating.contract import Scope
 from noetl.templating.limits import Meter, TemplateLimits, over_limit
+from noetl.templating.plain import unwrap
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, View, wrap
+from noetl.templating.views import MISSING, Made, View, wrap
 
 
 class Run:
@@ -55,7 +56,7 @@ class Run:
         yield from self.scope.names()
 
 
-class Namespace(View):
+class Namespace(Made):
     """``namespace(x=0)``: variables a loop body may change with ``{% set ns.x = … %}``."""
 
     __slots__ = ("values",)
@@ -66,8 +67,11 @@ class Namespace(View):
     def attribute(self, name: str) -> Any:
         return self.values.get(name, MISSING)
 
+    def made(self) -> dict[str, Any]:
+        return self.values
+
     def plain(self) -> Any:
-        return dict(self.values)
+        return unwrap(self)
 
     def keys(self) -> Iterable[Any]:
         return self.values.keys()

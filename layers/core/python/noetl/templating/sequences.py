@@ -10,15 +10,16 @@ from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import attribute, check_int, describe, item, iterate, pairs
 from noetl.templating.limits import Meter
-from noetl.templating.operators import add
+from noetl.templating.operators import add, comparable, texts_of
+from noetl.templating.plain import to_text, unwrap
 from noetl.templating.undefined import Undefined
-from noetl.templating.views import MISSING, MapView, View, raw, resolve, to_text, unwrap
+from noetl.templating.views import MISSING, Made, MapView, View, raw, resolve
 
 Apply = Callable[[Meter, str, Any, tuple[Any, ...], dict[str, Any]], Any]
 """Calls a filter or test by its name (given by the table that holds them all)."""
 
 
-class Group(View):
+class Group(Made):
     """One entry of ``groupby``: ``.grouper`` and ``.list``, or two loop variables."""
 
     __slots__ = ("_key", "_members")
@@ -33,8 +34,11 @@ class Group(View):
     def value(self) -> Any:
         return [self._key, self._members]
 
+    def made(self) -> list[Any]:
+        return [self._key, self._members]
+
     def plain(self) -> Any:
-        return [unwrap(self._key), unwrap(self._members)]
+        return unwrap(self)
 
     def keys(self) -> Any:
         return ("grouper", "list")
@@ -49,6 +53,7 @@ def getter(meter: Meter, path: Any) -> Callable[[Any], Any]:
     def get(entry: Any) -> Any:
         for part in parts:
             entry = item(meter, entry, part)
+        meter.tick()
         return entry
 
     return get
@@ -59,7 +64,8 @@ def _sort_key(meter: Meter, path: Any, case_sensitive: Any) -> Callable[[Any], A
     getters = [getter(meter, one) for one in paths]
 
     def key(entry: Any) -> Any:
-        found = [resolve(get(entry)) for get in getters]
+        meter.tick()
+        found = [comparable(meter, resolve(get(entry))) for get in getters]
         if not case_sensitive:
             found = [value.lower() if isinstance(value, str) else value for value in found]
         return found if len(found) > 1 else found[0]
@@ -91,9 +97,9 @@ def _end(meter: Meter, value: Any, index: int) -> Any:
 
 def _join(meter: Meter, value: Any, separator: Any = "", attribute: Any = None) -> str:
     get = getter(meter, attribute)
-    texts = [to_text(get(entry)) for entry in iterate(meter, value)]
+    texts = texts_of(meter, (get(entry) for entry in iterate(meter, value)))
     glue = to_text(separator)
-    meter.allocate(sum(map(len, texts)) + len(glue) * len(texts))
+    meter.allocate(len(glue) * len(texts))
     return glue.join(texts)
 
 

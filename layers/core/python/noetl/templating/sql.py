@@ -13,6 +13,7 @@ from noetl.dsl.program import Sql
 from noetl.templating.contract import RenderedSql, RenderedStatement, Scope
 from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
 from noetl.templating.parser import parse_template
+from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
 from noetl.templating.sql_plan import Fill, Op, Placeholder, Plan, make_plan
@@ -20,7 +21,7 @@ from noetl.templating.sql_split import Hole, Piece
 from noetl.templating.sql_values import SqlName, SqlText, quote_literal, quote_name, quote_part, word_part
 from noetl.templating.statements import Blocks, Out, Statement
 from noetl.templating.undefined import Undefined, closest
-from noetl.templating.views import BLANK, raw, to_text, unwrap
+from noetl.templating.views import BLANK, raw
 
 
 def render_sql(

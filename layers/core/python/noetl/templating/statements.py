@@ -10,8 +10,8 @@ from jinja2 import nodes
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import describe, iterate
 from noetl.templating.expressions import Evaluate, compile_node, make_filter
+from noetl.templating.plain import to_text
 from noetl.templating.run import LoopState, Namespace, Run
-from noetl.templating.views import to_text
 
 Out = list[Any]
 Emit = Callable[[Run, Out, Any], None]

@@ -7,7 +7,8 @@ from typing import Any
 
 from noetl.domain.results import is_ref
 from noetl.templating.contract import Hydrate
-from noetl.templating.views import MISSING, MapView, Stored, View, content, own_key, resolve, unwrap, wrap
+from noetl.templating.plain import unwrap
+from noetl.templating.views import MISSING, MapView, Stored, View, content, own_key, resolve, wrap
 
 
 class StepView(Stored):

@@ -6,7 +6,6 @@ loaded when something behind their reference is touched, and ``unwrap`` gives th
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -14,8 +13,6 @@ from typing import Any, Final
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
 from noetl.templating.contract import Hydrate
-from noetl.templating.limits import MAX_VALUE_DEPTH, over_limit
-from noetl.templating.undefined import Undefined
 
 
 class _Missing:
@@ -96,9 +93,7 @@ class View:
         return raw(self) >= raw(other)
 
     def __str__(self) -> str:
-        return to_text(self)
-
-    __repr__ = __str__
+        return encode(raw(self)).decode()
 
 
 class Stored(View):
@@ -233,7 +228,7 @@ class RefView(Stored):
         if name in (self.raw.get("extracted") or ()):
             return True
         known = self.raw.get("keys")
-        if known is not None:
+        if known is not None and (name in known or "status_code" not in known):
             return name in known
         return self.hydrate is not None and own_key(self._load(), name)
 
@@ -246,7 +241,7 @@ class RefView(Stored):
         if name in self._DIRECT or (name in self._FIELDS and not self.has(name)):
             return wrap(self.raw.get(name), self.hydrate)
         known = self.raw.get("keys")
-        if known is not None and name not in known:
+        if known is not None and name not in known and "status_code" not in known:
             return MISSING
         loaded = self._load()
         return loaded.attribute(name) if isinstance(loaded, View) else MISSING
@@ -276,6 +271,16 @@ class RefView(Stored):
         return self._loaded
 
 
+class Made(View):
+    """A view over something a template made (not stored data): ``made`` gives its parts."""
+
+    __slots__ = ()
+
+    def made(self) -> dict[str, Any] | list[Any]:
+        """The mapping or list that stands for it; entries may be views."""
+        raise NotImplementedError
+
+
 class _Blank(View):
     """What ``a if condition`` gives without an else: nothing in a text, null as a value; counts as undefined."""
 
@@ -295,6 +300,8 @@ def own_key(value: Any, name: str) -> bool:
     """Whether a wrapped value is a mapping that has ``name`` (for a reference: without loading it, when it can tell)."""
     if isinstance(value, RefView):
         return value.has(name)
+    if isinstance(value, HttpView):
+        return value.attribute(name) is not MISSING
     return isinstance(value, (MapView, RowsView)) and name in value.raw
 
 
@@ -342,58 +349,3 @@ def raw(value: Any) -> Any:
     """Plain data of a value, for comparing and for functions that know nothing of views."""
     value = content(value)
     return value.plain() if isinstance(value, View) else value
-
-
-def unwrap(value: Any, depth: int = 0) -> Any:
-    """The JSON of a template value. Raises TemplateError for anything JSON cannot hold, and for undefined values.
-
-    Stored values come back as the same object; containers a template made are walked.
-    """
-    kind = type(value)
-    if kind is float and not math.isfinite(value):
-        raise TemplateError(
-            f"the result is {value!r}, which JSON cannot hold", hint="test for it, or use a text"
-        )
-    if kind in SCALARS:
-        return value
-    if isinstance(value, View):
-        return value.plain()
-    if depth > MAX_VALUE_DEPTH:
-        raise over_limit(f"the result is nested more than {MAX_VALUE_DEPTH} levels deep")
-    if isinstance(value, Mapping):
-        return {_key(key): unwrap(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, (list, tuple, range)):
-        return [unwrap(item, depth + 1) for item in value]
-    if isinstance(value, Undefined):
-        raise value.error()
-    for base in (str, int, float):
-        if isinstance(value, base):
-            return base(value)
-    if callable(value):
-        raise TemplateError("the result is a function", hint="call it: add ()")
-    raise TemplateError(f"the result is a {kind.__name__}, which JSON cannot hold")
-
-
-def _key(key: Any) -> str:
-    if isinstance(key, str):
-        return str(key)
-    raise TemplateError(
-        f"the result is a mapping with the key {key!r}; JSON keys are text", hint=f"write '{key}'"
-    )
-
-
-def to_text(value: Any) -> str:
-    """A value inside a text: text as it is, scalars as Jinja prints them, lists and mappings as JSON."""
-    kind = type(value)
-    if kind is str:
-        return str(value)
-    if kind in SCALARS:
-        return str(value)
-    if isinstance(value, Undefined):
-        raise value.error()
-    if isinstance(value, str):
-        return str(value)
-    if value is BLANK:
-        return ""
-    value = content(value)
-    return str(value) if type(value) in SCALARS else encode(unwrap(value)).decode()
