@@ -26,7 +26,7 @@ from noetl.domain.state import TERMINAL, decode_state
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
-from noetl.runtime.bootstrap import Opened, open_engine
+from noetl.runtime.bootstrap import open_engine, open_readonly
 from noetl.runtime.keeper import Keeper
 from noetl.runtime.pools import Pool
 from noetl.runtime.settings import Settings
@@ -308,3 +308,6 @@ class LocalRuntime:
             self._inbox.extend(handled.events)
             self._ended.update(handled.ended)
             self._changed.notify_all()
+
+
+__all__ = ["LocalRuntime", "open_readonly"]

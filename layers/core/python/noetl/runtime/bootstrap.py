@@ -1,0 +1,149 @@
+"""The composition root: the only module that knows adapters and services together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.embedded.files import FileResultStore
+from noetl.adapters.embedded.server import WORKSPACE, open_embedded
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.migrations import migrate
+from noetl.domain.kinds import TaskSettings
+from noetl.engine.view import Limits
+from noetl.kinds.registry import Registry, default_registry
+from noetl.ports.catalog import Catalog
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.runtime.programs import Programs
+from noetl.runtime.settings import Settings
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.hydration import make_hydrate
+from noetl.services.worker_deps import WorkerDeps
+
+LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
+"""What a local run may reach besides public addresses; a server allows nothing by default."""
+
+
+@dataclass(slots=True)
+class Stores:
+    """Everything that keeps something. ``dsn`` reaches the engine's database; ``workspace`` the scratch one of an embedded server."""
+
+    store: ExecutionStore
+    catalog: Catalog
+    results: ResultStore
+    programs: Programs
+    dsn: str
+    workspace: str | None
+
+
+@dataclass(slots=True)
+class Opened(Stores):
+    """Stores with the engine and the worker wired over them."""
+
+    engine: EngineDeps
+    worker: WorkerDeps
+    pool_sizes: dict[str, int]
+    stack: ExitStack
+
+    def close(self) -> None:
+        self.stack.close()
+
+
+def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None = None) -> Stores:
+    """Open the database (embedded unless ``database_url`` names another), migrated, and what lies beside it.
+
+    Whatever has to be closed is put on ``stack``. Raises InfrastructureError when the database cannot be had.
+    """
+    settings.home.mkdir(parents=True, exist_ok=True)
+    workspace = None
+    if settings.database_url is None:
+        server = open_embedded(settings.home / "postgres")
+        stack.callback(server.stop)
+        dsn, workspace = server.dsn(), server.dsn(WORKSPACE)
+    else:
+        dsn = settings.database_url
+        migrate(dsn)
+    results = FileResultStore(settings.home / "results")
+    database = Database(dsn)
+    stack.callback(database.close)
+    catalog = PostgresCatalog(database)
+    store = PostgresExecutionStore(database, results=results)
+    programs = Programs(catalog, registry or default_registry())
+    return Stores(store, catalog, results, programs, dsn, workspace)
+
+
+@contextmanager
+def open_readonly(settings: Settings) -> Iterator[Stores]:
+    """Stores alone, for looking: no engine, no workers."""
+    with ExitStack() as stack:
+        yield open_stores(settings, stack)
+
+
+def open_engine(
+    settings: Settings,
+    *,
+    owner: str,
+    data_dirs: Collection[str] = (),
+    log: Callable[[str], None] = lambda line: None,
+    revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
+    registry: Registry | None = None,
+) -> Opened:
+    """Wire engine and worker for one process. ``data_dirs``: folders that duckdb and script may read."""
+    kinds = registry or default_registry()
+    stack = ExitStack()
+    try:
+        stores = open_stores(settings, stack, kinds)
+        work = settings.home / "work"
+        work.mkdir(exist_ok=True)
+    except BaseException:
+        stack.close()
+        raise
+    sizes = {"io": settings.io_workers, "cpu": settings.cpu_workers, "python": settings.python_workers}
+    hydrate = make_hydrate(stores.results)
+    engine = EngineDeps(
+        store=stores.store,
+        results=stores.results,
+        programs=stores.programs,
+        resolve=stores.programs.resolve,
+        hydrate=hydrate,
+        owner=owner,
+        limits=Limits(inline_bytes=settings.inline_limit, tier=stores.results.name),
+        workers=lambda pool: sizes.get(pool, settings.io_workers),
+        log=log,
+    )
+    grants = TaskSettings(
+        http_allow=(*LOOPBACK, *settings.http_allow),
+        python_memory_bytes=settings.python_memory_bytes,
+        output_max_bytes=settings.output_max_bytes,
+        workspace_dsn=stores.workspace,
+        data_dirs=tuple(data_dirs),
+        work_dir=str(work),
+    )
+    worker = WorkerDeps(
+        programs=stores.programs,
+        registry=kinds,
+        results=stores.results,
+        credentials=FileCredentials(settings.credentials_file, log),
+        settings=grants,
+        hydrate=hydrate,
+        inline_bytes=settings.inline_limit,
+        revoked=revoked,
+        log=log,
+    )
+    return Opened(
+        stores.store,
+        stores.catalog,
+        stores.results,
+        stores.programs,
+        stores.dsn,
+        stores.workspace,
+        engine,
+        worker,
+        sizes,
+        stack,
+    )
