@@ -102,10 +102,11 @@ class Keeper:
         budget = MAX_INLINE - _size(kept)
         labels = {}
         for label, value in outcome.labels.items():
-            if value is outcome.result:
+            own = specs.get(label)
+            if value is outcome.result and (own is None or own == spec):
                 labels[label] = kept
                 continue
-            labels[label] = self.keep(value, specs.get(label), budget)
+            labels[label] = self.keep(value, own, budget)
             budget -= _size(labels[label])
         patches = [self._patch(patch, growing) for patch in outcome.patches]
         return Outcome(
