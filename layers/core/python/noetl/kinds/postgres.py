@@ -64,11 +64,12 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     session = Session(connection, deadline, context.settings.output_max_bytes, context.cancelled)
     try:
         result = _in_transaction(session, statements, is_insert=params.is_insert)
-        session.forget()
-    except BaseException:
-        connection.close()
-        raise
-    _connections().give_back(conninfo, connection)
+    finally:
+        # Whatever happened is decided: a connection that cannot be cleaned is closed and changes nothing.
+        if session.clean():
+            _connections().give_back(conninfo, connection)
+        else:
+            connection.close()
     return TaskResult(result, {"pg": {"code": "00000", "sqlstate": "00000"}})
 
 

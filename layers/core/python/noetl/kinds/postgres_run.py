@@ -60,9 +60,22 @@ class Session:
     def rollback(self) -> None:
         self._command("ROLLBACK")
 
-    def forget(self) -> None:
-        """Undo what a task may have left in the session: settings, roles, temporary tables, locks."""
-        self._command("DISCARD ALL")
+    def clean(self) -> bool:
+        """Undo what a task left: its transaction, settings, roles, temporary tables, locks.
+
+        False when the connection cannot be used again.
+        """
+        status = self.connection.pgconn.transaction_status
+        if self.connection.closed or status in (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN):
+            return False
+        self.deadline = time.monotonic() + GRACE_SECONDS
+        try:
+            if status != pq.TransactionStatus.IDLE:
+                self.rollback()
+            self._command("DISCARD ALL")
+        except TaskError:
+            return False
+        return True
 
     def run(self, statement: RenderedStatement, *, keep: bool) -> dict[str, Any]:
         """``{columns, rows, row_count}`` and/or ``{affected_rows}``. With ``keep=False`` rows are only counted.
