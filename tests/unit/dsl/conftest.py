@@ -35,8 +35,8 @@ SPECS = {
 PARAMS: dict[str, tuple[str, ...]] = {
     "http": ("url", "method", "params", "headers", "json", "auth"),
     "python": ("code",),
-    "postgres": ("command", "params", "auth", "table"),
-    "duckdb": ("command", "params"),
+    "postgres": ("command", "params", "auth", "table", "args"),
+    "duckdb": ("command", "params", "table", "args"),
     "noop": (),
     "script": ("uri", "args"),
     "playbook": ("path", "version", "payload", "return_step"),

@@ -320,12 +320,35 @@ def test_pool_is_that_of_the_most_demanding_kind(program, tool, pool):
     assert program(f"workflow:\n  - step: start\n    tool: {tool}\n").step("start").body.pool == pool
 
 
-def test_a_kind_with_a_parameter_called_args_keeps_it(program):
-    step = program(
-        "workflow:\n  - step: start\n    tool: { kind: script, path: a.py, args: [ -v ], input: { a: 1 } }\n"
-    ).step("start")
-    assert step.body.tasks[0].params == Lit({"uri": "a.py", "args": ["-v"]})
-    assert step.body.tasks[0].input == Lit({"a": 1})
+@pytest.mark.parametrize(
+    ("tool", "params", "given"),
+    [
+        (
+            "kind: script, path: a.py, args: [ -v ], input: { a: 1 }",
+            {"uri": "a.py", "args": ["-v"]},
+            {"a": 1},
+        ),
+        ("kind: postgres, table: t, args: [ { a: 1 } ]", {"table": "t", "args": [{"a": 1}]}, None),
+        ("kind: postgres, table: t, args: { a: 1 }", {"table": "t"}, {"a": 1}),
+        ("kind: python, code: x, args: { a: 1 }", {"code": "x"}, {"a": 1}),
+    ],
+)
+def test_args_are_the_input_unless_the_kind_takes_a_list_of_that_name(program, tool, params, given):
+    (task,) = program(f"workflow:\n  - step: start\n    tool: {{ {tool} }}\n").step("start").body.tasks
+    assert task.params == Lit(params)
+    assert task.input == (None if given is None else Lit(given))
+
+
+def test_computed_rows_of_a_sink_go_to_the_kind(program):
+    (task,) = (
+        program(
+            "workflow:\n  - step: start\n    tool: { kind: postgres, table: t, args: '{{ workload.rows }}' }\n"
+        )
+        .step("start")
+        .body.tasks
+    )
+    assert task.input is None
+    assert dict(task.params.entries)["args"].source == "workload.rows"
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,9 @@ def test_step_retry_vars_and_sink(program):
     )
     assert [name for name, _ in step.body.vars] == ["first", "second", "three"]
     (sink,) = step.body.sinks
-    assert (sink.task.label, sink.task.params, sink.when) == ("start_sink", Lit({"table": "t"}), Lit(True))
-    assert sink.task.input.source == "result"
+    assert (sink.task.label, sink.task.input, sink.when) == ("start_sink", None, Lit(True))
+    params = dict(sink.task.params.entries)
+    assert (params["table"], params["args"].source) == (Lit("t"), "result")
 
 
 def test_vars_alone_get_a_body_to_run_in(program):

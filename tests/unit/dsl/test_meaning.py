@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
@@ -129,6 +131,12 @@ def warnings(compiled, body):
             id="call.done without a tool",
         ),
         pytest.param(
+            "workflow:\n  - step: start\n    tool: { kind: noop }\n    case:\n"
+            "      - { when: \"{{ event.name == 'loop.done' }}\", then: { skip: true } }\n",
+            [("never-fires", 8, 9)],
+            id="loop.done without a loop",
+        ),
+        pytest.param(
             "workflow:\n  - step: start\n    next: [ a, b ]\n  - { step: a, next: [ start ] }\n  - step: b\n",
             [],
             id="cycle",
@@ -235,3 +243,67 @@ def test_expressions_begin_inside_their_braces(program):
     found = program('workload: { a: 1 }\nworkflow:\n  - step: start\n    args: { x: "{{   workload.a }}" }\n')
     ((_, node),) = found.step("start").args.entries
     assert (node.source, node.pos.line, node.pos.column) == ("workload.a", 7, 22)
+
+
+def chain(length):
+    steps = "".join(f"  - {{ step: s{i}, next: s{i + 1} }}\n" for i in range(1, length - 1))
+    return f"workflow:\n  - {{ step: start, next: s1 }}\n{steps}  - step: s{length - 1}\n"
+
+
+def test_a_long_chain(program):
+    found = program(chain(1000))
+    assert [len(step.reaches) for step in found.steps] == list(range(999, -1, -1))
+
+
+def test_a_large_cycle_reaches_itself_from_everywhere(program):
+    body = "workflow:\n  - { step: start, next: s0 }\n"
+    body += "".join(f"  - {{ step: s{i}, next: s{(i - 1) % 200} }}\n" for i in range(200))
+    found = program(body)
+    assert {len(step.reaches) for step in found.steps} == {200}
+    assert found.step("s0").incoming == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        pytest.param(chain(1001), "too-many-steps", id="steps"),
+        pytest.param(
+            "workload: { a: 1 }\nworkflow:\n  - step: start\n    args:\n      a: ["
+            + "'{{ workload.a }}'," * 10_001
+            + "]\n",
+            "too-many-templates",
+            id="templates",
+        ),
+        pytest.param(
+            "workflow:\n  - step: start\n    args: { a: '"
+            + "".join(f"{{{{ n{i} }}}}" for i in range(3000))
+            + "' }\n",
+            "undefined-name",
+            id="unknown names",
+        ),
+    ],
+)
+def test_oversized_documents_are_refused_soon(compiled, body, code):
+    started = time.process_time()
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compiled(body)
+    assert refused.value.diagnostics[0].code == code
+    assert time.process_time() - started < 10
+
+
+def test_a_wrong_shape_does_not_hide_other_problems(compiled):
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compiled(
+            """\
+workload: { a: 1 }
+workflow:
+  - { step: start, nxt: end, tool: { kind: http, url: "{{ workload.a + }}" } }
+  - { step: end, tool: { kind: htpt, code: "{{ unknown_name }}" } }
+"""
+        )
+    assert [(d.code, d.line) for d in refused.value.diagnostics] == [
+        ("unknown-key", 6),
+        ("template-syntax", 6),
+        ("unknown-kind", 7),
+        ("undefined-name", 7),
+    ]

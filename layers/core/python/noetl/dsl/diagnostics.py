@@ -15,6 +15,8 @@ from noetl.domain.errors import PlaybookError
 from noetl.dsl.program import Pos
 
 Severity = Literal["error", "warning"]
+_FUZZY = 500
+_WORD = 80
 MAX_REPORTED = 100
 """A document that is wrong everywhere is not explained more than this many times."""
 
@@ -73,6 +75,9 @@ class Diagnostics:
         key = (diagnostic.line, diagnostic.column, diagnostic.code, diagnostic.message)
         self._found.setdefault(key, diagnostic)
 
+    def __len__(self) -> int:
+        return len(self._found)
+
     def has_errors(self) -> bool:
         return any(d.severity == "error" for d in self._found.values())
 
@@ -103,8 +108,11 @@ class Diagnostics:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that ``word`` was probably meant to be."""
-    found = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    """The known word that ``word`` was probably meant to be. Long lists are searched only for words that begin alike."""
+    words = list(known)
+    if len(words) > _FUZZY:
+        words = [other for other in words if other[:2] == word[:2]][:_FUZZY]
+    found = difflib.get_close_matches(word[:_WORD], words, n=1, cutoff=0.6)
     return found[0] if found else None
 
 

@@ -117,6 +117,8 @@ def split_expression(source: str) -> str | None:
     text = source.strip()
     if not (text.startswith("{{") and text.endswith("}}")):
         return None
+    if text.count("{") == 2 and text.count("}") == 2:
+        return text[2:-2].removeprefix("-").removesuffix("-").strip()
     try:
         tokens = [kind for _, kind, _ in _ENVIRONMENT.lex(text)]
     except TemplateSyntaxError as problem:
@@ -253,7 +255,7 @@ def _is_guard(node: nodes.Filter | nodes.Test) -> bool:
 
 
 def _located(source: str, problem: TemplateSyntaxError) -> TemplateProblem:
-    """The place of the first template of ``source`` that is broken: prefixes are parsed until one fails."""
+    """The place of the first template of ``source`` that is broken, by halving: a text is broken once one of its templates is."""
     message = (problem.message or "syntax error").rstrip(".")
     starts = [found.start() for found in re.finditer(r"\{\{|\{%", source)]
     if not starts:
@@ -261,12 +263,19 @@ def _located(source: str, problem: TemplateSyntaxError) -> TemplateProblem:
     if "{%" in source:
         line_end = _line_end(source, problem.lineno)
         return TemplateProblem(message, max((s for s in starts if s < line_end), default=starts[0]))
-    for start, following in zip(starts, [*starts[1:], len(source)], strict=True):
-        try:
-            _ENVIRONMENT.parse(source[:following])
-        except (TemplateSyntaxError, RecursionError):
-            return TemplateProblem(message, start)
-    return TemplateProblem(message, starts[-1])
+    good, bad = 0, len(starts)
+    while bad - good > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if _parses(source[: starts[middle]]) else (good, middle)
+    return TemplateProblem(message, starts[good])
+
+
+def _parses(source: str) -> bool:
+    try:
+        _ENVIRONMENT.parse(source)
+    except (TemplateSyntaxError, RecursionError):
+        return False
+    return True
 
 
 def _line_end(source: str, line: int) -> int:

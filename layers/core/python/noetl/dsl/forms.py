@@ -9,7 +9,6 @@ from noetl.dsl.program import Pos
 from noetl.dsl.tree import Mapping, Sequence, Tree, mapping_of
 
 Form = Literal["event", "canonical"]
-_OTHER: dict[Form, Form] = {"event": "canonical", "canonical": "event"}
 
 
 def form_of(step: Mapping, diagnostics: Diagnostics | None = None) -> Form:

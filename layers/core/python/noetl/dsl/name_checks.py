@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from noetl.dsl.diagnostics import Diagnostics, did_you_mean, nearest
+from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, did_you_mean, nearest
 from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
 from noetl.dsl.lowering.context import KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
 from noetl.dsl.program import Pos
@@ -22,8 +23,9 @@ def check_names(lowering: Lowering) -> None:
         if scope == "ctx"
     }
     lowering.names.ctx |= expected
+    enough = len(lowering.diagnostics) + 2 * MAX_REPORTED
     for use in lowering.uses:
-        _Check(use, lowering.names, lowering.diagnostics).run()
+        _Check(use, lowering.names, lowering.diagnostics, enough).run()
 
 
 @dataclass(slots=True)
@@ -31,6 +33,8 @@ class _Check:
     use: TemplateUse
     names: Names
     diagnostics: Diagnostics
+    enough: int
+    """Problems after which nothing is looked for any more: more would not be shown."""
 
     @property
     def frame(self) -> Frame:
@@ -38,8 +42,10 @@ class _Check:
 
     def run(self) -> None:
         iterator = self.names.iterators.get(self.frame.step)
-        known = _known(self.names, self.frame)
+        known = _Known(_known(self.names, self.frame))
         for name in sorted(self.use.analysis.names):
+            if len(self.diagnostics) > self.enough:
+                return
             if name == "keychain":
                 self.secret(name)
             elif name == "iter" and not self.frame.place.iteration and self.frame.step:
@@ -52,8 +58,10 @@ class _Check:
             elif name in self.names.keychain:
                 self.secret(name)
             elif name not in self.use.analysis.guarded and not self.is_open():
-                self.undefined(name, known | ({iterator} if iterator else set()))
+                self.undefined(name, known.all() | ({iterator} if iterator else set()))
         for scope, entry in sorted(self.use.analysis.entries):
+            if len(self.diagnostics) > self.enough:
+                return
             self.entry(scope, entry)
         if "raw_sql" in self.use.analysis.filters:
             hint = "an expression without it becomes a bound parameter; `| identifier` quotes a name"
@@ -132,10 +140,22 @@ class _Check:
             self.diagnostics.warning("unset-variable", f"nothing sets vars.{entry}", where(scope), hint=hint)
 
 
-def _known(names: Names, frame: Frame) -> set[str]:
+class _Known:
+    """Several sets of names as one, joined only when somebody must be told what is near."""
+
+    def __init__(self, parts: list[Collection[str]]) -> None:
+        self._parts = parts
+
+    def __contains__(self, name: str) -> bool:
+        return any(name in part for part in self._parts)
+
+    def all(self) -> set[str]:
+        return set().union(*self._parts)
+
+
+def _known(names: Names, frame: Frame) -> list[Collection[str]]:
     """Names that mean something at this place, iterators and built-ins aside."""
     if frame.place in (START, KEYCHAIN):
-        return set(names.workload)
-    known = names.workload | names.ctx | names.vars | set(names.steps) | frame.names
-    known |= names.args.get(frame.step, set()) | names.labels.get(frame.step, set())
-    return known
+        return [names.workload]
+    own = [names.args.get(frame.step, ()), names.labels.get(frame.step, ()), frame.names]
+    return [*own, names.ctx, names.vars, names.steps, names.workload]

@@ -69,14 +69,52 @@ def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
 def with_reachability(program: Program) -> Program:
     """``incoming`` and ``reaches`` of every step filled in."""
     sync = [edge for edge in edges(program) if edge.sync]
-    following: dict[str, list[str]] = {}
     incoming: dict[str, int] = {}
     for edge in sync:
-        following.setdefault(edge.source, []).append(edge.target)
         incoming[edge.target] = incoming.get(edge.target, 0) + 1
+    names = [step.name for step in program.steps]
+    reached = _reachable(names, sync)
     steps = []
-    for step in program.steps:
-        reached = closure([step.name], following)
-        reaches = tuple(other.name for other in program.steps if other.name in reached)
+    for step, bits in zip(program.steps, reached, strict=True):
+        reaches = tuple(name for place, name in enumerate(names) if bits >> place & 1)
         steps.append(msgspec.structs.replace(step, incoming=incoming.get(step.name, 0), reaches=reaches))
     return msgspec.structs.replace(program, steps=tuple(steps))
+
+
+def _reachable(names: list[str], sync: list[Edge]) -> list[int]:
+    """Per step the set of steps it can reach, as bits by place. Successors are settled first, so few passes are needed."""
+    places = {name: place for place, name in enumerate(names)}
+    following: list[list[int]] = [[] for _ in names]
+    for edge in sync:
+        if edge.target in places:
+            following[places[edge.source]].append(places[edge.target])
+    order = _post_order(following)
+    reached = [0] * len(names)
+    changed = True
+    while changed:
+        changed = False
+        for place in order:
+            bits = reached[place]
+            for target in following[place]:
+                bits |= reached[target] | 1 << target
+            if bits != reached[place]:
+                reached[place], changed = bits, True
+    return reached
+
+
+def _post_order(following: list[list[int]]) -> list[int]:
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in range(len(following)):
+        stack = [(start, iter(following[start]))] if start not in seen else []
+        seen.add(start)
+        while stack:
+            place, targets = stack[-1]
+            fresh = next((target for target in targets if target not in seen), None)
+            if fresh is None:
+                order.append(place)
+                stack.pop()
+            else:
+                seen.add(fresh)
+                stack.append((fresh, iter(following[fresh])))
+    return order

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain.kinds import KindLookup
+from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.program import (
     CollectAction,
     Expr,
@@ -43,11 +44,10 @@ def _step(step: Step, kinds: KindLookup) -> Step:
         if loop is not None and loop.mode == "sequential" and _writes(body):
             loop = msgspec.structs.replace(loop, ordered_writes=True)
     at_enter = [rule for rule in step.cases if not rule.events or "step.enter" in rule.events]
-    at_exit = [rule for rule in step.cases if not rule.events or rule.events != ("step.enter",)]
     limits = (loop.collection, loop.max_in_flight) if loop is not None else ()
     enter = names_in(step.admit, step.args, step.timeout, at_enter, limits)
     enter |= set(body.reads.names) if body is not None else set()
-    leave = names_in(at_exit, step.sets, step.arcs)
+    leave = names_in(step.cases, step.sets, step.arcs)
     return msgspec.structs.replace(
         step, body=body, loop=loop, enter_reads=_reads(enter), exit_reads=_reads(leave)
     )
@@ -132,15 +132,8 @@ def tasks_in(part: Any) -> list[Task]:
 
 
 def _pool(body: Pipeline, kinds: KindLookup) -> str:
-    pools = [_pool_of(task.kind, kinds) for task in tasks_in(body)]
-    return max(pools, key=_POOLS.index, default="io")
-
-
-def _pool_of(kind: str, kinds: KindLookup) -> str:
-    try:
-        return kinds.spec(kind).pool
-    except KeyError:
-        return "io"
+    specs = [find_spec(kinds, task.kind) for task in tasks_in(body)]
+    return max((spec.pool if spec is not None else "io" for spec in specs), key=_POOLS.index, default="io")
 
 
 def _writes(body: Pipeline) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.kinds import KindLookup
+from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.dsl.model import Document
 
@@ -18,6 +19,8 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
     definitions: dict[str, Any] = schema["$defs"]
     branches = []
     for name in kinds.names():
+        if find_spec(kinds, name) is None:
+            continue
         definition = f"kind_{name}"
         parameters = _hoist(kinds.schema(name), definition, definitions)
         definitions[definition] = parameters

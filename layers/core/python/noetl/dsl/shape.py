@@ -95,6 +95,12 @@ def _explain(
         return _wrong_word(path, error["input"], context["expected"])
     if kind == "too_short":
         return "wrong-type", f"{where} is empty", "give it at least one entry, or remove the key"
+    if kind == "too_long":
+        return (
+            "too-many-steps",
+            f"{where} has {context['actual_length']} entries; at most {context['max_length']} are run",
+            ("move a part into a playbook of its own and call it with kind: playbook"),
+        )
     expected, hint = _TYPE_NAMES.get(kind, ("something else", "see the language reference"))
     return "wrong-type", f"{where} must be {expected}, not {_shown(error['input'])}", hint
 

@@ -6,17 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from noetl.dsl.boundaries import (
-    CASE_EVENTS,
-    ENGINE_EVENTS,
-    EVENT_NAMES,
-    WORKER_EVENTS,
-    certain,
-    compared_names,
-    possible,
-)
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.boundaries import CASE_EVENTS, ENGINE_EVENTS, WORKER_EVENTS, certain, possible
 from noetl.dsl.expressions import has_template
+from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.context import (
     BOUNDARY,
     NEXT_ARGS,
@@ -25,7 +17,7 @@ from noetl.dsl.lowering.context import (
     Lowering,
 )
 from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks
-from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.rules import always, check_event_names, never_fires
 from noetl.dsl.lowering.tasks import TASK_KEYS, Layers, canonical_params
 from noetl.dsl.lowering.values import event_retry, lower_sets, remember_write
 from noetl.dsl.model.event import ACTIONS
@@ -65,17 +57,18 @@ class Cases:
     engine: tuple[Rule, ...] = ()
 
 
-def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: bool) -> Cases:
+def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: bool, loops: bool) -> Cases:
     """``case`` of a step. ``frame`` is that of the step's body."""
     worker: list[Rule] = []
     engine: list[Rule] = []
     covered: set[str] = set() if runs_tool else set(WORKER_EVENTS)
+    covered |= set() if loops else {"loop.item", "loop.done"}
     tool = mapping_of(step.get("tool"))
     for index, item in enumerate(items_of(step.get("case"))):
         entry = mapping_of(item)
         guard = entry.get("when")
         analysis = lowering.analysis(guard)
-        _check_event_names(lowering, entry, compared_names(analysis))
+        check_event_names(lowering, guard, analysis)
         events = possible(analysis, CASE_EVENTS)
         if not set(events) - covered:
             never_fires(lowering, entry.pos, "its events are answered above, or do not happen in this step")
@@ -105,17 +98,6 @@ def _side_frame(frame: Frame, on_worker: bool) -> Frame:
     if on_worker:
         return frame.at(RULE)
     return Frame(frame.step, BOUNDARY, frame.form)
-
-
-def _check_event_names(lowering: Lowering, entry: Mapping, names: set[str]) -> None:
-    guard = entry.get("when")
-    for name in sorted(names - EVENT_NAMES):
-        if isinstance(guard, Scalar):
-            at = max(guard.value.find(name), 0)
-            hint = did_you_mean(name, EVENT_NAMES, f"events: {', '.join(CASE_EVENTS)}")
-            lowering.diagnostics.error(
-                "unknown-event", f"no event is called {name!r}", guard.locate(at), hint=hint
-            )
 
 
 def _entry(
@@ -185,11 +167,7 @@ class _Then:
     def call(self, block: Mapping, pos: Pos) -> Action:
         if block.has("step"):
             return NextAction(lower_targets(self.lowering, block, self.frame))
-        kind = text_of(self.tool.get("kind"))
-        try:
-            spec = self.lowering.kinds.spec(kind or "")
-        except KeyError:
-            spec = None
+        spec = find_spec(self.lowering.kinds, text_of(self.tool.get("kind")) or "")
         params = block.without(*TASK_KEYS)
         renamed = canonical_params(self.lowering, params, spec)
         for key, _ in block.items():

@@ -14,6 +14,8 @@ from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
 from noetl.dsl.template_rules import TemplateProblem
 from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
 
+MAX_TEMPLATES = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -85,7 +87,6 @@ class Names:
 
     steps: dict[str, Pos] = field(default_factory=dict)
     workload: set[str] = field(default_factory=set)
-    workload_open: bool = False
     ctx: set[str] = field(default_factory=set)
     vars: set[str] = field(default_factory=set)
     keychain: set[str] = field(default_factory=set)
@@ -117,6 +118,7 @@ class Lowering:
     workbook: dict[str, Mapping] = field(default_factory=dict)
     workbook_used: set[str] = field(default_factory=set)
     arcs: int = 0
+    templates: int = 0
 
     # -- values --
 
@@ -164,6 +166,16 @@ class Lowering:
     def analysis(self, tree: Tree | None) -> Analysis | None:
         """What is known about a template; None for anything that is not one, or is broken (reported)."""
         if not isinstance(tree, Scalar) or not isinstance(tree.value, str) or not has_template(tree.value):
+            return None
+        self.templates += 1
+        if self.templates > MAX_TEMPLATES:
+            if self.templates == MAX_TEMPLATES + 1:
+                self.diagnostics.error(
+                    "too-many-templates",
+                    f"more than {MAX_TEMPLATES} templates in one playbook",
+                    tree.pos,
+                    hint="loop over a list, or move a part into a playbook of its own",
+                )
             return None
         try:
             return analyse(tree.value)

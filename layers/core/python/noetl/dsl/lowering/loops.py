@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.context import LOOP, Frame, Lowering
 from noetl.dsl.lowering.tasks import canonical_params
 from noetl.dsl.program import Loop
@@ -72,15 +73,7 @@ _ITERATOR_KEYS = ("kind", "collection", "element", "mode", "task", "max_in_fligh
 def _from_iterator(
     lowering: Lowering, step: Mapping, tool: Mapping, frame: Frame, failure: Tree | None
 ) -> LoopPlan:
-    try:
-        tool = canonical_params(lowering, tool, lowering.kinds.spec("iterator"))
-    except KeyError:
-        lowering.diagnostics.error(
-            "unknown-kind",
-            "there is no tool kind 'iterator'",
-            tool.key_pos("kind"),
-            hint="use the step's `loop`",
-        )
+    tool = canonical_params(lowering, tool, find_spec(lowering.kinds, "iterator"))
     if step.has("loop"):
         hint = "keep one: loop: { in: …, iterator: … } with the inner task as the tool"
         lowering.diagnostics.error(

@@ -5,21 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from noetl.dsl.boundaries import (
-    ARC_BOUNDARIES,
-    EVENT_NAMES,
-    answers_failure,
-    certain,
-    compared_names,
-    possible,
-)
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.boundaries import ARC_BOUNDARIES, answers_failure, certain, possible
 from noetl.dsl.lowering.cases import lower_targets
 from noetl.dsl.lowering.context import BOUNDARY, BOUNDARY_VALUE, NEXT_ARGS, Frame, Lowering
-from noetl.dsl.lowering.rules import always, never_fires
+from noetl.dsl.lowering.rules import always, check_event_names, never_fires
 from noetl.dsl.lowering.values import lower_sets
 from noetl.dsl.program import Arc
-from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
+from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
 
 Mode = Literal["exclusive", "inclusive"]
 Boundary = Literal["done", "failed"]
@@ -65,7 +57,7 @@ def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[B
     """The arc, and the boundaries at which it is certainly taken."""
     guard = entry.get("when")
     analysis = lowering.analysis(guard)
-    _check_event_names(lowering, guard, compared_names(analysis))
+    check_event_names(lowering, guard, analysis)
     may = possible(analysis, ARC_BOUNDARIES)
     candidates: dict[Boundary, bool] = {
         "done": "done" in may,
@@ -90,13 +82,3 @@ def _arc(lowering: Lowering, entry: Mapping, frame: Frame) -> tuple[Arc, tuple[B
     )
     sure = on if always(lowering, guard) else tuple(b for b in on if b in certain(analysis, ARC_BOUNDARIES))
     return arc, sure
-
-
-def _check_event_names(lowering: Lowering, guard: Tree | None, names: set[str]) -> None:
-    for name in sorted(names - EVENT_NAMES):
-        if isinstance(guard, Scalar):
-            at = max(guard.value.find(name), 0)
-            hint = did_you_mean(name, EVENT_NAMES, "write step.done, step.failed or loop.done")
-            lowering.diagnostics.error(
-                "unknown-event", f"no event is called {name!r}", guard.locate(at), hint=hint
-            )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from noetl.dsl.boundaries import EVENT_NAMES, compared_names
 from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.expressions import Analysis
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.lowering.values import canonical_retry, lower_sets
 from noetl.dsl.program import (
@@ -11,11 +13,10 @@ from noetl.dsl.program import (
     ContinueAction,
     FailAction,
     JumpAction,
-    Node,
     Pos,
     Rule,
 )
-from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
+from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
 
 def lower_rules(
@@ -31,15 +32,11 @@ def lower_rules(
         guard = rule.get("when")
         otherwise = rule.get("else")
         then = mapping_of(mapping_of(otherwise).get("then") if otherwise is not None else rule.get("then"))
-        when = None if otherwise is not None else lower_guard(lowering, guard, frame)
+        when = None if otherwise is not None else lowering.optional(guard, frame)
         certain = certain or when is None or always(lowering, guard)
         actions = _actions(lowering, then, frame, labels, label)
         rules.append(Rule(actions, when, pos=rule.pos))
     return tuple(rules)
-
-
-def lower_guard(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:
-    return lowering.optional(tree, frame)
 
 
 def always(lowering: Lowering, guard: Tree | None) -> bool:
@@ -55,6 +52,17 @@ def always(lowering: Lowering, guard: Tree | None) -> bool:
         return True
     analysis = lowering.analysis(guard)
     return analysis is not None and analysis.expression in ("true", "True", "1")
+
+
+def check_event_names(lowering: Lowering, guard: Tree | None, analysis: Analysis | None) -> None:
+    """A guard that compares ``event.name`` with a name no event has can only be a slip."""
+    for name in sorted(compared_names(analysis) - EVENT_NAMES):
+        if isinstance(guard, Scalar):
+            at = max(guard.value.find(name), 0)
+            hint = did_you_mean(name, EVENT_NAMES, f"events: {', '.join(sorted(EVENT_NAMES))}")
+            lowering.diagnostics.error(
+                "unknown-event", f"no event is called {name!r}", guard.locate(at), hint=hint
+            )
 
 
 def never_fires(lowering: Lowering, pos: Pos, why: str) -> None:

@@ -62,7 +62,9 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         merge_trees(wishes, loop_spec.get("result")), text_of(policy.get("on_unmatched")) or "fail"
     )
     body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
-    cases = lower_cases(lowering, block, body_frame.guard(), runs_tool=plan.tool is not None)
+    cases = lower_cases(
+        lowering, block, body_frame.guard(), runs_tool=plan.tool is not None, loops=plan.loop is not None
+    )
     body = _body(lowering, block, plan.tool, cases, body_frame, layers)
     if plan.loop is not None and body is None:
         lowering.diagnostics.error(

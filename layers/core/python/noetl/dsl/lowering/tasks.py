@@ -124,13 +124,20 @@ def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
 
 
 def _split(lowering: Lowering, body: Mapping, spec: KindSpec | None) -> tuple[Mapping, Mapping]:
-    """(the task's input, the kind's parameters). A kind whose own parameter is called ``args`` keeps it."""
+    """(the task's input, the kind's parameters).
+
+    A mapping under ``args`` is always the input. Anything else (a list of rows, command line arguments, a template)
+    belongs to the kind when the kind has a parameter of that name.
+    """
     own: set[str] = set()
     if spec is not None:
         own = set(lowering.kinds.schema(spec.name).get("properties", {})) - set(spec.aliases)
-    inputs = {name: entry for name, entry in body.entries.items() if name in INPUT_KEYS and name not in own}
-    kept = [name for name in TASK_KEYS if name not in INPUT_KEYS or name not in own]
-    return Mapping(inputs, body.pos), body.without(*kept)
+    inputs = {
+        name: entry
+        for name, entry in body.entries.items()
+        if name in INPUT_KEYS and (name not in own or isinstance(entry[1], Mapping))
+    }
+    return Mapping(inputs, body.pos), body.without(*inputs, *(TASK_KEYS - set(INPUT_KEYS)))
 
 
 def lower_params(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
+from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.dsl.lowering.values import overlay_input, spelled
 from noetl.dsl.refusals import LATER
 from noetl.dsl.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
-_CALL_KEYS = frozenset(
-    {"name", "task", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
-)
+_CALL_KEYS = TASK_KEYS | {"task"}
 
 
 def read_workbook(lowering: Lowering, tree: Tree | None) -> None:

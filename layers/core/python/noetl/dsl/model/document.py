@@ -244,6 +244,10 @@ Workbook = Annotated[
 ]
 
 
+MAX_STEPS = 1_000
+"""A program lists what every step can reach: its size grows with the square of this."""
+
+
 class Document(Strict):
     api_version: Literal["noetl.io/v2"] = Field(alias="apiVersion")
     kind: Literal["Playbook"]
@@ -253,4 +257,4 @@ class Document(Strict):
     keychain: list[KeychainBlock] | None = None
     executor: ExecutorBlock | None = None
     workbook: Workbook | None = None
-    workflow: list[StepBlock] = Field(min_length=1)
+    workflow: list[StepBlock] = Field(min_length=1, max_length=MAX_STEPS)

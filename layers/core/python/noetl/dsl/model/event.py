@@ -11,7 +11,6 @@ from noetl.dsl.model.types import (
     Attempts,
     Factor,
     Guard,
-    Identifier,
     Seconds,
     SetBlock,
     StepRef,
@@ -156,6 +155,3 @@ Then = Annotated[
 class CaseEntry(Strict):
     when: Guard
     then: Then
-
-
-__all__ = ["ACTIONS", "CaseEntry", "Identifier", "SinkBlock", "StepRetryBlock", "Targets", "is_inline_task"]

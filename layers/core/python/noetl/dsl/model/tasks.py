@@ -193,10 +193,6 @@ def _entry(value: Any) -> str:
     return "<task>"
 
 
-def _one_label(value: dict[str, Any]) -> dict[str, Any]:
-    return value
-
-
 LabelledTask = dict[TaskLabel, TaskBody]
 TaskEntry = Annotated[
     Annotated[NamedTask, Tag("<task>")] | Annotated[LabelledTask, Tag("<label>")], Discriminator(_entry)
