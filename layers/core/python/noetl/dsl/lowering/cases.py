@@ -31,6 +31,7 @@ from noetl.dsl.program import (
     Node,
     Pos,
     ResultAction,
+    RetryAction,
     Rule,
     RunAction,
     SkipAction,
@@ -58,7 +59,10 @@ class Cases:
 
 
 def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: bool, loops: bool) -> Cases:
-    """``case`` of a step. ``frame`` is that of the step's body."""
+    """``case`` of a step. ``frame`` is that of the step's body.
+
+    An entry that retries leaves the way to later entries open: they are tried when no try is left.
+    """
     worker: list[Rule] = []
     engine: list[Rule] = []
     covered: set[str] = set() if runs_tool else set(WORKER_EVENTS)
@@ -82,7 +86,8 @@ def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: b
             worker.append(_limited(rule, on_worker if proven else ()))
         if on_engine:
             engine.append(_limited(rule, on_engine if proven else ()))
-        covered |= set(CASE_EVENTS) if always(lowering, guard) else set(certain(analysis, CASE_EVENTS))
+        if not any(isinstance(action, RetryAction) for action in rule.actions):
+            covered |= set(CASE_EVENTS) if always(lowering, guard) else set(certain(analysis, CASE_EVENTS))
     return Cases(tuple(worker), tuple(engine))
 
 

@@ -109,11 +109,22 @@ def _guard(value: Any) -> Any:
     )
 
 
+_WORDS = "|".join(
+    "".join(f"[{char.upper()}{char}]" if char.isalpha() else char for char in word)
+    for word in sorted(TRUE_WORDS | FALSE_WORDS)
+)
 Guard = Annotated[
     Any,
     PlainValidator(_guard),
     WithJsonSchema(
-        {"anyOf": [{"type": "boolean"}, {"enum": [0, 1]}, TEMPLATE_SCHEMA, {"enum": ["true", "false"]}]}
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"enum": [0, 1]},
+                TEMPLATE_SCHEMA,
+                {"type": "string", "pattern": rf"^\s*({_WORDS})\s*$"},
+            ]
+        }
     ),
 ]
 

@@ -1,0 +1,43 @@
+"""The playbooks of the repository compile with the real kinds, and fit the schema that editors get."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+from yamlcore import CCoreLoader
+
+from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.program import decode, encode
+from noetl.dsl.schema import playbook_schema
+from noetl.kinds.registry import Registry
+
+ROOT = Path(__file__).parents[3] / "playbooks"
+FILES = sorted(
+    path
+    for folder in ("conformance", "examples")
+    for path in (ROOT / folder).rglob("*.yaml")
+    if "kind: Playbook" in path.read_text()
+)
+
+
+@pytest.fixture(scope="module")
+def registry():
+    return Registry()
+
+
+@pytest.fixture(scope="module")
+def validator(registry):
+    schema = playbook_schema(registry)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_compiles_and_fits_the_schema(path, registry, validator):
+    text = path.read_text()
+    program = compile_playbook(text, source_name=path.name, kinds=registry).program
+    assert decode(encode(program)) == program
+    validator.validate(yaml.load(text, Loader=CCoreLoader))
