@@ -33,9 +33,9 @@ class Programs:
 
     def compile(self, text: str, source_name: str, path: str | None = None) -> Program:
         """Raises InvalidPlaybookError with every diagnostic."""
-        from noetl.dsl.compiler import compile_playbook
+        from noetl.dsl.compiler import compile_cached
 
-        program = compile_playbook(text, source_name=source_name, kinds=self.kinds).program
+        program = compile_cached(text, source_name=source_name, kinds=self.kinds).program
         with self.lock:
             self.known[program.hash] = program
             while len(self.known) > self.size:
