@@ -70,7 +70,7 @@ def open_local(
 
 def open_reading(home: str | None) -> AbstractContextManager[Reading]:
     """Store, catalog and results, without workers."""
-    from noetl.runtime.local import open_readonly
+    from noetl.runtime.bootstrap import open_readonly
 
     return open_readonly(settings(home))
 
