@@ -257,22 +257,46 @@ def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
     return told
 
 
+NUMBERED = re.compile(r"(?P<before>.*[#\[])(?P<number>\d+)(?P<after>\]?)")
+
+
+def compact(steps: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """Step runs and items in a row with the same names as one: ``fetch#2-9``, ``fetch[0-99]``."""
+    spans: dict[tuple[str, str], tuple[int, int]] = {}
+    told: dict[str, list[str]] = {}
+    for key, names in steps.items():
+        found = NUMBERED.fullmatch(key)
+        if found is None:
+            told[key] = names
+            continue
+        base, number = (found["before"], found["after"]), int(found["number"])
+        low, high = spans.get(base, (number, number - 1))
+        if number != high + 1 or told.get(_span(base, low, high), names) != names:
+            low = high = number
+        told.pop(_span(base, low, high), None)
+        spans[base] = (low, number)
+        told[_span(base, low, number)] = names
+    return told
+
+
+def _span(base: tuple[str, str], low: int, high: int) -> str:
+    return f"{base[0]}{low}{base[1]}" if low >= high else f"{base[0]}{low}-{high}{base[1]}"
+
+
 def dump_history(histories: Mapping[str, Mapping[str, list[str]]]) -> str:
-    """``history.yaml``: one line per step run."""
+    """``history.yaml``: one line per step run, or per row of runs that went alike."""
 
     def lines() -> Iterator[str]:
         for execution, steps in histories.items():
             yield f'"{execution}":' if execution else "this:"
-            for key, names in steps.items():
-                yield (
-                    f'  "{key}": [{", ".join(names)}]'
-                    if "[" in key or "#" in key
-                    else f"  {key}: [{', '.join(names)}]"
-                )
+            for key, names in compact(steps).items():
+                shown = f'"{key}"' if "[" in key or "#" in key else key
+                yield f"  {shown}: [{', '.join(names)}]"
 
     return "\n".join(lines()) + "\n"
 
 
 def load_history(case: Case) -> dict[str, dict[str, list[str]]]:
+    """The expected history, as ``compact`` makes it."""
     written = load(case.history_file)
     return {"" if name == "this" else name: steps for name, steps in written.items()}
