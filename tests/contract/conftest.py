@@ -87,7 +87,7 @@ class Make:
         """A batch for ``command``; failed items are named by ``failed=(…)`` (a tuple of indexes)."""
         failed = over.pop("failed", ())
         outcomes = over.pop("outcomes", {})
-        event_over = {key: over.pop(key) for key in ("closed", "rest") if key in over}
+        event_over = {key: over.pop(key) for key in ("closed", "rest", "undone") if key in over}
         assert command.loop is not None
         done = [ItemOutcome(index, outcomes.get(index) or _outcome(index, failed)) for index in indexes]
         event = ItemsDone(

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.domain import codec, ids
-from noetl.domain.commands import FrozenScope, LoopSlice
+from noetl.domain.commands import FrozenScope, LoopSlice, Rest
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import ContextPatched, LoopAlert, LoopDone
 from noetl.domain.outcomes import Outcome, Patch, Suspend
@@ -133,13 +133,31 @@ def test_a_gate_with_nothing_in_flight_ends_the_loop_at_once(store, make):
 
 def test_a_chunk_that_stops_early_hands_its_rest_back(store, make):
     (command,) = begin(store, make, 5, 1, mode="sequential")
-    batch = make.items(command, 0, 1, failed=(1,), alert="failed", alert_index=1)
+    batch = make.items(command, 0, 1, failed=(1,), undone=3, alert="failed", alert_index=1)
     _, committed = store.commit_items([batch], ME)
     assert [type(event) for event in committed.events] == [LoopAlert]
     committed = store.commit([make.change(1, gates=(GateChange(1, 0),))], ME)
     assert [type(event) for event in committed.events] == [LoopDone]
     row = progress(store)
     assert (row.issued, row.done, row.failed) == (2, 1, 1)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_the_last_message_of_a_chunk_waits_for_the_first(store, make, goes_on):
+    """Messages of one command may overtake each other: what would end it early changes nothing and has to come again."""
+    (command,) = begin(store, make, 5, 1, mode="sequential")
+    slice_ = LoopSlice(0, 3, 5, 5, "item", "sequential")
+    rest = make.command(command.command_id, run=1, turn=1, loop=slice_)
+    over = {"closed": False, "rest": Rest(3), "undone": 2, "resumed": (rest,)} if goes_on else {"undone": 2}
+    last = make.items(command, 2, alert="" if goes_on else "next", alert_index=2, **over)
+    (answer,), committed = store.commit_items([last], ME)
+    assert answer.early and not answer.superseded and committed.events == committed.commands == ()
+    assert progress(store).done == 0 and store.open_work(EID)["commands"] == 1
+    store.commit_items([make.items(command, 0, 1, closed=False)], ME)
+    (answer,), committed = store.commit_items([last], ME)
+    assert not answer.early and answer.done == 3
+    assert [again.loop.items for again in committed.commands] == ([[{"n": 3}, {"n": 4}]] if goes_on else [])
+    assert store.open_work(EID)["commands"] == (1 if goes_on else 0)
 
 
 def test_the_rest_of_a_sequential_chunk_goes_on_as_its_next_turn(store, make):

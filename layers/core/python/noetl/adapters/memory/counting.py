@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -39,96 +39,110 @@ def commit_items(
     return answers, Committed(tuple(commands), tuple(events)) if owner is not None else Committed()
 
 
+EARLY = -1
+
+
 def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommitted:
     loop = loop_of(tables, batch)
     if counted is None or loop is None:
         return ItemsCommitted(superseded=True)
+    if counted == EARLY:
+        return ItemsCommitted(False, 0, loop.done, loop.failed, loop.row.total, early=True)
     return ItemsCommitted(False, counted, loop.done, loop.failed, loop.row.total)
 
 
 def _count(
     tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
 ) -> int | None:
-    """Rows, counters and continuations of one batch; None when its fence is gone."""
+    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it may not end its command yet."""
     event = batch.event
     work = tables.work[event.execution_id]
     entry = work.commands.get(event.command_id)
     loop = loop_of(tables, batch)
     if entry is None or loop is None or (entry.attempt, entry.turn) != (event.attempt, event.turn):
         return None
-    fresh_indexes = set()
-    counted = 0
-    for part in counted_rows(batch):
-        if not tables.record(event.execution_id, part.row, lane=event.run):
-            continue
-        fresh_indexes.add(part.row.seq)
-        if part.counts:
-            counted += 1
-            loop.failed += part.failed
-            loop.done += not part.failed
-            loop.patched += part.patched
-            loop.size += part.size
-    entry.left -= counted
-    _go_on(tables, batch, entry, loop, fresh_indexes, owner, commands)
+    fresh = [part for part in counted_rows(batch) if part.row.event_id not in work.history]
+    alone, rest = _continuations(batch, {part.row.seq for part in fresh})
+    counts = [part for part in fresh if part.counts]
+    ends = event.rest is not None or (event.closed and rest is None)
+    if ends and entry.left - len(counts) - len(alone) > event.undone:
+        return EARLY
+    for part in fresh:
+        tables.record(event.execution_id, part.row, lane=event.run)
+    for part in counts:
+        loop.failed += part.failed
+        loop.done += not part.failed
+        loop.patched += part.patched
+        loop.size += part.size
+    entry.left -= len(counts) + len(alone)
+    for index, (command, waiting) in alone.items():
+        piece = (index, index + 1, 1, command.attempt)
+        _continue(tables, batch, loop, command, waiting, piece, owner, commands)
+    if rest is not None:
+        command, waiting = rest
+        start = command.loop.start if command.loop else entry.start
+        piece = (start, entry.stop, entry.left, entry.attempt)
+        _continue(tables, batch, loop, command, waiting, piece, owner, commands)
+    elif event.closed:
+        loop.issued -= entry.left
+        del work.commands[event.command_id]
     events += tables.post(batch.outbox, event.execution_id, owner)
     if batch.alert and loop.gate == "open" and not loop.alerted:
         loop.alerted = True
         events += tables.post([loop_alert(batch, loop.row.step, loop.row.program)], event.execution_id, owner)
-    return counted
+    return len(counts)
 
 
-def _go_on(
+def _continuations(
+    batch: ItemBatch, fresh: Collection[int]
+) -> tuple[dict[int, tuple[Command, bool]], tuple[Command, bool] | None]:
+    """Items that go on alone (by index; those whose row is new), and the next turn of the batch's own command; each with whether it waits."""
+    alone: dict[int, tuple[Command, bool]] = {}
+    rest: tuple[Command, bool] | None = None
+    for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
+        for command in group:
+            index = resumed_item(command, batch.event.command_id)
+            if index is None:
+                rest = command, waiting
+            elif index in fresh:
+                alone[index] = command, waiting
+    return alone, rest
+
+
+def _continue(
     tables: Tables,
     batch: ItemBatch,
-    entry: CommandEntry,
     loop: LoopEntry,
-    fresh_indexes: set[int],
+    command: Command,
+    waiting: bool,
+    piece: tuple[int, int, int, int],
     owner: str | None,
     commands: list[Command],
 ) -> None:
-    """Store continuations; close the chunk unless it goes on, and hand back what it leaves undone."""
+    """Store the next turn of a chunk, or an item that goes on alone. ``piece``: first index, end, items to answer for, attempt."""
     event = batch.event
-    items = tables.collections.items(loop.row)
-    known = {row.seq for row in batch.rows}
-    replaced = False
-    for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
-        for command in group:
-            index = resumed_item(command, event.command_id)
-            if index is None:
-                replaced = True
-                start = command.loop.start if command.loop else entry.start
-                stop, left, attempt = entry.stop, entry.left, entry.attempt
-            elif index in known and index not in fresh_indexes:
-                continue
-            else:
-                start, stop, left, attempt = index, index + 1, 1, command.attempt
-                entry.left -= 1
-            whole = completed(command, loop.row, start, stop, items)
-            whole = msgspec.structs.replace(whole, attempt=attempt)
-            tables.add_command(
-                CommandEntry(
-                    event.execution_id,
-                    command.command_id,
-                    event.run,
-                    payload=codec.encode(stripped(msgspec.structs.replace(whole, delay=0.0))),
-                    round=event.round,
-                    attempt=attempt,
-                    turn=command.turn,
-                    waiting=waiting,
-                    owner=None if waiting else owner,
-                    not_before=tables.clock() + command.delay,
-                    start=start,
-                    stop=stop,
-                    left=left,
-                )
-            )
-            if not waiting:
-                commands.append(whole)
-    if replaced:
-        tables.work[event.execution_id].commands[event.command_id].left = entry.left
-    elif event.closed:
-        loop.issued -= entry.left
-        del tables.work[event.execution_id].commands[event.command_id]
+    start, stop, left, attempt = piece
+    whole = completed(command, loop.row, start, stop, tables.collections.items(loop.row))
+    whole = msgspec.structs.replace(whole, attempt=attempt)
+    tables.add_command(
+        CommandEntry(
+            event.execution_id,
+            command.command_id,
+            event.run,
+            payload=codec.encode(stripped(msgspec.structs.replace(whole, delay=0.0))),
+            round=event.round,
+            attempt=attempt,
+            turn=command.turn,
+            waiting=waiting,
+            owner=None if waiting else owner,
+            not_before=tables.clock() + command.delay,
+            start=start,
+            stop=stop,
+            left=left,
+        )
+    )
+    if not waiting:
+        commands.append(whole)
 
 
 def _refill(

@@ -20,11 +20,23 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.execution_store import VersionConflictError
 
 Row = tuple[bytes | None, ...]
-OPTIONS = "-c plan_cache_mode=force_generic_plan -c jit=off"
+OPTIONS = " ".join(
+    f"-c {setting}"
+    for setting in (
+        "plan_cache_mode=force_generic_plan",
+        "enable_seqscan=off",
+        "enable_hashjoin=off",
+        "enable_mergejoin=off",
+        "jit=off",
+    )
+)
+"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty."""
 CONFLICTS = frozenset({b"NE001", b"23505"})
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
 TROUBLES = frozenset({b"08", b"53", b"57", b"40", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, deadlock, locks."""
+UNKNOWN = "outcome_unknown"
+"""Code of an error after which nobody knows whether the statement was carried out: the answer was lost."""
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
@@ -60,7 +72,7 @@ class Session:
         try:
             result = self._send(statement, parameters)
         except psycopg.OperationalError as error:
-            raise unreachable(error) from error
+            raise unreachable(error, code=UNKNOWN) from error
         if result.status not in _DONE:
             raise self._failure(result)
         return [
@@ -84,7 +96,9 @@ class Session:
         if state in CONFLICTS:
             return VersionConflictError(_lost(result))
         error = errors.error_from_result(result)
-        if not state or state[:2] in TROUBLES or self.pgconn.status != pq.ConnStatus.OK:
+        if not state or self.pgconn.status != pq.ConnStatus.OK:
+            return unreachable(error, code=UNKNOWN)
+        if state[:2] in TROUBLES:
             return unreachable(error)
         if state == b"22P05":
             return InvalidInputError(f"a name or id cannot be kept: {error}", code="unstorable_text")
@@ -101,8 +115,8 @@ def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
     return tuple(int(part) for part in listed.split(",") if part.isdigit())
 
 
-def unreachable(error: BaseException) -> InfrastructureError:
-    return InfrastructureError(f"the database does not answer: {error}", code="database_unreachable")
+def unreachable(error: BaseException, code: str = "database_unreachable") -> InfrastructureError:
+    return InfrastructureError(f"the database does not answer: {str(error).strip()}", code=code)
 
 
 class Database:
@@ -150,7 +164,7 @@ class Database:
 
     def _keep(self, session: Session) -> None:
         with self._lock:
-            usable = session.pgconn.status == pq.ConnStatus.OK
+            usable = session.pgconn.transaction_status == pq.TransactionStatus.IDLE
             if usable and len(self._idle) < self._max_idle:
                 self._idle.append(session)
                 return

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
-from noetl.adapters.postgres import snapshots
+from noetl.adapters.postgres import doubts, snapshots
 from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
@@ -51,6 +51,7 @@ class PostgresExecutionStore:
         self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
         self._collections = Collections(results)
         self._loops = KnownLoops()
+        self._doubts = doubts.Doubts()
 
     def close(self) -> None:
         self.database.close()
@@ -62,7 +63,10 @@ class PostgresExecutionStore:
         if not changes:
             return Committed()
         writing = Writing(one_change_each(changes), owner, self._collections)
-        committed = writing.committed(self.database.run("commit_changes", writing.parameters()))
+        parameters = writing.parameters()
+        with self._doubts.about(doubts.of_changes(changes, owner)):
+            answers = self.database.run("commit_changes", parameters)
+        committed = writing.committed(answers)
         for change in changes:
             for loop in change.loops:
                 self._loops.put((change.execution_id, loop.run, loop.round), loop)
@@ -74,7 +78,10 @@ class PostgresExecutionStore:
         if not batches:
             return [], Committed()
         counting = Counting(batches, owner, self._loops, self._collections)
-        return counting.answer(self.database.run("commit_items", counting.parameters()))
+        parameters = counting.parameters()
+        with self._doubts.about(doubts.of_batches(batches, owner)):
+            answers = self.database.run("commit_items", parameters)
+        return counting.answer(answers)
 
     def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
         parent = created.parent_execution_id
@@ -137,6 +144,7 @@ class PostgresExecutionStore:
 
     def claim(self, owner: str, limit: int) -> Sequence[Command]:
         """A command that cannot be made whole (its collection is away) is put back for a while; the others are given out."""
+        self._settle_doubts(owner)
         rows = self.database.run("claim_commands", {"owner": text(owner), "limit": number(limit)})
         found: list[Command] = []
         lost: list[Row] = []
@@ -153,6 +161,19 @@ class PostgresExecutionStore:
             }
             self.database.run("put_back", values)
         return found
+
+    def _settle_doubts(self, owner: str) -> None:
+        """Free what an unanswered commit may have leased to ``owner`` (a second round trip, after a lost connection only)."""
+        open_doubts = self._doubts.of(owner)
+        if not open_doubts:
+            return
+        values: dict[str, bytes | None] = {
+            "owner": text(owner),
+            "execution_ids": numbers([doubt.execution_id for doubt in open_doubts]),
+            "runs": numbers([doubt.run for doubt in open_doubts]),
+        }
+        self.database.run("free_doubtful", values)
+        self._doubts.settle(open_doubts)
 
     def _claimed(self, row: Row) -> Command:
         execution, _, counts, body, child, loop, indexes, outcomes = row
@@ -175,6 +196,7 @@ class PostgresExecutionStore:
         return resume(command, list(zip(integers(indexes), encoded, strict=True)))
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
+        self._settle_doubts(owner)
         rows = self.database.run("claim_outbox", {"owner": text(owner), "limit": number(limit)})
         return [decode_event(payload) for _, payload in rows if payload is not None]
 

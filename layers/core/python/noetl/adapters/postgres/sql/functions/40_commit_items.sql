@@ -3,7 +3,8 @@
 -- b: batches (ordinal = number), e: their rows, o: their events, p_continued: commands that go on (json; payload as text; item: the
 -- index that goes on alone, null for the rest of the chunk itself).
 --
--- The loop rows are locked first, so batches of one loop follow each other and each statement below sees what the last one left.
+-- The loop rows are locked first, so batches of one loop follow each other and each statement below sees what the last one left;
+-- that is why a row that is not there yet when it is looked for can be inserted without a conflict.
 -- A batch whose command is not open at its attempt and turn is left out ('batch' is answered for the others only). A command that is
 -- closed is followed by at most one new chunk, within the free places.
 --
@@ -49,18 +50,20 @@ BEGIN
             AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
         WHERE e.batch = ANY(held)
         ORDER BY b_execution[e.batch], e.id, e.batch
+    ), fresh AS MATERIALIZED (
+        SELECT a.* FROM arrived a
+        WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id)
     ), stored AS (
         INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
-        SELECT a.execution, a.id, a.lane, a.seq, a.type, a.facts::json, CASE a.at WHEN 0 THEN now() ELSE to_timestamp(a.at) END
-        FROM arrived a ORDER BY a.execution, a.id
-        ON CONFLICT DO NOTHING
-        RETURNING execution_id, event_id
-    ), fresh AS MATERIALIZED (
-        SELECT a.* FROM stored s JOIN arrived a ON a.execution = s.execution_id AND a.id = s.event_id
+        SELECT f.execution, f.id, f.lane, f.seq, f.type, f.facts::json, CASE f.at WHEN 0 THEN now() ELSE to_timestamp(f.at) END
+        FROM fresh f
     ), tally AS (
-        SELECT h.no, count(*) FILTER (WHERE f.counts) AS counted, count(*) FILTER (WHERE f.counts AND f.failed) AS failed,
-               count(*) FILTER (WHERE f.counts AND f.patched) AS patched, coalesce(sum(f.size), 0)::bigint AS size
-        FROM unnest(held) AS h (no) LEFT JOIN fresh f ON f.batch = h.no GROUP BY h.no
+        SELECT c.no, sum(c.counted) AS counted, sum(c.failed) AS failed, sum(c.patched) AS patched, sum(c.size) AS size
+        FROM (
+            SELECT f.batch AS no, f.counts::integer AS counted, (f.counts AND f.failed)::integer AS failed,
+                   (f.counts AND f.patched)::integer AS patched, f.size AS size FROM fresh f
+            UNION ALL SELECT no, 0, 0, 0, 0 FROM generate_subscripts(b_execution, 1) AS no
+        ) c GROUP BY c.no
     )
     SELECT array_agg(t.counted ORDER BY t.no), array_agg(t.failed ORDER BY t.no), array_agg(t.patched ORDER BY t.no),
            array_agg(t.size ORDER BY t.no), (SELECT array_agg(f.batch ORDER BY f.id) FROM fresh f),
@@ -80,10 +83,10 @@ BEGIN
 
     WITH used AS (
         SELECT b.execution, b.run, b.round, b.command, bool_or(b.closed AND b.no <> ALL(replaced)) AS done,
-               sum(t.counted + cardinality(array_positions(alone, b.no::integer))) AS items
-        FROM unnest(b_execution, b_run, b_round, b_command, b_closed)
-            WITH ORDINALITY AS b (execution, run, round, command, closed, no)
-        JOIN unnest(held, counted) AS t (no, counted) ON t.no = b.no
+               sum(b.counted + cardinality(array_positions(alone, b.no::integer))) AS items
+        FROM unnest(b_execution, b_run, b_round, b_command, b_closed, counted)
+            WITH ORDINALITY AS b (execution, run, round, command, closed, counted, no)
+        WHERE b.no = ANY(held)
         GROUP BY b.execution, b.run, b.round, b.command
     ), gone AS (
         DELETE FROM noetl.command c USING used u
@@ -101,13 +104,13 @@ BEGIN
     END IF;
 
     RETURN QUERY WITH delta AS (
-        SELECT b.execution, b.run, b.round, sum(t.counted - t.failed) AS done, sum(t.failed) AS failed,
-               sum(t.patched) AS patched, sum(t.size) AS size, max(b.chunk) AS chunk, bool_and(b.known) AS known,
+        SELECT b.execution, b.run, b.round, sum(b.counted - b.failed) AS done, sum(b.failed) AS failed,
+               sum(b.patched) AS patched, sum(b.size) AS size, max(b.chunk) AS chunk, bool_and(b.known) AS known,
                (array_agg(b.alert ORDER BY b.no) FILTER (WHERE b.alert <> ''))[1] AS alert,
                (array_agg(b.alert_index ORDER BY b.no) FILTER (WHERE b.alert <> ''))[1] AS alert_index
-        FROM unnest(b_execution, b_run, b_round, b_chunk, b_known, b_alert, b_alert_index)
-            WITH ORDINALITY AS b (execution, run, round, chunk, known, alert, alert_index, no)
-        JOIN unnest(held, counted, failed, patched, sized) AS t (no, counted, failed, patched, size) ON t.no = b.no
+        FROM unnest(b_execution, b_run, b_round, b_chunk, b_known, b_alert, b_alert_index, counted, failed, patched, sized)
+            WITH ORDINALITY AS b (execution, run, round, chunk, known, alert, alert_index, counted, failed, patched, size, no)
+        WHERE b.no = ANY(held)
         GROUP BY b.execution, b.run, b.round
     ), after AS (
         SELECT l.execution_id, l.run, l.round, l.step, l.program, l.total, l.places, l.cursor, l.gate,
@@ -168,7 +171,7 @@ BEGIN
         ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload) p WHERE o.execution IS NOT NULL;
     END IF;
     RETURN QUERY SELECT 'batch', NULL::bigint, NULL, ARRAY[t.no, t.counted]::bigint[], NULL, NULL, NULL
-        FROM unnest(held, counted) AS t (no, counted);
+        FROM unnest(counted) WITH ORDINALITY AS t (counted, no) WHERE t.no = ANY(held);
 END $$;
 
 -- Commands that go on: the rest of a chunk takes its row's place, an item that goes on alone gets a row of its own.

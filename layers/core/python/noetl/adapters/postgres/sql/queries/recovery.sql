@@ -49,6 +49,17 @@ UPDATE noetl.command c SET owner = '', not_before = clock_timestamp() + interval
 FROM unnest(:execution_ids::bigint[], :command_ids::text[]) AS b (execution_id, command_id)
 WHERE c.execution_id = b.execution_id AND c.command_id = b.command_id AND c.owner = :owner;
 
+-- name: free_doubtful
+-- Commands of step runs, and events of executions, that an unanswered commit may have given to an owner.
+WITH doubt AS (
+    SELECT * FROM unnest(:execution_ids::bigint[], :runs::bigint[]) AS d (execution_id, run)
+), commands AS (
+    UPDATE noetl.command c SET owner = '' FROM doubt d
+    WHERE c.execution_id = d.execution_id AND c.run = d.run AND c.owner = :owner
+)
+UPDATE noetl.outbox o SET owner = ''
+WHERE o.owner = :owner AND o.source IN (SELECT execution_id FROM doubt);
+
 -- name: claim_outbox
 -- Undelivered events; those that were applied meanwhile go instead.
 WITH RECURSIVE owners AS (

@@ -1,0 +1,179 @@
+-- The whole truth about the tables: what all migrations together make. A test compares the two; functions live in functions/.
+
+CREATE SCHEMA noetl;
+
+CREATE TABLE noetl.migration (
+    name TEXT PRIMARY KEY,
+    checksum TEXT NOT NULL,
+    applied_at TIMESTAMPTZ NOT NULL DEFAULT now()
+);
+
+-- The tables of an engine: what is to be run (catalog), what runs (execution, slot, event) and what is outstanding
+-- (command, loop, timer, outbox, runtime).
+--
+-- Values of playbooks are json, never jsonb: NUL escapes, lone surrogates, key order and 23-digit integers survive as they are.
+-- Only transient holds jsonb, because that is its published shape; what jsonb refuses is replaced by U+FFFD there.
+-- Nobody is the owner '' (so that one index answers "whose?"). Keys that are paged through are ordered by bytes (COLLATE "C").
+
+CREATE TABLE noetl.catalog (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    path TEXT COLLATE "C" NOT NULL CHECK (path <> ''),
+    version INTEGER NOT NULL CHECK (version > 0),
+    name TEXT NOT NULL,
+    program TEXT NOT NULL,
+    content TEXT NOT NULL,
+    source_name TEXT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, path, version)
+);
+CREATE INDEX catalog_program ON noetl.catalog (program);
+
+CREATE TABLE noetl.execution (
+    execution_id BIGINT PRIMARY KEY CHECK (execution_id > 0),
+    namespace TEXT NOT NULL DEFAULT 'default',
+    path TEXT NOT NULL,
+    name TEXT NOT NULL,
+    playbook_version TEXT NOT NULL DEFAULT '',
+    parent_execution_id BIGINT,
+    principal TEXT NOT NULL DEFAULT '',
+    program TEXT NOT NULL DEFAULT '',
+    status TEXT NOT NULL DEFAULT 'running'
+        CHECK (status IN ('running', 'paused', 'completed', 'failed', 'cancelled')),
+    version BIGINT NOT NULL DEFAULT 0 CHECK (version >= 0),
+    state JSON,
+    started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    ended_at TIMESTAMPTZ,
+    UNIQUE (namespace, execution_id),
+    CHECK ((state IS NULL) = (version = 0)),
+    CHECK ((ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled')))
+) WITH (fillfactor = 60);
+CREATE INDEX execution_parent ON noetl.execution (parent_execution_id) WHERE parent_execution_id IS NOT NULL;
+CREATE INDEX execution_live ON noetl.execution (namespace, execution_id) WHERE status IN ('running', 'paused');
+
+CREATE TABLE noetl.slot (
+    execution_id BIGINT NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    value JSON NOT NULL,
+    PRIMARY KEY (execution_id, name, scope)
+) WITH (fillfactor = 80);
+
+-- lane 0: the main lane, where seq is the place. lane > 0: the run number of a loop, where seq is the item. lane -1: too late.
+CREATE TABLE noetl.event (
+    execution_id BIGINT NOT NULL,
+    event_id TEXT COLLATE "C" NOT NULL CHECK (event_id <> ''),
+    lane BIGINT NOT NULL CHECK (lane >= -1),
+    seq BIGINT NOT NULL CHECK (seq >= 0),
+    type TEXT NOT NULL,
+    at TIMESTAMPTZ NOT NULL,
+    facts JSON NOT NULL,
+    PRIMARY KEY (execution_id, event_id)
+) PARTITION BY RANGE (execution_id);
+CREATE TABLE noetl.event_default PARTITION OF noetl.event DEFAULT;
+CREATE UNIQUE INDEX event_main ON noetl.event (execution_id, seq) WHERE lane = 0;
+CREATE INDEX event_item ON noetl.event (execution_id, lane, seq) WHERE lane <> 0;
+
+-- round >= 0: a command of a loop. It answers for items first <= i < past; remaining of them are not accounted for yet. Collection and
+-- scope are the loop's, and a fresh chunk has no payload at all.
+CREATE TABLE noetl.command (
+    execution_id BIGINT NOT NULL,
+    command_id TEXT COLLATE "C" NOT NULL CHECK (command_id <> ''),
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    run BIGINT NOT NULL,
+    round INTEGER NOT NULL DEFAULT -1 CHECK (round >= -1),
+    attempt INTEGER NOT NULL DEFAULT 1 CHECK (attempt > 0),
+    turn INTEGER NOT NULL DEFAULT 0 CHECK (turn >= 0),
+    waiting BOOLEAN NOT NULL DEFAULT false,
+    owner TEXT COLLATE "C" NOT NULL DEFAULT '',
+    not_before TIMESTAMPTZ NOT NULL,
+    first INTEGER NOT NULL DEFAULT 0,
+    past INTEGER NOT NULL DEFAULT 0,
+    remaining INTEGER NOT NULL DEFAULT 0,
+    payload JSON,
+    child JSON,
+    PRIMARY KEY (execution_id, command_id),
+    CHECK (payload IS NOT NULL OR round >= 0),
+    CHECK (0 <= first AND first <= past),
+    CHECK (remaining BETWEEN 0 AND past - first),
+    CHECK (NOT waiting OR owner = '')
+);
+CREATE INDEX command_owner ON noetl.command (owner, id) WHERE NOT waiting;
+
+-- payload: the loop as it started. cursor: next item to issue; issued: items that are out or came back (those that were handed back
+-- undone are not). A gate is open, closing (nothing more is issued, what is in flight drains) or closed (its loop.done exists).
+CREATE TABLE noetl.loop (
+    execution_id BIGINT NOT NULL REFERENCES noetl.execution ON DELETE CASCADE,
+    run BIGINT NOT NULL,
+    round INTEGER NOT NULL CHECK (round >= 0),
+    step TEXT NOT NULL,
+    program TEXT NOT NULL,
+    total INTEGER NOT NULL CHECK (total >= 0),
+    places INTEGER NOT NULL CHECK (places > 0),
+    cursor INTEGER NOT NULL,
+    issued INTEGER NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0 CHECK (done >= 0),
+    failed INTEGER NOT NULL DEFAULT 0 CHECK (failed >= 0),
+    size BIGINT NOT NULL DEFAULT 0,
+    patched INTEGER NOT NULL DEFAULT 0,
+    gate TEXT NOT NULL DEFAULT 'open' CHECK (gate IN ('open', 'closing', 'closed')),
+    alerted BOOLEAN NOT NULL DEFAULT false,
+    payload JSON NOT NULL,
+    PRIMARY KEY (execution_id, run, round),
+    CHECK (done + failed <= issued AND issued <= cursor AND cursor <= total)
+) WITH (fillfactor = 60);
+
+CREATE TABLE noetl.timer (
+    execution_id BIGINT NOT NULL REFERENCES noetl.execution ON DELETE CASCADE,
+    timer TEXT NOT NULL,
+    generation BIGINT NOT NULL CHECK (generation >= 0),
+    fire_at TIMESTAMPTZ NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL DEFAULT '',
+    PRIMARY KEY (execution_id, timer)
+);
+CREATE INDEX timer_due ON noetl.timer (fire_at);
+
+-- Events on their way to the execution they are for. source: the execution whose commit wrote them.
+CREATE TABLE noetl.outbox (
+    execution_id BIGINT NOT NULL,
+    event_id TEXT COLLATE "C" NOT NULL,
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    source BIGINT NOT NULL,
+    owner TEXT COLLATE "C" NOT NULL DEFAULT '',
+    payload JSON NOT NULL,
+    PRIMARY KEY (execution_id, event_id)
+);
+CREATE INDEX outbox_owner ON noetl.outbox (owner, id);
+CREATE INDEX outbox_source ON noetl.outbox (source) WHERE event_id = 'start';
+
+CREATE TABLE noetl.runtime (
+    owner TEXT COLLATE "C" PRIMARY KEY CHECK (owner <> ''),
+    heartbeat_at TIMESTAMPTZ NOT NULL,
+    lease_until TIMESTAMPTZ NOT NULL
+);
+
+CREATE TABLE noetl.transient (
+    execution_id BIGINT NOT NULL,
+    var_name TEXT NOT NULL,
+    var_type TEXT NOT NULL DEFAULT 'user_defined'
+        CHECK (var_type IN ('user_defined', 'step_result', 'computed', 'iterator_state')),
+    var_value JSONB NOT NULL,
+    source_step TEXT,
+    access_count INTEGER NOT NULL DEFAULT 0,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    accessed_at TIMESTAMPTZ NOT NULL DEFAULT NOW(),
+    PRIMARY KEY (execution_id, var_name)
+);
+CREATE INDEX transient_execution ON noetl.transient (execution_id);
+CREATE INDEX transient_source_step ON noetl.transient (source_step);
+CREATE INDEX transient_var_type ON noetl.transient (var_type);
+
+-- One row of what a writing function tells its caller.
+CREATE TYPE noetl.answer AS (
+    kind TEXT,
+    execution_id BIGINT,
+    id TEXT,
+    numbers BIGINT[],
+    body TEXT,
+    extra TEXT,
+    loop TEXT
+);
