@@ -62,6 +62,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
 
     ``closed``: the command is finished (its row goes). ``rest``: it goes on as another turn. ``elapsed``: seconds of work on ``items``.
+    ``undone``: items it has not answered for when it ends its turn (those of ``rest``; or the loop was broken, or nobody wants them).
     """
 
     execution_id: int
@@ -77,6 +78,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     closed: bool = True
     rest: Rest | None = None
     elapsed: float = 0.0
+    undone: int = 0
 
 
 class LoopAlert(msgspec.Struct, frozen=True, tag="loop.alert", tag_field="type", omit_defaults=True):

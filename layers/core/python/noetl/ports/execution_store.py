@@ -126,7 +126,8 @@ class Change(msgspec.Struct, frozen=True):
 
     ``expected``: the version that was read (0: the execution must not exist yet, ``created`` tells how to make it).
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
-    existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored but not given out until a Wake.
+    existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
+    out until a Wake.
     ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
     go (cancel, timeout). ``end``: the execution is over: all its commands, timers and loops' gates go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
@@ -198,13 +199,17 @@ class ItemBatch(msgspec.Struct, frozen=True):
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
-    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new."""
+    """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
+
+    ``early``: nothing was counted, because it would end its command while an earlier message of the command is still on its way.
+    """
 
     superseded: bool
     counted: int = 0
     done: int = 0
     failed: int = 0
     total: int = 0
+    early: bool = False
 
 
 class LoopProgress(msgspec.Struct, frozen=True):
@@ -276,7 +281,9 @@ class ExecutionStore(Protocol):
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
         """Insert items once, count the new ones, refill the window while the gate is open, end the loop when nothing is left.
 
-        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. The first
+        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One that
+        ends its command's turn (closed, or with a ``rest``) while the command had more than ``undone`` items to answer for is early
+        and changes nothing. An item goes on alone only once per turn (its row is new). The first
         alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the issued count) emits the LoopDone, once.
         """
 

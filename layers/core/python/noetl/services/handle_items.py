@@ -37,10 +37,15 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
 
 
 def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled) -> None:
-    """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing."""
+    """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing.
+
+    A message that ends its command before the earlier ones arrived comes back among the events to handle.
+    """
+    events = sorted(events, key=lambda event: event.closed or event.rest is not None)
     batches = [_batch(event, deps) for event in events]
     answers, committed = deps.store.commit_items(batches, deps.owner)
     handled.add(committed.commands, committed.events)
+    handled.events += [event for event, answer in zip(events, answers, strict=True) if answer.early]
     late = [
         (event.execution_id, _late_row(event))
         for event, answer in zip(events, answers, strict=True)
@@ -65,7 +70,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         outcome = item.outcome
         if outcome.status == "suspended":
             outbox += _detached(event, item)
-            rows += _turn_row(event, item.index, outcome)
+            rows.append(_turn_row(event, item.index, outcome, _item_turn(event, item.index)))
             _continue_item(event, step, pool, item, resumed, waiting, outbox)
             continue
         outbox += _detached(event, item)
@@ -81,8 +86,9 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         event_id = ids.item_event(event.run, event.round, item.index)
         rows.append(EventRow(event_id, item.index, kind, data, lane=event.run))
     if event.rest is not None:
-        if event.rest.outcome is not None:
-            rows += _turn_row(event, event.rest.start, event.rest.outcome)
+        told = event.rest.outcome
+        if told is not None and told.trace:
+            rows.append(_turn_row(event, event.rest.start, told, event.turn))
         _continue_chunk(event, step, pool, event.rest, resumed, waiting, outbox)
     window = deps.limits.window
     return ItemBatch(
@@ -100,14 +106,19 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
     )
 
 
-def _turn_row(event: ItemsDone, index: int, outcome: Outcome) -> list[EventRow]:
-    """What an iteration did before it was suspended, when there is something to tell. It counts as no item."""
-    if not outcome.trace or outcome.suspend is None:
-        return []
-    bare = msgspec.structs.replace(outcome.suspend, machine={})
-    data = codec.encode(msgspec.structs.replace(outcome, suspend=bare))
-    event_id = ids.item_turn_event(event.run, event.round, index, event.turn)
-    return [EventRow(event_id, index, "retry.scheduled", data, lane=event.run)]
+def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> EventRow:
+    """What an iteration did before it was suspended. It counts as no item; where an item goes on alone, being new is what lets it."""
+    if outcome.suspend is not None:
+        bare = msgspec.structs.replace(outcome.suspend, machine={})
+        outcome = msgspec.structs.replace(outcome, suspend=bare)
+    event_id = ids.item_turn_event(event.run, event.round, index, turn)
+    return EventRow(event_id, index, "retry.scheduled", codec.encode(outcome), lane=event.run)
+
+
+def _item_turn(event: ItemsDone, index: int) -> int:
+    """The turn in which an item of a parallel loop goes on: its own command's next one, or the first after its chunk."""
+    own = event.command_id == ids.item_command_id(event.run, event.round, index)
+    return event.turn + 1 if own else 1
 
 
 def _detached(event: ItemsDone, item: ItemOutcome) -> list[Event]:
@@ -131,7 +142,7 @@ def _continue_item(
 ) -> None:
     """A suspended item of a parallel loop goes on in a command of its own."""
     command_id = ids.item_command_id(event.run, event.round, item.index)
-    turn = event.turn + 1 if event.command_id == command_id else 1
+    turn = _item_turn(event, item.index)
     piece = _slice(event, step, item.index, item.index + 1)
     command = _command(event, pool, command_id, turn, piece, item.outcome)
     _file(event, item.index, command, item.outcome, resumed, waiting, outbox)

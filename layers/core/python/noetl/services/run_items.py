@@ -39,13 +39,15 @@ class _Chunk:
         self.sequential = loop.mode == "sequential"
         self.written: list[Patch] = list(self.command.overlay)
         self.overlay = self._overlay()
+        self.indexes = list(self._indexes())
+        self.undone = len(self.indexes)
         self.pending: list[ItemOutcome] = []
         self.bytes = 0
         self.flushes = 0
         self.since = self.deps.clock()
 
     def run(self) -> None:
-        for number, index in enumerate(self._indexes()):
+        for number, index in enumerate(self.indexes):
             if self.deps.revoked(self.command.execution_id, self.command.run):
                 break
             if number and self.deps.deadline() < MARGIN_SECONDS:
@@ -85,6 +87,7 @@ class _Chunk:
 
     def _keep(self, index: int, outcome: Outcome) -> None:
         self.pending.append(ItemOutcome(index, outcome))
+        self.undone -= 1
         if self.sequential:
             self.written += outcome.patches
         self.bytes += weight(outcome)
@@ -127,6 +130,7 @@ class _Chunk:
                 closed,
                 rest,
                 now - self.since,
+                self.undone if closed or rest is not None else 0,
             )
         )
         self.pending, self.bytes, self.since = [], 0, now

@@ -61,7 +61,8 @@ def _count(
     loop = loop_of(tables, batch)
     if entry is None or loop is None or (entry.attempt, entry.turn) != (event.attempt, event.turn):
         return None
-    fresh = [part for part in counted_rows(batch) if part.row.event_id not in work.history]
+    new = {part.row.event_id: part for part in counted_rows(batch) if part.row.event_id not in work.history}
+    fresh = list(new.values())
     alone, rest = _continuations(batch, {part.row.seq for part in fresh})
     counts = [part for part in fresh if part.counts]
     ends = event.rest is not None or (event.closed and rest is None)

@@ -1,0 +1,118 @@
+"""What has to hold for every execution: at any moment (``audit``), and when nothing is left to do (``check_history``, ``check_end``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from noetl.domain import facts as f
+from noetl.domain.facts import Fact, decode_facts
+from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS, TERMINAL, ExecutionState, Slots, decode_state
+from noetl.engine.apply import evolve
+from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
+from noetl.services.replay import replay
+
+from tests.properties.world import World
+
+STATE_LIMIT = 8 * 1024
+ENDS = (f.Completed, f.Failed, f.Cancelled)
+
+
+def audit(world: World) -> None:
+    """Between any two commits: history is the truth, state is small, every token that waits for a command has it."""
+    for info in world.store.executions(limit=10_000):
+        if info.version == 0:
+            continue
+        assert len(info.state) <= STATE_LIMIT, f"state of {info.path} takes {len(info.state)} bytes"
+        report = replay(world.store, info.execution_id)
+        assert report.agrees, report.differences
+        check_commands(world.store, info)
+        for loop in world.store.loop_progress(info.execution_id):
+            assert loop.done + loop.failed <= loop.issued <= loop.total, loop
+
+
+def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
+    state = decode_state(info.state)
+    waiting = {token.command: token for token in state.tokens.values() if token.phase in ("body", "case")}
+    request = LoadRequest(info.execution_id, commands=tuple(str(command) for command in waiting))
+    fences = store.load([request]).executions[info.execution_id].fences
+    for command, token in waiting.items():
+        assert command in fences, f"{info.path}: the token at {token.step} waits for a command that does not exist"
+        assert fences[command].turn == token.turn, f"{info.path}: another turn of {command} is out"
+
+
+def history(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[Fact]]]:
+    after = 0
+    while rows := store.events(execution_id, after=after, limit=500):
+        for row in rows:
+            yield row.seq, decode_facts(row.facts)
+        after = rows[-1].seq
+
+
+def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """Fold history fact by fact: only legal moves, loops done once, one terminal fact and nothing after it."""
+    state, slots = ExecutionState(), Slots()
+    started: Counter[tuple[int, int]] = Counter()
+    done: Counter[tuple[int, int]] = Counter()
+    ended = 0
+    expected_seq = 0
+    for seq, facts in history(store, info.execution_id):
+        expected_seq += 1
+        assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
+        for fact in facts:
+            assert not ended or isinstance(fact, f.Superseded), f"{info.path}: {fact} after the end"
+            phases = {run: token.phase for run, token in state.tokens.items()}
+            status = state.status
+            evolve(state, slots, fact)
+            check_moves(info.path, phases, status, state, fact)
+            ended += isinstance(fact, ENDS)
+            if isinstance(fact, f.LoopStarted):
+                started[fact.run, fact.round] += 1
+            if isinstance(fact, f.LoopFinished):
+                done[fact.run, fact.round] += 1
+                assert fact.done + fact.failed <= fact.total
+    assert ended == (info.status in TERMINAL), f"{info.path}: {ended} terminal facts, status {info.status}"
+    assert set(started.values()) <= {1} and set(done.values()) <= {1}, f"{info.path}: a loop was done twice"
+    assert done.keys() <= started.keys()
+    check_loops(store, info, done)
+
+
+def check_moves(path: str, before: dict[int, str], status: str, state: ExecutionState, fact: Fact) -> None:
+    if state.status != status:
+        assert state.status in LEGAL_STATUS[status], f"{path}: {status} → {state.status}"
+    for run, token in state.tokens.items():
+        if run not in before:
+            assert token.phase == "arrived", f"{path}: {token} appears out of nowhere by {fact}"
+        elif token.phase != before[run]:
+            assert token.phase in LEGAL_PHASE[before[run]], f"{path}: {before[run]} → {token.phase} by {fact}"
+
+
+def check_loops(store: ExecutionStore, info: ExecutionInfo, done: Counter[tuple[int, int]]) -> None:
+    """A finished loop has counted everything it issued, and issued everything unless its gate was closed early."""
+    closed = {
+        fact.run
+        for _, facts in history(store, info.execution_id)
+        for fact in facts
+        if isinstance(fact, f.LoopItem)
+    }
+    for loop in store.loop_progress(info.execution_id):
+        if (loop.run, loop.round) not in done:
+            continue
+        assert loop.gate == "closed", loop
+        assert loop.done + loop.failed == loop.issued, loop
+        assert loop.issued == loop.total or loop.run in closed, loop
+        indexes = [row.index for row in store.loop_items(info.execution_id, loop.run, loop.round, 0, 100_000)]
+        assert len(indexes) == len(set(indexes)) == loop.issued, loop
+
+
+def check_end(world: World, waiting: frozenset[str]) -> None:
+    """Everybody is over (or waits for the outside, for paths in ``waiting``), and nothing is left lying about."""
+    for info in world.store.executions(limit=10_000):
+        check_history(world.store, info)
+        work = world.store.open_work(info.execution_id)
+        assert not any(work.values()), f"{info.path} is {info.status}, and yet there is {work}"
+        if info.path in waiting:
+            phases = {token.phase for token in decode_state(info.state).tokens.values()}
+            assert phases == {"parked"}, f"{info.path} should be parked and is {info.status} {phases}"
+        else:
+            assert info.status in TERMINAL, f"{info.path} never ended: {decode_state(info.state)}"

@@ -1,0 +1,324 @@
+"""A seeded scheduler over the real engine: whatever may happen between two promises, happens.
+
+One ``Simulation`` is one seed. It starts a few executions, lets processes handle events, run commands, sweep and die in an order drawn
+from the seed, and spends a budget of faults: repeats, losses, reordering, zombies, crashes before and after every port call, a store
+that is away. Then the world is calm, and everything has to come to its end.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event, Start
+from noetl.domain.state import TERMINAL
+from noetl.ports.execution_store import CreatedExecution
+
+from tests.properties.chaos import Crash
+from tests.properties.invariants import audit
+from tests.properties.world import LEASE, Process, World
+
+MOST_MOVES = 60_000
+MOST_PROCESSES = 3
+REMEMBERED = 300
+"""Events and commands that may come back."""
+CALM_SECONDS = 10.0
+PATIENCE = 60
+"""How many times in a row the clock may be moved on without anything happening before the world counts as quiet."""
+
+
+@dataclass
+class Happening:
+    """Something a client asks for, and asks again until it is told that it was accepted."""
+
+    event: Event
+    after: int
+    """Moves before it is asked for."""
+
+
+@dataclass
+class Simulation:
+    world: World
+    rng: random.Random
+    happenings: list[Happening]
+    budget: int
+    moves: int = 0
+    trace: deque[str] = field(default_factory=lambda: deque(maxlen=400))
+    events: list[Event] = field(default_factory=list)
+    commands: list[Command] = field(default_factory=list)
+    busy: list[str] = field(default_factory=list)
+    """Owners of processes in the middle of a move, the innermost last."""
+    calm: bool = False
+
+    def __post_init__(self) -> None:
+        self.world.spend = self.spend
+        self.world.meanwhile = self.meanwhile
+        self.world.seen = self.remember
+
+    # --- the run ---
+
+    def run(self) -> None:
+        """Chaos until its budget is spent, then calm until nothing is left to do."""
+        self.world.spawn()
+        while self.budget > 0 or self.happenings:
+            self.tick()
+            (self.fault if self.budget > 0 and self.rng.random() < 0.25 else self.work)()
+            if self.rng.random() < 0.02:
+                audit(self.world)
+        self.settle()
+
+    def anybody(self) -> Process:
+        return self.rng.choice(self.world.processes or [self.world.spawn()])
+
+    def tick(self) -> None:
+        self.moves += 1
+        if self.moves > MOST_MOVES:
+            raise AssertionError(f"no end after {MOST_MOVES} moves")
+        due = [happening for happening in self.happenings if happening.after <= self.moves]
+        if due and self.rng.random() < 0.5:
+            self.ask(due[0])
+
+    def settle(self) -> None:
+        """No more faults: leases run out, whoever is alive adopts what is left."""
+        self.note("calm")
+        self.calm = True
+        self.world.hasty = 0.0
+        for process in list(self.world.processes):
+            process.faults.doom, process.faults.away = 0, 0
+            if process.confused or (not process.connected and self.rng.random() < 0.5):
+                self.world.bury(process)
+            process.connected = True
+        self.anybody()
+        quiet = 0
+        while quiet < PATIENCE:
+            self.tick()
+            for process in self.world.processes:
+                process.sweep()
+            quiet = 0 if self.work_off() else quiet + 1
+            if self.nothing_left():
+                break
+            self.world.clock.pass_by(CALM_SECONDS)
+        audit(self.world)
+
+    def nothing_left(self) -> bool:
+        store = self.world.store
+        if any(not process.idle for process in self.world.processes):
+            return False
+        everyone = store.executions(limit=10_000)
+        over = all(info.status in TERMINAL for info in everyone)
+        return over and not any(sum(store.open_work(info.execution_id).values()) for info in everyone)
+
+    def work_off(self) -> bool:
+        did = False
+        for process in self.world.processes:
+            process.wake()
+            while process.driver.events or process.driver.ready:
+                did = True
+                self.tick()
+                self.move(process)
+        return did
+
+    # --- ordinary moves ---
+
+    def work(self) -> None:
+        process = self.anybody()
+        chance = self.rng.random()
+        if chance < 0.1:
+            self.attempt(process, "sweeps", lambda: process.sweep(self.rng.choice((1, 2, 5, 1000))))
+        elif chance < 0.2:
+            self.pass_time(self.rng.choice((0.1, 1.0, 5.0)))
+        elif process.driver.events or process.driver.ready:
+            self.move(process)
+        elif process.driver.delayed:
+            self.pass_time(self.rng.choice((1.0, 20.0)))
+
+    def pass_time(self, seconds: float) -> None:
+        self.world.clock.pass_by(seconds)
+        for process in self.world.processes:
+            process.wake()
+
+    def move(self, process: Process) -> None:
+        """Handle some events in some order, or run one command."""
+        driver = process.driver
+        if driver.events and (not driver.ready or self.rng.random() < 0.5):
+            self.rng.shuffle(driver.events)
+            size = self.rng.choice((1, 1, 2, 4, len(driver.events)))
+            batch, driver.events = driver.events[:size], driver.events[size:]
+            self.attempt(process, f"handles {names(batch)}", lambda: self.handle(process, batch))
+        elif driver.ready:
+            command = driver.ready.pop(self.rng.randrange(len(driver.ready)))
+            self.attempt(process, f"runs {label(command)}", lambda: self.execute(process, command))
+
+    def handle(self, process: Process, batch: list[Event]) -> None:
+        known = len(process.driver.ready)
+        for event in batch:
+            self.remember(event)
+        try:
+            process.driver.handle(batch)
+        except InfrastructureError:
+            process.driver.events += batch
+            raise
+        for command in process.driver.ready[known:]:
+            self.commands.append(command)
+
+    def execute(self, process: Process, command: Command) -> None:
+        self.commands.append(command)
+        del self.commands[:-REMEMBERED]
+        try:
+            if not command.delay or process.driver.is_open(command):
+                process.driver.execute(command)
+        except InfrastructureError:
+            process.driver.ready.append(command)
+            raise
+
+    def attempt(self, process: Process, what: str, move: Callable[[], None]) -> None:
+        """A move of one process, which may be its last."""
+        self.note(f"{process.owner} {what}")
+        self.busy.append(process.owner)
+        try:
+            move()
+        except Crash as crash:
+            assert crash.owner == process.owner
+            self.note(str(crash))
+            self.world.bury(process)
+        except InfrastructureError as away:
+            process.doubtful = True
+            self.note(f"{process.owner} finds that {away}")
+        finally:
+            self.busy.pop()
+
+    def meanwhile(self, owner: str, call: str) -> None:
+        """Between two port calls of a process the others go on."""
+        if self.calm or len(self.busy) > 2 or self.rng.random() > 0.06:
+            return
+        others = [process for process in self.world.processes if process.owner not in self.busy]
+        if others:
+            self.note(f"  between the calls of {owner}, after {call}:")
+            self.move(self.rng.choice(others))
+
+    def spend(self) -> None:
+        """A call takes its time."""
+        if self.rng.random() < 0.3:
+            self.world.clock.pass_by(self.rng.choice((0.01, 0.3, 1.2)))
+
+    # --- clients ---
+
+    def ask(self, happening: Happening) -> None:
+        event = happening.event
+        known = self.world.store.info(event.execution_id)
+        if not isinstance(event, Start) and (known is None or not known.version):
+            return
+        process = self.anybody()
+        asked = self.start_by_outbox if isinstance(event, Start) and self.rng.random() < 0.3 else self.hand_over
+        self.attempt(process, f"is asked for {names([event])}", lambda: asked(process, happening))
+
+    def hand_over(self, process: Process, happening: Happening) -> None:
+        process.driver.handle([happening.event])
+        self.happenings.remove(happening)
+
+    def start_by_outbox(self, process: Process, happening: Happening) -> None:
+        event = happening.event
+        assert isinstance(event, Start)
+        program = self.world.programs(event.program)
+        process.driver.deps.store.create(event, CreatedExecution(program.path, program.name), None)
+        self.happenings.remove(happening)
+
+    # --- faults ---
+
+    def fault(self) -> None:
+        self.budget -= 1
+        self.rng.choice(
+            (self.repeat, self.repeat, self.zombie, self.lose, self.crash, self.doom, self.doom, self.doom, self.away)
+            + (self.disconnect, self.reconnect, self.late, self.newcomer, self.retire)
+        )()
+
+    def repeat(self) -> None:
+        """Events come again: soon, late, to another process, out of order."""
+        process = self.anybody()
+        again = self.rng.sample(self.events, min(len(self.events), self.rng.randint(1, 4)))
+        process.driver.events += again
+        self.note(f"again to {process.owner}: {names(again)}")
+
+    def zombie(self) -> None:
+        """Somebody runs a command that was given out before: twice at once, or long after another attempt took over."""
+        if self.commands:
+            process, command = self.anybody(), self.rng.choice(self.commands)
+            self.attempt(process, f"runs again {label(command)}", lambda: process.driver.execute(command))
+
+    def lose(self) -> None:
+        """A process forgets part of what it holds, and soon dies of it: only then may anybody else take it over."""
+        process = self.anybody()
+        driver = process.driver
+        driver.events = self.some(driver.events)
+        driver.ready = self.some(driver.ready)
+        driver.delayed = sorted(self.some(driver.delayed))
+        process.connected, process.confused = False, True
+        process.faults.doom, process.faults.after = self.rng.randint(1, 60), True
+        self.note(f"{process.owner} loses its mind")
+
+    def some(self, held: list[Any]) -> list[Any]:
+        return [one for one in held if self.rng.random() < 0.5]
+
+    def crash(self) -> None:
+        process = self.anybody()
+        self.note(f"{process.owner} is killed")
+        self.world.bury(process)
+
+    def doom(self) -> None:
+        """It will die at one of its next port calls."""
+        process = self.anybody()
+        process.faults.doom = self.rng.randint(1, 8)
+        process.faults.after = self.rng.random() < 0.5
+        self.note(f"{process.owner} is doomed")
+
+    def away(self) -> None:
+        self.anybody().faults.away = self.rng.randint(1, 3)
+
+    def disconnect(self) -> None:
+        """A machine is paused, or cut off: its lease runs out while it goes on."""
+        process = self.anybody()
+        process.connected = False
+        self.note(f"{process.owner} is cut off")
+
+    def reconnect(self) -> None:
+        for process in self.world.processes:
+            if not process.connected and not process.confused:
+                process.connected = True
+                self.note(f"{process.owner} is back")
+
+    def late(self) -> None:
+        self.note("a long time passes")
+        self.pass_time(self.rng.choice((LEASE, 2 * LEASE)))
+
+    def newcomer(self) -> None:
+        if len(self.world.processes) < MOST_PROCESSES:
+            self.note(f"{self.world.spawn().owner} joins")
+
+    def retire(self) -> None:
+        """A process ends in order, with work in its hands."""
+        process = self.anybody()
+        self.world.store.release(process.owner)
+        self.world.bury(process)
+        self.note(f"{process.owner} retires")
+
+    # --- memory ---
+
+    def remember(self, event: Event) -> None:
+        self.events.append(event)
+        del self.events[:-REMEMBERED]
+
+    def note(self, line: str) -> None:
+        self.trace.append(f"{self.moves:5} {'  ' * len(self.busy)}{line}")
+
+
+def names(events: list[Event]) -> str:
+    return ", ".join(f"{str(event.execution_id)[-4:]}/{event.event_id}" for event in events)
+
+
+def label(command: Command) -> str:
+    return f"{str(command.execution_id)[-4:]}/{command.command_id} attempt {command.attempt} turn {command.turn}"

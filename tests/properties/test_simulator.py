@@ -1,0 +1,70 @@
+"""Hundreds of disturbed runs, each drawn from a seed; every one of them has to come to the undisturbed end.
+
+A seed that fails says how to run it again. ``NOETL_SOAK_SEEDS=5000`` runs as many; ``NOETL_FIRST_SEED`` starts elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import pytest
+
+from tests.properties.invariants import check_end
+from tests.properties.simulator import Simulation
+from tests.properties.workloads import (
+    FIXED,
+    Seen,
+    Workload,
+    check_keys,
+    compare,
+    expected,
+    fixed_programs,
+    happenings,
+    root_of,
+    undisturbed,
+)
+from tests.properties.world import Setting, World
+
+SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "240"))
+FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
+SHOWN = 120
+"""Last moves shown of a run that failed."""
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+def test_every_disturbed_run_comes_to_the_undisturbed_end(seed: int) -> None:
+    run_seed(seed)
+
+
+def setting_of(rng: random.Random) -> Setting:
+    return Setting(
+        inline_bytes=rng.choice((1024, 8 * 1024, 32 * 1024)),
+        window=rng.choice((2, 5, 1000)),
+        workers=rng.choice((1, 2, 8)),
+        queues=rng.random() < 0.25,
+    )
+
+
+def run_seed(seed: int) -> None:
+    rng = random.Random(seed)
+    picked = [rng.choice(FIXED) for _ in range(rng.choice((1, 1, 2, 3)))]
+    simulate(seed, rng, [(workload, expected(workload.path)) for workload in picked], World(fixed_programs(), setting_of(rng), rng))
+
+
+def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:
+    world.hasty = rng.choice((0.0, 0.0, 0.1))
+    asked = [happenings(workload, world, number, rng) for number, (workload, _) in enumerate(picked)]
+    simulation = Simulation(world, rng, [one for some in asked for one in some], budget=rng.randint(0, 60))
+    try:
+        simulation.run()
+        check_end(world, frozenset(workload.path for workload, _ in picked if workload.waits))
+        check_keys(world)
+        for (workload, wanted), mine in zip(picked, asked, strict=True):
+            compare(workload, wanted, world, root_of(mine).execution_id)
+    except BaseException:
+        paths = ", ".join(workload.path for workload, _ in picked)
+        print(f"seed {seed} ({paths}), {world.setting}; the last moves:")
+        print("\n".join(list(simulation.trace)[-SHOWN:]))
+        print(f"run it again: NOETL_FIRST_SEED={seed} NOETL_SOAK_SEEDS=1 python -m pytest tests/properties/test_simulator.py")
+        raise

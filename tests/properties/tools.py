@@ -1,0 +1,80 @@
+"""Tools whose answer depends on what they are asked alone: the undisturbed run says what every other run has to give.
+
+An ``http`` call is steered by its query parameters; everything else it is asked goes into its value ``v`` (0 … 999).
+
+| parameter | the call |
+|---|---|
+| ``fail_first: n`` | fails with 503 in its first n tries (``only: [indexes]`` limits that to some iterations) |
+| ``fail: kind`` | always fails, with that kind of error (``only`` as above) |
+| ``pages: n``, ``page: k`` | answers page k of n: ``{rows: [two numbers], next: k + 1 or null}`` |
+| ``size: n`` | answers with a text of n bytes besides ``v`` |
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.outcomes import ChildRequest
+from noetl.kinds.registry import Registry
+
+STEERING = frozenset({"fail_first", "fail", "only", "size"})
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as the outside world sees it. ``asked``: what of it may not differ between attempts."""
+
+    execution_id: int
+    key: str
+    asked: tuple[str, str, int | None, str]
+
+
+class PureTools(Registry):
+    """``calls``: every call, repeated ones too. ``spend``: told of each call before it answers, so that time may pass."""
+
+    def __init__(self, spend: Callable[[], None] = lambda: None) -> None:
+        super().__init__(discover=False)
+        self.spend = spend
+        self.calls: list[Call] = []
+
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> TaskResult | ChildRequest:
+        if name != "http":
+            return super().run(name, raw_params, context)
+        self._load(name).params.parse(raw_params)
+        params = dict(raw_params.get("params") or {})
+        index = _index(context)
+        asked = (context.step, context.task, index, codec.encode(params).decode())
+        self.calls.append(Call(context.execution_id, context.idempotency_key, asked))
+        self.spend()
+        body = _answer(params, context.attempt, index, asked)
+        return TaskResult({"status_code": 200, "headers": {}, "url": "", "elapsed": 0.0, "data": body})
+
+
+def _answer(params: dict[str, Any], attempt: int, index: int | None, asked: tuple[Any, ...]) -> dict[str, Any]:
+    chosen = "only" not in params or index in params["only"]
+    if chosen and attempt <= params.get("fail_first", 0):
+        raise TaskError("HTTP 503", kind="server_error", status=503, retryable=True)
+    if chosen and "fail" in params:
+        raise TaskError(f"refused with {params['fail']}", kind=params["fail"], retryable=False)
+    if "pages" in params:
+        page = params.get("page", 1)
+        return {"rows": [10 * page, 10 * page + 1], "next": page + 1 if page < params["pages"] else None}
+    inputs = {name: value for name, value in params.items() if name not in STEERING}
+    digest = hashlib.sha256(codec.encode([*asked[:3], inputs])).digest()
+    body: dict[str, Any] = {"v": int.from_bytes(digest[:4], "big") % 1000}
+    if "size" in params:
+        body["text"] = digest.hex()[:1] * params["size"]
+    return body
+
+
+def _index(context: TaskContext) -> int | None:
+    try:
+        return int(context.lookup("loop_index"))
+    except (KeyError, TypeError):
+        return None

@@ -1,0 +1,196 @@
+"""Durable things (store, results, programs), time, and the processes that come and go over them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
+from noetl.domain.commands import Command
+from noetl.domain.errors import TaskError
+from noetl.domain.events import Event
+from noetl.domain.kinds import Credential
+from noetl.dsl.program import Program
+from noetl.engine.view import Limits
+from noetl.runtime.programs import Programs
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.hydration import make_hydrate
+from noetl.services.run_command import run_command
+from noetl.services.worker_deps import WorkerDeps
+
+from tests.conformance.driver import Driver, VirtualClock
+from tests.properties.chaos import Faults, FaultyPort
+from tests.properties.tools import PureTools
+
+LEASE = 30.0
+BEAT = 10.0
+PLAYBOOKS = Path(__file__).parent / "playbooks"
+
+
+class NoCredentials:
+    def get(self, name: str, execution_id: int) -> Credential:
+        raise TaskError(f"there is no credential {name}", kind="auth", code="credential_not_found")
+
+
+def compile_all(extra: tuple[str, ...] = ()) -> Programs:
+    """The playbooks of this folder, and ``extra`` texts."""
+    programs = Programs(MemoryCatalog(), PureTools())
+    for file in sorted(PLAYBOOKS.glob("*.yaml")):
+        programs.register(file.read_text(), source_name=file.name)
+    for text in extra:
+        programs.register(text, source_name="random.yaml")
+    return programs
+
+
+@dataclass(slots=True)
+class BeatingClock(VirtualClock):
+    """Time passes in steps short enough for every living process to keep its lease."""
+
+    beat: Callable[[], None] = lambda: None
+
+    def pass_by(self, seconds: float) -> None:
+        while seconds > 0:
+            step = min(seconds, BEAT)
+            self.seconds += step
+            seconds -= step
+            self.beat()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a deployment chooses. ``queues``: commands go through the store to whoever claims them, as they do through queues."""
+
+    inline_bytes: int = 32 * 1024
+    window: int = 1000
+    workers: int = 2
+    queues: bool = False
+
+
+@dataclass
+class World:
+    """``now`` and lives of processes are all that changes besides the store."""
+
+    programs: Programs
+    setting: Setting = Setting()
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    processes: list[Process] = field(default_factory=list)
+    born: int = 0
+    spend: Callable[[], None] = lambda: None
+    meanwhile: Callable[[str, str], None] = lambda owner, call: None
+    seen: Callable[[Event], None] = lambda event: None
+    hasty: float = 0.0
+    """How often a worker finds its time short."""
+
+    def __post_init__(self) -> None:
+        self.clock = BeatingClock(beat=self.beat)
+        self.results = MemoryResultStore()
+        self.store = MemoryExecutionStore(self.clock.epoch, self.results)
+        self.tools = PureTools(lambda: self.spend())
+
+    def beat(self) -> None:
+        for process in self.processes:
+            if process.connected:
+                self.store.heartbeat(process.owner, LEASE)
+
+    def spawn(self) -> Process:
+        self.born += 1
+        process = Process(self, f"p{self.born}")
+        self.processes.append(process)
+        return process
+
+    def bury(self, process: Process) -> None:
+        process.faults.dead = True
+        self.processes.remove(process)
+
+    def program(self, path: str) -> Program:
+        return self.programs(self.programs.resolve(path, None))
+
+
+class Process:
+    """An engine and its workers in one process, with what it holds in memory (``driver``).
+
+    ``connected``: its heartbeats arrive. When they do not, it goes on all the same, as a paused machine does when it comes back.
+    ``confused``: it lost part of its memory, and may never be connected again.
+    """
+
+    def __init__(self, world: World, owner: str) -> None:
+        self.world = world
+        self.owner = owner
+        self.connected = True
+        self.confused = False
+        self.doubtful = False
+        self.faults = Faults(owner, world.rng, world.meanwhile)
+        store, results = FaultyPort(world.store, self.faults), FaultyPort(world.results, self.faults)
+        setting = world.setting
+        deps = EngineDeps(
+            store=store,
+            results=results,
+            programs=world.programs,
+            resolve=world.programs.resolve,
+            hydrate=make_hydrate(results),
+            owner=None if setting.queues else owner,
+            limits=Limits(inline_bytes=setting.inline_bytes, tier="memory", window=setting.window),
+            workers=lambda pool: setting.workers,
+        )
+        self.worker = WorkerDeps(
+            programs=world.programs,
+            registry=world.tools,
+            results=results,
+            credentials=NoCredentials(),
+            inline_bytes=setting.inline_bytes,
+            clock=world.clock.now,
+            chance=world.rng.random,
+            deadline=self._deadline,
+            revoked=lambda execution_id, run: execution_id in self.driver.ended,
+            log=_defect,
+        )
+        self.driver = Driver(deps, self._run, world.clock)
+        world.store.heartbeat(owner, LEASE)
+
+    @property
+    def idle(self) -> bool:
+        driver = self.driver
+        return not driver.events and not driver.ready and not driver.delayed
+
+    def sweep(self, limit: int = 1000) -> None:
+        """Adopt what belongs to nobody alive, as the keeper of a process does.
+
+        After an answer of the store was lost (``doubtful``) the process may own what it has never heard of: it gives up its lease first.
+        """
+        store, driver = self.driver.deps.store, self.driver
+        if self.doubtful:
+            store.release(self.owner)
+            limit = 100_000
+        for command in store.claim(self.owner, limit):
+            driver.take(command)
+        driver.events += store.undelivered(self.owner, limit)
+        driver.events += store.due_timers(self.owner, limit)[0]
+        if self.doubtful:
+            store.heartbeat(self.owner, LEASE)
+            self.doubtful = False
+
+    def wake(self) -> None:
+        """Delays that are over."""
+        driver = self.driver
+        now = self.world.clock.now()
+        due = sorted(entry for entry in driver.delayed if entry[0] <= now + 1e-9)
+        driver.delayed[:] = sorted(entry for entry in driver.delayed if entry[0] > now + 1e-9)
+        driver.ready += [entry[2] for entry in due]
+
+    def _run(self, command: Command, emit: Callable[[Event], None]) -> None:
+        def report(event: Event) -> None:
+            if not self.faults.dead:
+                self.world.seen(event)
+                emit(event)
+
+        run_command(command, self.worker, report)
+
+    def _deadline(self) -> float:
+        return 0.0 if self.world.rng.random() < self.world.hasty else float("inf")
+
+
+def _defect(line: str) -> None:
+    if line.startswith("defect"):
+        raise AssertionError(line)
