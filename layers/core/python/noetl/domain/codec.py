@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -42,7 +42,7 @@ def decode_as(decoder: msgspec.json.Decoder[T], data: bytes | str) -> T:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return cast(T, msgspec.convert(json.loads(data, parse_constant=_refuse), decoder.type))
+        return msgspec.convert(json.loads(data, parse_constant=_refuse), decoder.type)
 
 
 def _refuse(name: str) -> Any:

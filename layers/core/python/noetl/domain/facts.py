@@ -86,12 +86,16 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
 
 
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
-    """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result (body only)."""
+    """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result.
+
+    Stage ``route``: the step has no body. ``error``: the failure that a ``next`` answered.
+    """
 
     run: int
     step: str
-    stage: Literal["body", "case"] = "body"
+    stage: Literal["body", "case", "route"] = "body"
     result: Any = None
+    error: ErrorInfo | None = None
     labels: dict[str, Any] = {}
     route: list[Target] | None = None
     trace: list[Trace] = []

@@ -108,9 +108,10 @@ def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> N
 def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> None:
     token = state.tokens[fact.run]
     token.command, token.turn, token.phase = None, 0, "called"
-    if fact.stage == "body":
+    if fact.stage != "case":
         token.route = fact.route
-        slots[("step", fact.step)] = _envelope("success", fact.result, None, fact.labels)
+        status = "success" if fact.error is None else "error"
+        slots[("step", fact.step)] = _envelope(status, fact.result, fact.error, fact.labels)
 
 
 def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) -> None:

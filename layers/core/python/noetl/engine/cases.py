@@ -117,10 +117,10 @@ def finish_entry(
         if isinstance(action, SetAction):
             change_context(d, token, step, (action,), scope)
         elif isinstance(action, CollectAction):
-            value = d.value(action.source, scope)
+            value = d.keep({action.into: d.value(action.source, scope)}, step.name)[action.into]
             patch_context(d, [Patch("ctx", action.into, value, action.mode)], token.run, step.name)
         elif isinstance(action, ResultAction):
-            d.emit(CaseApplied(token.run, step.name, has_result=True, result=d.value(action.value, scope)))
+            d.emit(CaseApplied(token.run, step.name, has_result=True, result=_kept(d, step, action, scope)))
         elif isinstance(action, NextAction):
             _set_route(d, step, token, action, scope)
         elif isinstance(action, SkipAction):
@@ -144,12 +144,18 @@ def finish_entry(
     return None
 
 
+def _kept(d: Decider, step: Step, action: ResultAction, scope: EngineScope) -> Any:
+    return d.keep({"result": d.value(action.value, scope)}, step.name)["result"]
+
+
 def _set_route(d: Decider, step: Step, token: Token, action: NextAction, scope: EngineScope) -> None:
     """A ``next`` that a call already took stays; otherwise this one replaces the structural ``next``."""
     if token.route is not None:
         return
     route = [
-        Target(target.step, d.value(target.args, scope) if target.args is not None else {})
+        Target(
+            target.step, d.keep(d.value(target.args, scope), target.step) if target.args is not None else {}
+        )
         for target in action.targets
     ]
     d.emit(CaseApplied(token.run, step.name, route=route))

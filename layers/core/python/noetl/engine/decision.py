@@ -6,22 +6,28 @@ through the view, ids are derived.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts import Fact, TimerSet
 from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
+from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import ExecutionState, Token, copy_state
 from noetl.dsl.program import Node, Program, Step, step_index
 from noetl.engine.apply import evolve
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import Key, Overlay, View
 from noetl.templating import render, unwrap
+
+REF_SIZE = 2048
+"""About what a reference with its preview takes: values smaller than this stay as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +138,33 @@ class Decider:
     def value(self, node: Node, scope: EngineScope) -> Any:
         """Render to plain JSON. Raises TemplateError."""
         return unwrap(render(node, scope))
+
+    def keep(self, values: dict[str, Any], step: str) -> dict[str, Any]:
+        """``values`` with those that are too large to travel put into the result store (their references take their place).
+
+        The whole stays within the inline limit: the largest go first.
+        """
+        limit = self.view.limits.inline_bytes
+        if len(encoded := codec.encode(values)) <= limit:
+            return values
+        sizes = {name: len(codec.encode(value)) for name, value in values.items() if not is_ref(value)}
+        kept, total = dict(values), len(encoded)
+        for name in sorted(sizes, key=lambda name: -sizes[name]):
+            if total <= limit or sizes[name] < REF_SIZE:
+                break
+            kept[name] = self.refer(kept[name], step)
+            total -= sizes[name] - REF_SIZE
+        return kept
+
+    def refer(self, value: Any, step: str) -> dict[str, Any]:
+        """Put a value into the result store (before the commit) and give its reference."""
+        uri = ref_uri(self.execution_id, step, f"value:{self.state.seq}:{len(self.decision.blobs)}")
+        encoded = codec.encode(value)
+        self.decision.blobs.append((uri, encoded))
+        digest = hashlib.sha256(encoded).hexdigest()
+        return make_ref(
+            uri, store=self.view.limits.tier, size=len(encoded), sha256=digest, value=value, encoded=encoded
+        )
 
     def number(self, node: Node, scope: EngineScope, what: str) -> float:
         """Render to a number of seconds or items. Raises TemplateError(code="template_type")."""

@@ -80,7 +80,8 @@ def _enter(
     args = payload
     if step.args is not None and not skipped:
         try:
-            args = deep_merge(payload, d.value(step.args, d.scope(token.run, args=payload)))
+            own = d.value(step.args, d.scope(token.run, args=payload))
+            args = deep_merge(payload, d.keep(own, step.name))
         except NoetlError as error:
             failure = error
     d.emit(StepEntered(token.run, step.name, merged, args))
@@ -110,7 +111,7 @@ def _begin(d: Decider, step: Step, token: Token) -> None:
 def start_body(d: Decider, step: Step, token: Token) -> None:
     """Call the tool, once or for each item, or nothing when the step only routes."""
     if step.body is None:
-        d.emit(CallDone(token.run, step.name))
+        d.emit(CallDone(token.run, step.name, stage="route"))
         cases.after_call(d, step, token)
         return
     if step.loop is not None:

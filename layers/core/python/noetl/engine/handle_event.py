@@ -170,6 +170,7 @@ def _start(d: Decider, event: Start) -> None:
         failure = None
     except NoetlError as error:
         workload, failure = dict(event.payload), error
+    workload = d.keep(workload, "workload")
     d.emit(
         Initialized(
             d.program.hash,

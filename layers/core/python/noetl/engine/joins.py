@@ -74,12 +74,20 @@ def _merge(
         if needed is not None:
             arcs = {token.arc for token in tokens}
             if len(arcs) >= needed:
-                return Firing(step, tuple(tokens), opens=needed < step.incoming)
+                return Firing(step, _one_each(tokens), opens=needed < step.incoming)
         elif not _blocked(steps, name, live):
             free.append(name)
     if not free:
         return None
     return _fire(steps, waiting, _upstream_first(steps, free))
+
+
+def _one_each(tokens: list[Token]) -> tuple[Token, ...]:
+    """The oldest token of each arc; later ones over the same arc belong to the next firing."""
+    oldest: dict[int, Token] = {}
+    for token in sorted(tokens, key=lambda token: token.run):
+        oldest.setdefault(token.arc, token)
+    return tuple(oldest.values())
 
 
 def _needed(step: Step) -> int | None:

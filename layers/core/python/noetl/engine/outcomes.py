@@ -61,6 +61,7 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
             token.run,
             step.name,
             result=outcome.result,
+            error=outcome.error,
             labels=outcome.labels,
             route=outcome.route,
             trace=outcome.trace,

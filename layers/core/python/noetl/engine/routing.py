@@ -79,7 +79,7 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
 
 
 def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) -> Arrival:
-    args = d.value(arc.args, scope) if arc.args is not None else {}
+    args = d.keep(d.value(arc.args, scope), arc.target) if arc.args is not None else {}
     return Arrival(d.state.next_run + offset, arc.target, arc.index, sync, args)
 
 
@@ -97,7 +97,8 @@ def change_context(
 ) -> None:
     """Evaluate writes and record them; each sees the earlier ones."""
     for action in sets:
-        patch = Patch(_scope_name(action.scope), action.name, d.value(action.value, scope), action.op)  # type: ignore[arg-type]
+        value = d.keep({action.name: d.value(action.value, scope)}, step.name)[action.name]
+        patch = Patch(_scope_name(action.scope), action.name, value, action.op)  # type: ignore[arg-type]
         patch_context(d, [patch], token.run, step.name)
         scope.args = d.args_of(token.run)
 

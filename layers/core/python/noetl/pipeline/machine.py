@@ -286,13 +286,19 @@ class PipelineRun:
         return Outcome(
             "skipped" if state.skipped else "ok",
             state.message if state.skipped else state.result,
-            None,
+            self._answered(),
             state.labels,
             patches,
             state.route,
             trace,
             meta=journal.meta(state),
         )
+
+    def _answered(self) -> ErrorInfo | None:
+        """The failure that a ``next`` answered: the step has failed all the same, and says so."""
+        state = self.state
+        failed = state.last is not None and not state.last.ok and not state.skipped and not state.pinned
+        return state.last.error if failed and state.last is not None and state.route is not None else None
 
 
 def is_plain(pipeline: Pipeline) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.embedded.files import FileResultStore
@@ -14,6 +15,7 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.migrations import migrate
 from noetl.domain.kinds import TaskSettings
+from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
@@ -84,6 +86,12 @@ def open_readonly(settings: Settings) -> Iterator[Stores]:
         yield open_stores(settings, stack)
 
 
+def folder_of(program: Program) -> str | None:
+    """Where the file of a local playbook is: the command line registers it under its absolute path."""
+    path = Path(program.source_name)
+    return str(path.parent) if path.is_absolute() and path.is_file() else None
+
+
 def open_engine(
     settings: Settings,
     *,
@@ -132,6 +140,7 @@ def open_engine(
         settings=grants,
         hydrate=hydrate,
         inline_bytes=settings.inline_limit,
+        folder_of=folder_of,
         revoked=revoked,
         log=log,
     )

@@ -29,6 +29,7 @@ from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.runtime.bootstrap import open_engine, open_readonly
 from noetl.runtime.keeper import Keeper
 from noetl.runtime.pools import Pool
+from noetl.runtime.presence import Presence
 from noetl.runtime.settings import Settings
 from noetl.services.handle_events import handle_events
 from noetl.services.run_command import run_command
@@ -56,6 +57,7 @@ class LocalRuntime:
         self.log = on_log or (lambda line: None)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self.registry = registry
+        self.presence = Presence(settings.home / "owners", self.owner)
         self._inbox: deque[Event] = deque()
         self._changed = threading.Condition()
         self._closing = False
@@ -78,6 +80,9 @@ class LocalRuntime:
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
+        self.presence.announce()
+        for dead in self.presence.dead():
+            self.store.release(dead)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
         self.keeper = Keeper(
             self.store, self.owner, self.settings.lease_seconds, self._adopt, self._delayed, self.log
@@ -99,6 +104,7 @@ class LocalRuntime:
         self._engine.join(timeout=10.0)
         try:
             self.store.release(self.owner)
+            self.presence.leave()
         except InfrastructureError as away:
             self.log(f"the lease could not be given back: {away}")
         self.opened.close()
@@ -300,7 +306,7 @@ class LocalRuntime:
                     self._handle_patiently([event])
                 return
 
-    def _handle(self, batch: list[Event]) -> None:
+    def _handle(self, batch: Sequence[Event]) -> None:
         handled = handle_events(batch, self.opened.engine)
         for command in handled.commands:
             self.dispatch(command)

@@ -73,7 +73,7 @@ class _Fold:
         self.broken: ErrorInfo | None = None
 
     def add(self, index: int, outcome: Outcome) -> None:
-        if outcome.error is not None:
+        if outcome.status == "error" and outcome.error is not None:
             self.values.append({"error": error_view(outcome.error)})
             self.error = self.error or (index, outcome.error)
         else:

@@ -121,7 +121,7 @@ def rfc3339(at: float) -> str:
 def _tell_row(execution_id: int, row: StoredEvent) -> Iterator[_Told]:
     command = _command_of(row.event_id)
     for fact in _facts(row):
-        if fact.get("name") in SILENT:
+        if fact.get("name") in SILENT or fact.get("stage") == "route":
             continue
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
         yield from _tell_fact(execution_id, fact, command if by_worker else None)
