@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
-from tests.conformance.driver import Driver, Time, first, last
+from tests.conformance.driver import Driver, Pick, Time, first, last
 from tests.conformance.scripted import ScriptedRegistry
 
 from noetl.adapters.memory.catalog import MemoryCatalog
@@ -117,8 +117,8 @@ class Observed:
 Worker = Callable[[ScriptedRegistry, Backend, Programs], AbstractContextManager[Callable[..., None]]]
 
 
-def play(case: Case, backend: Backend, worker: Worker) -> Observed:
-    """Run a case to the point where nothing more can happen."""
+def play(case: Case, backend: Backend, worker: Worker, pick: Pick | None = None) -> Observed:
+    """Run a case to the point where nothing more can happen. ``pick``: which ready command runs next."""
     tools = ScriptedRegistry(case.spec.get("tools", {}))
     programs = Programs(MemoryCatalog(), tools)
     for file in sorted(case.folder.glob("*.yaml")):
@@ -137,7 +137,7 @@ def play(case: Case, backend: Backend, worker: Worker) -> Observed:
         program, case.spec.get("payload", {}), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1
     )
     with worker(tools, backend, programs) as run:
-        driver = Driver(deps, run, backend.time, PICKS[case.spec.get("order", "forward")])
+        driver = Driver(deps, run, backend.time, pick or PICKS[case.spec.get("order", "forward")])
         driver.submit(start)
         left = _drive(case, driver, tools, start.execution_id, program.hash)
     return _observe(case, backend, driver, tools, start.execution_id, program, left)

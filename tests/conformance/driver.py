@@ -51,6 +51,10 @@ class VirtualClock:
         self.seconds += seconds
 
 
+Pick = Callable[[Sequence[Command]], int]
+"""Which of the ready commands runs next: its place."""
+
+
 def first(ready: Sequence[Command]) -> int:
     return 0
 
@@ -70,7 +74,7 @@ class Driver:
     deps: EngineDeps
     run_command: Run
     time: Time
-    pick: Callable[[Sequence[Command]], int] = first
+    pick: Pick = first
     watch: Callable[[Command], None] = lambda command: None
     events: list[Event] = field(default_factory=list)
     ready: list[Command] = field(default_factory=list)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from tests.conformance.cases import Case, Observed, compact, dump_history, find_cases, load_history, play
+from tests.conformance.conftest import MemoryBackend
 
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
@@ -113,6 +115,22 @@ def check_laws(seen: Observed, backend, case: Case) -> None:
         b"result_ref" in codec.encode(event.payload) for events in seen.events.values() for event in events
     )
     assert large == bool(case.expect.get("references")), "results that travelled by reference"
+
+
+STEADY = [name for name, case in CASES.items() if not case.spec.keys() & {"happenings", "timing_matters"}]
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", STEADY)
+def test_outcome_does_not_depend_on_which_command_ends_first(name: str, seed: int, worker) -> None:
+    case = CASES[name]
+    chance = random.Random(f"{name}/{seed}")
+
+    seen = play(case, MemoryBackend(), worker, pick=lambda ready: chance.randrange(len(ready)))
+
+    check_outcome(seen, case.expect)
+    for step, times in case.expect.get("runs", {}).items():
+        assert seen.runs(step) == times, f"runs of {step}"
 
 
 PAIRS = [(name, case.spec["same_as"]) for name, case in CASES.items() if "same_as" in case.spec]

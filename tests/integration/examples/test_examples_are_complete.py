@@ -1,0 +1,33 @@
+"""Every example says what it is, compiles without an error, and is run by a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.integration.examples.conftest import EXAMPLES
+
+from noetl.dsl.compiler import compile_playbook
+from noetl.kinds.registry import default_registry
+
+FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if folder.is_dir())
+
+
+def test_there_are_examples() -> None:
+    assert len(FOLDERS) >= 10
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_example_is_complete(folder: Path) -> None:
+    main = folder / f"{folder.name}.yaml"
+    readme = (folder / "README.md").read_text()
+    tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_*.py"))
+
+    assert f"noetl run {main.relative_to(EXAMPLES.parents[1])}" in readme
+    assert f'local.run("{folder.name}"' in tests
+    for playbook in folder.glob("*.yaml"):
+        compiled = compile_playbook(playbook.read_text(), source_name=playbook.name, kinds=default_registry())
+        assert compiled.program.path == f"examples/{playbook.relative_to(EXAMPLES).with_suffix('')}".replace(
+            f"{folder.name}/{folder.name}", folder.name
+        )
+        assert compiled.program.description
