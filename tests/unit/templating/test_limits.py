@@ -70,16 +70,29 @@ EXPRESSIONS = [
     "x" + "|upper" * 500,
     "1 if 1 else " * 500 + "1",
     "'a' * " * 300 + "1",
+    "[" + "1," * 99000 + "]",
     "x" + "[0]" * 500,
     '"' + "a" * 2_000_000 + '"',
     "10**3000 * 10**3000",
     "(10**3900) * 10 ~ ''",
+    "[[[['x'] * 1000] * 1000] * 1000] * 1000",
+    "([[[['x'] * 1000] * 1000] * 1000] * 1000) | tojson",
+    "{'a': [['x' * 2000] * 1000] * 1000}",
+    "[big] * 100000",
+    "([[big] * 1000] * 1000) | string",
+    "'-%s' % ([[big] * 1000] * 1000)",
+    "('-%s' * 1000) % (([big] * 1000, ) * 1000)",
+    "(['a' * 3000000] * 9) | join",
+    "('%(a)s' * 100000) % {'a': 'x' * 1000000}",
+    "('%99999d' * 100000) % 1",
+    "('{0:99999}' * 1000).format(1)",
+    "('{0}' * 1000).format('x' * 1000000)",
 ]
 
 
 @pytest.mark.parametrize("source", EXPRESSIONS, ids=lambda source: source[:40])
 def test_an_expression_that_asks_too_much_is_stopped(source: str) -> None:
-    assert failure(Expr(source, Pos(7, 1)), x="a").code == "template_limit"
+    assert failure(Expr(source, Pos(7, 1)), x="a", big={"k": "v" * 1000}).code == "template_limit"
 
 
 TEXTS = [
@@ -94,11 +107,46 @@ TEXTS = [
     "{% for i in range(100000) %}{{ big == other }}{% endfor %}",
     "{% for i in range(100000) %}{{ big | sort | length }}{% endfor %}",
     "{% if x %}" * 300 + "{% endif %}" * 300,
+    "{{ x }}" * 30000,
+    "{{ x" + " or x" * 30000 + " }}",
+    "{{ " * 60000,
+    "x" * 2_000_000,
     "{% for i in range(2) %}" * 150 + "{% endfor %}" * 150,
 ]
 
 
-@pytest.mark.parametrize("source", TEXTS, ids=lambda source: source[:60])
+DOUBLING = "{% set a = [1, 1] %}{% set b = [1, 1] %}" + "{% set a = [a, a] %}{% set b = [b, b] %}" * 60
+TEXTS += [
+    DOUBLING + use
+    for use in (
+        "{{ a }}",
+        "{{ a == b }}",
+        "{{ a < b }}",
+        "{{ a in [b] }}",
+        "{{ [b].index(a) }}",
+        "{{ [a, b] | sort }}",
+        "{{ [a, b] | max }}",
+        "{{ [a, b] | unique | list }}",
+        "{{ [{'k': a}, {'k': b}] | groupby('k') }}",
+        "{{ a ~ b }}",
+        "{{ [a] | join }}",
+        "{{ '%s' | format(a) }}",
+        "{{ '{!r}'.format(a) }}",
+        "{{ {'q': a} | urlencode }}",
+        "{% if a %}{{ a | tojson }}{% endif %}",
+        "{% if a is eq b or a is sameas b %}{% endif %}",
+        "{% if a is sameas b %}{% endif %}",
+        "{{ {'k': a, 'l': b} | dictsort(by='value') }}",
+    )
+]
+TEXTS += [
+    "{% set ns = namespace(x=1) %}{% for i in range(60) %}{% set ns.x = namespace(a=ns.x, b=ns.x) %}{% endfor %}{{ ns.x }}",
+    "{% set ns = namespace(x=1) %}{% set ns.x = ns %}{{ ns }}",
+    "{% set ns = namespace(x=1) %}{% set ns.x = [ns] %}{{ ns == ns.x[0] }}",
+]
+
+
+@pytest.mark.parametrize("source", TEXTS, ids=lambda source: source[-60:])
 def test_a_text_that_asks_too_much_is_stopped(source: str) -> None:
     error = failure(Text(source, Pos(7, 1)), x=True, big=list(range(20000)), other=list(range(20000)))
     assert error.code == "template_limit"

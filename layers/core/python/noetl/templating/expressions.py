@@ -133,8 +133,13 @@ def _many(items: list[Any]) -> Callable[[Run], list[Any]]:
     return lambda run: [part(run) for part in parts]
 
 
-def _list(node: nodes.List | nodes.Tuple) -> Evaluate:
+def _list(node: nodes.List) -> Evaluate:
     return _many(node.items)
+
+
+def _tuple(node: nodes.Tuple) -> Evaluate:
+    parts = _many(node.items)
+    return lambda run: tuple(parts(run))
 
 
 def _dict(node: nodes.Dict) -> Evaluate:
@@ -341,7 +346,7 @@ _MAKERS: dict[type[nodes.Node], Callable[[Any], Evaluate]] = {
     nodes.Getattr: _getattr,
     nodes.Getitem: _getitem,
     nodes.List: _list,
-    nodes.Tuple: _list,
+    nodes.Tuple: _tuple,
     nodes.Dict: _dict,
     nodes.And: _and,
     nodes.Or: _or,

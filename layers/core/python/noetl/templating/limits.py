@@ -29,9 +29,15 @@ class TemplateLimits:
 
 
 DEFAULT_LIMITS = TemplateLimits()
+SQL_LIMITS = TemplateLimits(seconds=2.0)
+"""For reading a SQL text into statements; long scripts are legitimate."""
 
 MAX_SOURCE = 1024 * 1024
-"""Characters of one template."""
+"""Characters of one text with templates in it."""
+MAX_CODE = 20_000
+"""Characters inside the braces of one text, or of one expression."""
+MAX_TAGS = 2_000
+"""Expressions and block tags in one text."""
 MAX_BRACKETS = 30
 """Brackets open at one place of an expression."""
 MAX_TREE_DEPTH = 100

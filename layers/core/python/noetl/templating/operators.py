@@ -113,7 +113,7 @@ def modulo(meter: Meter, left: Any, right: Any) -> Any:
     left = operand(left)
     if isinstance(left, str):
         values = operand(right)
-        return printf(meter, left, *(values if isinstance(values, (list, tuple)) else (values,)))
+        return printf(meter, left, *(values if isinstance(values, tuple) else (values,)))
     return _remainder(meter, left, right)
 
 
@@ -127,19 +127,23 @@ def printf(meter: Meter, template: str, *values: Any, **named: Any) -> str:
     if not named and len(values) == 1 and isinstance(raw(values[0]), dict):
         named, values = raw(values[0]), ()
     size, names = _measure_directives(meter, template)
-    positions = tuple(_printable(value) for value in values)
-    keywords = {name: _printable(value) for name, value in named.items()}
+    positions = tuple(_printable(meter, value) for value in values)
+    keywords = {name: _printable(meter, value) for name, value in named.items()}
     size += sum(_printed_size(value) for value in positions)
     size += sum(_printed_size(keywords[name]) for name in names if name in keywords)
     meter.allocate(size)
     return template % (keywords or positions)
 
 
-def _printable(value: Any) -> Any:
+def _printable(meter: Meter, value: Any) -> Any:
     if isinstance(value, Undefined):
         raise value.error()
     value = raw(value)
-    return to_text(value) if isinstance(value, (dict, list, tuple)) else value
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    text = to_text(value)
+    meter.allocate(len(text))
+    return text
 
 
 def _printed_size(value: Any) -> int:

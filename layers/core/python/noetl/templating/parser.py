@@ -8,7 +8,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
 from noetl.domain.errors import TemplateError
-from noetl.templating.limits import MAX_BRACKETS, MAX_SOURCE, MAX_TREE_DEPTH, over_limit
+from noetl.templating.limits import MAX_BRACKETS, MAX_CODE, MAX_SOURCE, MAX_TAGS, MAX_TREE_DEPTH, over_limit
 
 _ENVIRONMENT = Environment(
     keep_trailing_newline=True, autoescape=False, cache_size=0
@@ -17,7 +17,9 @@ _ENVIRONMENT = Environment(
 
 def parse_expression(source: str) -> nodes.Expr:
     """The tree of one expression (without braces). Raises TemplateError (``template_syntax``, ``template_limit``)."""
-    _check_brackets(source, "variable_begin")
+    if len(source) > MAX_CODE:
+        raise over_limit(f"the expression has {len(source)} characters; at most {MAX_CODE} are allowed")
+    _check_brackets("{{" + source + "}}")
     try:
         parser = Parser(_ENVIRONMENT, source, state="variable")
         tree = parser.parse_expression()
@@ -37,7 +39,8 @@ def parse_expression(source: str) -> nodes.Expr:
 
 def parse_template(source: str) -> nodes.Template:
     """The tree of a text with templates in it. Raises TemplateError (``template_syntax``, ``template_limit``)."""
-    _check_brackets(source, "data")
+    _check_size(source)
+    _check_brackets(source)
     try:
         tree = _ENVIRONMENT.parse(source)
     except TemplateSyntaxError as error:
@@ -52,13 +55,28 @@ def _syntax(message: str, line: int) -> TemplateError:
     return TemplateError(message, code="template_syntax", details={"source_line": line})
 
 
-def _check_brackets(source: str, start: str) -> None:
+def _check_size(source: str) -> None:
+    """Refuse what would take long to parse. Text outside braces is cheap."""
     if len(source) > MAX_SOURCE:
         raise over_limit(f"the template has {len(source)} characters; at most {MAX_SOURCE} are allowed")
+    tags = source.count("{{") + source.count("{%") + source.count("{#")
+    if tags > MAX_TAGS:
+        raise over_limit(f"the template has {tags} expressions and tags; at most {MAX_TAGS} are allowed")
+    code = sum(min(_end(part), len(part)) for part in source.replace("{%", "{{").split("{{")[1:])
+    if code > MAX_CODE:
+        raise over_limit(f"the template has {code} characters inside braces; at most {MAX_CODE} are allowed")
+
+
+def _end(part: str) -> int:
+    ends = [at for at in (part.find("}}"), part.find("%}")) if at >= 0]
+    return min(ends, default=len(part))
+
+
+def _check_brackets(source: str) -> None:
     if sum(map(source.count, "([{")) <= MAX_BRACKETS:
         return
     depth = 0
-    for line, kind, value in _tokens(source if start == "data" else "{{" + source + "}}"):
+    for line, kind, value in _tokens(source):
         if kind == "operator" and value in ("(", "[", "{"):
             depth += 1
             if depth > MAX_BRACKETS:

@@ -8,7 +8,7 @@ from typing import Any
 from noetl.domain.errors import TemplateError
 from noetl.templating.access import describe
 from noetl.templating.limits import Meter
-from noetl.templating.operators import COMPARE, modulo
+from noetl.templating.operators import COMPARE, comparable, modulo
 from noetl.templating.plain import to_text
 from noetl.templating.undefined import Undefined
 from noetl.templating.views import BLANK, MapView, View, resolve
@@ -36,7 +36,7 @@ def _integer(meter: Meter, value: Any) -> bool:
 
 
 def _same(meter: Meter, value: Any, other: Any) -> bool:
-    value, other = resolve(value), resolve(other)
+    value, other = comparable(meter, resolve(value)), comparable(meter, resolve(other))
     return value is other or (type(value) is type(other) and bool(value == other))
 
 

@@ -151,7 +151,8 @@ def _groupby(
 
     def shown(entry: Any) -> Any:
         found = get(entry)
-        return resolve(default) if isinstance(found, Undefined) and default is not None else resolve(found)
+        missing = isinstance(found, Undefined) and default is not None
+        return comparable(meter, resolve(default if missing else found))
 
     def key(entry: Any) -> Any:
         found = shown(entry)
@@ -195,7 +196,7 @@ def _dictsort(
     place = 0 if by == "key" else 1
 
     def key(pair: Any) -> Any:
-        found = resolve(pair[place])
+        found = comparable(meter, resolve(pair[place]))
         return found.lower() if isinstance(found, str) and not case_sensitive else found
 
     return sorted(_items(meter, value), key=key, reverse=bool(reverse))

@@ -52,18 +52,20 @@ class Places:
 
     def see(self, token: Token) -> None:
         """Take note of a token."""
-        if token.kind in ("space", "comment"):
+        kind = token.kind
+        if kind == "space" or kind == "comment":
             return
-        text = token.text.lower() if token.kind in ("word", "mark") else f"<{token.kind}>"
-        if token.kind == "word":
+        text = token.text.lower() if kind == "word" else token.text if kind == "mark" else f"<{kind}>"
+        before = self._before
+        if kind == "word":
             self._first = self._first or text
             if text in _CLAUSES or text == self._first:
                 self._levels[-1].clause = text
         elif text == "(":
-            self._levels.append(_Level(self._before[-1]))
+            self._levels.append(_Level(before[2]))
         elif text == ")" and len(self._levels) > 1:
             self._levels.pop()
-        self._before = [*self._before[1:], text]
+        before[0], before[1], before[2] = before[1], before[2], text
 
     def of_hole(self, before: Token | None, after: list[Token]) -> HolePlace:
         """The place of an expression; ``before`` and ``after`` are the tokens that touch it (white space included)."""

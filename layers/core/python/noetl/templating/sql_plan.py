@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noetl.domain.errors import TemplateError
+from noetl.templating.limits import SQL_LIMITS, Meter
 from noetl.templating.sql_places import Places
 from noetl.templating.sql_split import Hole, Piece, Token, group, tokens_of
 
@@ -44,8 +45,9 @@ Plan = tuple[tuple[Op, ...], ...]
 
 
 def make_plan(pieces: Sequence[Piece]) -> Plan:
-    """Text with holes to a plan. Raises TemplateError where neither a value nor a name may stand."""
-    return tuple(_plan_statement(_merge_holes(tokens)) for tokens in group(tokens_of(pieces)))
+    """Text with holes to a plan. Raises TemplateError where neither a value nor a name may stand, or it takes too long."""
+    meter = Meter(SQL_LIMITS)
+    return tuple(_plan_statement(_merge_holes(tokens), meter) for tokens in group(tokens_of(pieces, meter)))
 
 
 def _merge_holes(tokens: list[Token]) -> list[Token]:
@@ -59,21 +61,32 @@ def _merge_holes(tokens: list[Token]) -> list[Token]:
     return merged
 
 
-def _plan_statement(tokens: list[Token]) -> tuple[Op, ...]:
+def _plan_statement(tokens: list[Token], meter: Meter) -> tuple[Op, ...]:
     places = Places()
     ops: list[Op] = []
+    texts: list[str] = []
     for index, token in enumerate(tokens):
+        meter.tick()
+        if token.kind in _PLAIN:
+            texts.append(token.text)
+            places.see(token)
+            continue
         try:
             op = _plan_token(places, tokens, index, token)
         except TemplateError as error:
             error.details.setdefault("source_line", token.holes[0].line)
             raise
-        if isinstance(op, str) and ops and isinstance(ops[-1], str):
-            ops[-1] += op
+        if isinstance(op, str):
+            texts.append(op)
         else:
-            ops.append(op)
+            ops += ["".join(texts), op]
+            texts = []
         places.see(token)
-    return tuple(ops)
+    return (*ops, "".join(texts))
+
+
+_PLAIN = frozenset(("space", "word", "number", "mark"))
+"""Tokens that never hold an expression."""
 
 
 def _plan_token(places: Places, tokens: list[Token], index: int, token: Token) -> Op:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from noetl.templating.limits import SQL_LIMITS, Meter
+
 TokenKind = Literal[
     "space", "comment", "word", "number", "quoted", "escaped", "name", "dollar", "placeholder", "mark", "hole"
 ]
@@ -39,10 +41,16 @@ class Token:
     @property
     def text(self) -> str:
         """The text of a token without holes."""
+        first = self.parts[0]
+        if len(self.parts) == 1 and isinstance(first, str):
+            return first
         return "".join(part for part in self.parts if isinstance(part, str))
 
     @property
     def holes(self) -> list[Hole]:
+        """The expressions in it."""
+        if len(self.parts) == 1 and isinstance(self.parts[0], str):
+            return []
         return [part for part in self.parts if isinstance(part, Hole)]
 
 
@@ -74,8 +82,9 @@ _BLOCK_MARK = re.compile(r"/\*|\*/")
 class _Lexer:
     """Turns pieces into tokens; what is open at the end of a piece goes on in the next."""
 
-    def __init__(self) -> None:
+    def __init__(self, meter: Meter) -> None:
         self.tokens: list[Token] = []
+        self._meter = meter
         self._open: Token | None = None
         self._mode = ""
         self._closing = ""
@@ -90,6 +99,7 @@ class _Lexer:
             return
         at = 0
         while at < len(piece):
+            self._meter.tick()
             at = self._token(piece, at) if self._open is None else self._inside(piece, at)
 
     def _token(self, text: str, at: int) -> int:
@@ -134,9 +144,12 @@ class _Lexer:
         return len(text), False
 
 
-def tokens_of(pieces: Iterable[Piece]) -> list[Token]:
-    """Tokens of a text with holes. Neighbouring texts are joined first, so a token may reach over them."""
-    lexer = _Lexer()
+def tokens_of(pieces: Iterable[Piece], meter: Meter | None = None) -> list[Token]:
+    """Tokens of a text with holes. Neighbouring texts are joined first, so a token may reach over them.
+
+    Raises TemplateError(code="template_limit") when that takes too long.
+    """
+    lexer = _Lexer(meter or Meter(SQL_LIMITS))
     for piece in _joined(pieces):
         lexer.feed(piece)
     return lexer.tokens
@@ -162,7 +175,8 @@ class _Grouping:
     def __init__(self) -> None:
         self.brackets = 0
         self.blocks = 0
-        self.words: list[str] = []
+        self.first = ""
+        self.last = ""
 
     def see(self, token: Token) -> bool:
         """Take note of a token; True when it ends the statement."""
@@ -170,19 +184,21 @@ class _Grouping:
             mark = token.text
             if mark == ";":
                 return self.brackets == 0 and self.blocks == 0
-            self.brackets = max(0, self.brackets + (mark == "(") - (mark == ")"))
-        elif token.kind == "word":
+            if mark == "(":
+                self.brackets += 1
+            elif mark == ")" and self.brackets:
+                self.brackets -= 1
+        elif token.kind == "word" and (not self.first or self.first == "create"):
             self._see_word(token.text.lower())
         return False
 
     def _see_word(self, word: str) -> None:
-        self.words = [*self.words[:1], *self.words[1:][-1:], word] if self.words else [word]
-        if self.words[0] != "create":
-            return
-        if self.words[-2:] == ["begin", "atomic"] or (self.blocks and word == "case"):
+        self.first = self.first or word
+        if (self.last == "begin" and word == "atomic") or (self.blocks and word == "case"):
             self.blocks += 1
         elif self.blocks and word == "end":
             self.blocks -= 1
+        self.last = word
 
 
 def group(tokens: Iterable[Token]) -> list[list[Token]]:
