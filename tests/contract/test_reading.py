@@ -88,3 +88,12 @@ def test_catalog_versions(catalog):
     assert catalog.get("a/a") == other
     assert [(entry.path, entry.version) for entry in catalog.entries(limit=10)] == [("a/a", 1), ("a/b", 3)]
     assert [entry.path for entry in catalog.entries(limit=1, after="a/a")] == ["a/b"]
+
+
+def test_a_playbook_that_moved_keeps_its_version_under_its_new_name(catalog):
+    about = {"path": "a/b", "name": "n", "program": "p", "content": "one"}
+    catalog.register(**about, source_name="/old/f.yaml")
+    moved = catalog.register(**about, source_name="/new/f.yaml")
+    assert (moved.version, moved.source_name) == (1, "/new/f.yaml")
+    assert catalog.get("a/b") == catalog.by_program("p") == moved
+    assert catalog.register(**about, source_name="/new/f.yaml") == moved

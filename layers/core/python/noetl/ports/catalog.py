@@ -22,7 +22,7 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 class Catalog(Protocol):
     def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
-        """Keep a playbook; the same content at the same path gives the version it has already."""
+        """Keep a playbook; the same content at the same path gives the version it has already, with ``source_name`` as it is now."""
 
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
         """A version, or the latest."""

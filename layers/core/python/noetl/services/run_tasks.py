@@ -6,6 +6,7 @@ Everything the items of a command share is prepared once, in ``TaskRunner``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -53,6 +54,10 @@ class TaskRunner:
         self.spec = step.result or (pipeline.tasks[-1].result if pipeline.tasks else None)
         self.specs: dict[str, ResultSpec | None] = {task.label: task.result for task in pipeline.tasks}
         self.source_name = program.source_name
+        folder = deps.folder_of(program)
+        self.settings = (
+            replace(deps.settings, data_dirs=(folder, *deps.settings.data_dirs)) if folder else deps.settings
+        )
         assert deps.hydrate is not None
         self.hydrate = deps.hydrate
         self.around = Surroundings(
@@ -160,7 +165,7 @@ class TaskRunner:
             op.attempt,
             f"{self.prefix}{place}/{op.key}",
             op.timeout or self._default_timeout(op.kind),
-            self.deps.settings,
+            self.settings,
             self.secrets.credential,
             lambda: self.deps.revoked(command.execution_id, command.run),
             self._log,

@@ -34,14 +34,19 @@ def _silent(line: str) -> None:
     """No log."""
 
 
+def _nowhere(program: Program) -> str | None:
+    """Programs have no folder where playbooks come from a catalog alone."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerDeps:
     """Shared by all threads of a worker.
 
     ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
     between two calls when they get short. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
-    so it has to be cheap. ``clock``: monotonic seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of
-    a task's own output.
+    so it has to be cheap. ``folder_of``: where a program's own files are, which its tasks may read (local runs). ``clock``: monotonic
+    seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
     """
 
     programs: Callable[[str], Program]
@@ -54,6 +59,7 @@ class WorkerDeps:
     inline_bytes: int = INLINE_LIMIT
     clock: Callable[[], float] = time.monotonic
     chance: Callable[[], float] = random.random
+    folder_of: Callable[[Program], str | None] = _nowhere
     deadline: Callable[[], float] = lambda: math.inf
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
     log: Callable[[str], None] = _silent

@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from noetl.ports.catalog import CatalogEntry
 
 
@@ -19,6 +21,7 @@ class MemoryCatalog:
         with self._lock:
             versions = self._versions.setdefault(path, [])
             if versions and versions[-1].content == content and versions[-1].program == program:
+                versions[-1] = msgspec.structs.replace(versions[-1], source_name=source_name)
                 return versions[-1]
             entry = CatalogEntry(
                 path=path,

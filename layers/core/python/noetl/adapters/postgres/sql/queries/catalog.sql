@@ -1,7 +1,8 @@
 -- Playbooks by path and version.
 
 -- name: register_playbook
--- The latest version when nothing changed, else a new one. Of two that register at once, one violates the key and asks again.
+-- The latest version when nothing changed (under the name its source has now), else a new one. Of two that register at once, one
+-- violates the key and asks again.
 WITH latest AS MATERIALIZED (
     SELECT * FROM noetl.catalog WHERE namespace = 'default' AND path = :path ORDER BY version DESC LIMIT 1
 ), made AS (
@@ -9,11 +10,18 @@ WITH latest AS MATERIALIZED (
     SELECT :path, coalesce((SELECT version FROM latest), 0) + 1, :name, :program, :content, :source_name
     WHERE NOT EXISTS (SELECT FROM latest WHERE content = :content AND program = :program)
     RETURNING *
+), moved AS (
+    UPDATE noetl.catalog c SET source_name = :source_name FROM latest
+    WHERE c.namespace = 'default' AND c.path = latest.path AND c.version = latest.version
+      AND latest.content = :content AND latest.program = :program AND latest.source_name <> :source_name
+    RETURNING c.*
+), entry AS (
+    SELECT * FROM made UNION ALL SELECT * FROM moved
 )
-SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM made
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM entry
 UNION ALL
 SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM latest
-WHERE NOT EXISTS (SELECT FROM made);
+WHERE NOT EXISTS (SELECT FROM entry);
 
 -- name: playbook
 -- A version, or (0) the latest.
