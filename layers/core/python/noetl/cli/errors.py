@@ -158,10 +158,19 @@ def describe_failure(error: dict[str, Any]) -> str:
 
 def _lines(message: str, code: Any, position: Any, hint: Any) -> str:
     lines = [f"error: {message}"]
-    for label, value in (("code", code), ("at", position), ("hint", hint)):
+    for label, value in (("code", code), ("at", position and near(str(position))), ("hint", hint)):
         if value:
             lines.append(f"  {label}: {value}")
     return "\n".join(lines)
+
+
+def near(path: str) -> str:
+    """A path below the working folder without that folder; any other as it is."""
+    try:
+        here = f"{Path.cwd()}{os.sep}"
+    except OSError:
+        return path
+    return path.removeprefix(here)
 
 
 def _position(error: NoetlError) -> str | None:
@@ -177,7 +186,7 @@ def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
     lines = _source_lines(source_name)
     shown: list[str] = []
     for problem in diagnostics:
-        shown.append(problem.format(source_name))
+        shown.append(problem.format(near(source_name)))
         if 0 < problem.line <= len(lines):
             text = lines[problem.line - 1].rstrip()
             if problem.column <= len(text) + 1 <= 160:

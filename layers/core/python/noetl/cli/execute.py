@@ -52,13 +52,13 @@ def _run(
     target: str, payload: dict[str, Any], as_json: bool, quiet: bool, timeout: float | None, home: str | None
 ) -> int:
     text = _playbook_text(target)
+    source_name = str(Path(target).resolve()) if text is not None else ""
     if text is not None:
-        _check_first(text, target, warn=not (as_json or quiet))
+        _check_first(text, source_name, warn=not (as_json or quiet))
     log = TaskLog()
-    folder = str(Path(target).resolve().parent) if text is not None else ""
-    with wiring.open_local(home, data_dirs=[folder] if folder else [], on_log=log.add) as runtime:
+    with wiring.open_local(home, on_log=log.add) as runtime:
         if text is not None:
-            entry = runtime.register(text, source_name=target)
+            entry = runtime.register(text, source_name=source_name)
         else:
             entry = _from_catalog(runtime, target)
         execution_id = runtime.start(entry, payload)

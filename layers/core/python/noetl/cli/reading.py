@@ -75,7 +75,7 @@ def _tell_status(view: ExecutionView) -> None:
         out(f"child of {summary.parent_execution_id}")
     if view.reason:
         out(f"reason: {view.reason}")
-    outstanding = ", ".join(f"{count} {what}" for what, count in view.outstanding.items() if count)
+    outstanding = ", ".join(f"{what} {count}" for what, count in view.outstanding.items() if count)
     if outstanding:
         out(f"outstanding: {outstanding}")
 

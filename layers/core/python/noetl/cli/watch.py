@@ -126,14 +126,12 @@ class PlainLines:
 
     def _tell(self, prefix: str, execution_id: int, run: StepRun) -> None:
         told = self._told.setdefault((execution_id, run.run), _Told())
-        if run.status != told.status or run.attempts != told.attempts:
-            told.status, told.attempts = run.status, run.attempts
+        now = time.monotonic()
+        done = run.loop.done + run.loop.failed if run.loop else 0
+        changed = run.status != told.status or run.attempts != told.attempts
+        if changed or (done != told.loop_done and now - told.loop_at >= _LOOP_SECONDS):
+            told.status, told.attempts, told.loop_at, told.loop_done = run.status, run.attempts, now, done
             out(prefix + step_line(run))
-        elif run.loop and run.status == "running" and run.loop.done != told.loop_done:
-            now = time.monotonic()
-            if now - told.loop_at >= _LOOP_SECONDS:
-                told.loop_at, told.loop_done = now, run.loop.done
-                out(prefix + step_line(run))
 
 
 def step_line(run: StepRun) -> str:

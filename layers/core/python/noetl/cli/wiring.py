@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -60,12 +60,12 @@ def settings(home: str | None = None) -> Any:
 
 
 def open_local(
-    home: str | None, *, data_dirs: Sequence[str] = (), on_log: Callable[[str], None] | None = None
+    home: str | None, *, on_log: Callable[[str], None] | None = None
 ) -> AbstractContextManager[Runtime]:
     """The local runtime: Postgres and workers run while the context is open."""
     from noetl.runtime.local import LocalRuntime
 
-    return LocalRuntime(settings(home), data_dirs=tuple(data_dirs), on_log=on_log)
+    return LocalRuntime(settings(home), on_log=on_log)
 
 
 def open_reading(home: str | None) -> AbstractContextManager[Reading]:
