@@ -45,9 +45,16 @@ lint: $(READY) ## style, types, direction of imports
 test: lint ## lint, then every test but soak and bench
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(TESTS)
 
+# DBOS, for comparison, has an environment of its own.
+PEER := .venv-bench
+$(PEER)/.ready: tests/bench/peer-requirements.txt
+	@$(PYTHON) -m venv --clear $(PEER)
+	@$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@touch $@
+
 .PHONY: bench
-bench: $(READY) ## speed, a JSON line per workload
-	$(BIN)/python tests/bench/run.py
+bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS beside it
+	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
 
 .PHONY: soak
 soak: $(READY) ## thousands of simulated crashes instead of hundreds
@@ -62,5 +69,5 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 
 .PHONY: clean
 clean: ## remove the environment and what tools leave behind (never data of executions)
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEER) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './node_modules/*' -prune -exec rm -rf {} +

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import psycopg
 
@@ -228,13 +229,13 @@ def start_up(home: Path) -> None:
 
 
 def peer(python: str, dsn: str, quick: bool) -> None:
-    base = psycopg.conninfo.conninfo_to_dict(dsn)
+    base = {name: str(value) for name, value in psycopg.conninfo.conninfo_to_dict(dsn).items()}
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("drop database if exists dbos_bench with (force)")
         connection.execute("create database dbos_bench")
-    url = f"postgresql://{base.get('user', 'postgres')}@/dbos_bench?host={base.get('host', '')}"
-    if base.get("port"):
-        url += f"&port={base['port']}"
+    who = quote(base.get("user", "postgres"), safe="") + ":" + quote(base.get("password", ""), safe="")
+    where = urlencode({name: base[name] for name in ("host", "port") if name in base})
+    url = f"postgresql://{who}@/dbos_bench?{where}"
     sizes = ["100", "300", "100"] if quick else ["100", "1000", "300"]
     subprocess.run([python, str(HERE / "dbos_peer.py"), url, *sizes], check=True, timeout=600)
 
@@ -269,7 +270,7 @@ def main() -> int:
             guarded("W3", bench.many)
             guarded("W2", bench.fan)
             if options.peer:
-                guarded("dbos", lambda: peer(options.peer, bench.runtime.opened.admin_dsn, options.quick))
+                guarded("dbos", lambda: peer(options.peer, bench.runtime.opened.dsn, options.quick))
         guarded("run-hello", lambda: start_up(home))
     return 1 if FAILED else 0
 
