@@ -39,7 +39,8 @@ class ScriptedRegistry(Registry):
         index = _index(context)
         with self.guard:
             self.total += 1
-            for entry in {context.step, context.task, f"{context.step}/{context.task}"}:
+            names = {context.step, context.task, f"{context.step}/{context.task}"}
+            for entry in {"sink"} if context.task.endswith("_sink") else names:
                 self.calls.setdefault(entry, []).append(_told(raw_params, context))
             key = self._key(name, context, index)
             reply = None if key is None else self._reply(key)
