@@ -369,6 +369,24 @@ def test_no_form_of_a_secret_leaves_a_command(form: str, way: str) -> None:
     assert "db.local" not in form or b"db.local" in codec.encode(outcome), "what is no secret stays"
 
 
+def test_text_that_utf8_cannot_hold_hides_no_secret() -> None:
+    class Umlaut(Vault):
+        def get(self, name: str, execution_id: int) -> Credential:
+            return Credential(name, "token", {"token": "geheimnis-für-alle"})
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        return ["\ud800", "x geheimnis-für-alle", context.credential("any").data["token"].encode().hex()[:1]]
+
+    worker = Worker(ONE, tool, credentials=Umlaut())
+    assert worker.outcome().result[:2] == ["\ud800", "x ***"]
+
+
+def test_a_keychain_entry_without_credential_is_the_tasks_error() -> None:
+    body = "keychain: [{ name: nope, kind: pg }]\nworkflow:\n  - step: s\n    tool: { kind: tool, t: '{{ keychain.nope.password }}' }\n"
+    error = Worker(body).outcome().error
+    assert error is not None and (error.kind, error.code) == ("auth", "credential_not_found")
+
+
 SEALED = """
 keychain: [{ name: wh, kind: postgres_credential, credential: warehouse }]
 workflow:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOVES_PER_TURN = 1000
 """Calls after which a turn hands itself back, so that an endless loop of jumps holds no worker and can be cancelled."""
+TRACE_PER_TURN = 600
+"""Facts after which a turn hands itself back: all of them leave in one message."""
 _SQL = "$rendered_sql"
 
 
@@ -59,7 +61,7 @@ def end_sequence(run: PipelineRun) -> None:
 def call(run: PipelineRun) -> Op | None:
     """Render the call. A template that fails is the task's error, which its rules may answer."""
     state = run.state
-    if state.moves >= MOVES_PER_TURN:
+    if state.moves >= MOVES_PER_TURN or len(state.trace) >= TRACE_PER_TURN:
         return run.suspend(0.0)
     state.moves += 1
     frame = state.frames[-1]

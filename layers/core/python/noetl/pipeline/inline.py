@@ -22,12 +22,14 @@ _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": 
 def stage_pipeline(step: Step, command: Command) -> Pipeline:
     """What a command runs: the step's body, or the tasks and sinks of one of its cases.
 
-    Raises NoetlError-free LookupError when the program has no such stage.
+    Raises LookupError when the program has no such stage.
     """
     if command.stage == "body":
         if step.body is None:
             raise LookupError(f"step {step.name} has nothing to run")
         return step.body
+    if not 0 <= command.rule < len(step.cases):
+        raise LookupError(f"step {step.name} has no case entry {command.rule}")
     actions = step.cases[command.rule].actions
     tasks: tuple[Task, ...] = ()
     for action in actions:
@@ -99,6 +101,8 @@ def run_inline(
             op = run.feed(_control_call(op))
     except NoetlError as error:
         return Outcome("error", error=error_of(error, program.source_name))
+    except LookupError as error:
+        return Outcome("error", error=ErrorInfo(str(error), "unknown", "no_such_stage"))
     return op.outcome
 
 

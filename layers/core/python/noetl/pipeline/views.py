@@ -226,8 +226,9 @@ def _pg(last: Last) -> dict[str, Any]:
 
 
 def _py(last: Last) -> dict[str, Any]:
-    details = last.error.details if last.error else {}
-    return {"exception_type": details.get("exception_type"), **_helper(last, "py")}
+    error = last.error
+    raised = error.code if error is not None and error.kind == "transform" else None
+    return {"exception_type": raised, **_helper(last, "py")}
 
 
 def _helper(last: Last, name: str) -> dict[str, Any]:

@@ -29,6 +29,8 @@ from noetl.templating.contract import RenderedSql, RenderedStatement
 
 MARGIN_SECONDS = 5.0
 """A run that goes on with less time than this is handed back between two calls."""
+HELPERS = frozenset({"http", "pg", "py"})
+"""What rules of an item have seen already; its row in history does not repeat them."""
 PLAIN_KINDS = frozenset({"playbook"})
 """Kinds whose parameters keep references: a sub-execution reads them itself."""
 
@@ -42,7 +44,7 @@ class TaskRunner:
         self.command = command
         self.pipeline = pipeline
         self.deps = deps
-        self.secrets = Secrets(deps.credentials, command.execution_id, program)
+        self.secrets = Secrets(deps.credentials, command.execution_id, program, command.scope.workload)
         self.keeper = Keeper(
             deps.results,
             command.execution_id,
@@ -102,6 +104,9 @@ class TaskRunner:
             outcome = self.failed(internal(error))
         if item is None:
             outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
+        elif outcome.meta:
+            for name in HELPERS & outcome.meta.keys():
+                del outcome.meta[name]
         return outcome
 
     def failed(self, error: ErrorInfo) -> Outcome:

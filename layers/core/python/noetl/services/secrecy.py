@@ -7,6 +7,7 @@ suspended pipeline needs its secrets back: there they are sealed, replaced by nu
 from __future__ import annotations
 
 import base64
+import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -40,10 +41,17 @@ _SEALED = "sealed"
 class Secrets:
     """The credentials one command has read so far."""
 
-    def __init__(self, credentials: Credentials, execution_id: int, program: Program) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        execution_id: int,
+        program: Program,
+        workload: Mapping[str, Any] | None = None,
+    ) -> None:
         self._source = credentials
         self._execution_id = execution_id
         self._program = program
+        self._workload = workload or {}
         self._read: dict[str, Credential] = {}
 
     def credential(self, name: str) -> Credential:
@@ -61,7 +69,7 @@ class Secrets:
         """The credential behind a keychain entry: its ``credential``, ``auth`` or ``ref``, else the entry's own name."""
         for entry in self._program.keychain:
             if entry.name == name:
-                params = render(entry.params, MappingScope({}))
+                params = render(entry.params, MappingScope({"workload": self._workload}))
                 given = params if isinstance(params, dict) else {}
                 wished = given.get("credential") or given.get("auth") or given.get("ref")
                 return wished if isinstance(wished, str) else name
@@ -102,7 +110,9 @@ class Secrets:
         """Forms of secrets that occur in ``value``, each with its origin ``[credential, path, number of the form]``."""
         encoded = codec.encode(value).decode("utf-8", "surrogatepass")
         return {
-            text: origin for text, origin in self._forms() if _escaped(text) in encoded or text in encoded
+            text: origin
+            for text, origin in self._forms()
+            if text in encoded or _escaped(text) in encoded or _ascii(text) in encoded
         }
 
     def _forms(self) -> Iterator[tuple[str, list[Any]]]:
@@ -183,8 +193,8 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[list[Any], 
 
 def _forms_of(secret: str) -> list[str]:
     """Ways a secret may be written, itself first; always the same list for the same secret."""
-    found = [secret, _escaped(secret), quote(secret, safe="")]
     data = secret.encode("utf-8", "surrogatepass")
+    found = [secret, _escaped(secret), _ascii(secret), quote(data, safe="")]
     for before in range(3) if len(data) >= 6 else ():
         whole = base64.b64encode(b"\0" * before + data).decode()
         core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
@@ -194,6 +204,10 @@ def _forms_of(secret: str) -> list[str]:
 
 def _escaped(text: str) -> str:
     return codec.encode(text).decode("utf-8", "surrogatepass")[1:-1]
+
+
+def _ascii(text: str) -> str:
+    return json.dumps(text)[1:-1]
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
