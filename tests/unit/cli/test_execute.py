@@ -169,6 +169,27 @@ def test_a_registered_playbook_runs_by_path_and_version(noetl, write):
     assert json.loads(noetl("run", "test/greet@1", "-q").out)["n"] == 8
 
 
+def test_a_playbook_finds_those_beside_it(noetl, write):
+    write("child.yaml", GREET)
+    write("broken.yaml", "workflow: nonsense\n")
+    steps = "workflow:\n  - step: start\n    tool: { kind: playbook, path: test/child, payload: { n: 8 } }\n"
+    ran = noetl("run", write("parent.yaml", steps))
+    assert ran.code == 0, ran.err
+    assert '"n": 16' in ran.out
+    assert "broken.yaml is not registered" in ran.err
+    listed = noetl("list", "--json").json
+    assert {e["name"]: e["parent_execution_id"] is None for e in listed} == {"parent": True, "child": False}
+
+
+def test_register_keeps_the_version_of_what_did_not_change(noetl, write):
+    name = write("greet.yaml", GREET)
+    assert noetl("register", name).out == noetl("register", ".").out == "test/greet version 1\n"
+    write("greet.yaml", GREET.replace("n: 4", "n: 5"))
+    assert noetl("register", name, "--json").json[0]["version"] == 2
+    write("greet.yaml", "workflow: nonsense\n")
+    assert noetl("register", name).code == 2
+
+
 def test_waiting_for_approval_is_zero_and_tells_how_to_approve(noetl, write):
     ran = noetl("run", write("parks.yaml", PARKS))
     assert ran.code == 0, ran.err

@@ -244,6 +244,18 @@ def validate(
 
 
 @app.command()
+def register(
+    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Keep playbooks in the catalog, so that they can be called and run by path."""
+    from noetl.cli import register as catalog
+
+    _end(catalog.register(files, as_json=as_json, home=home))
+
+
+@app.command()
 def graph(file: Annotated[str, typer.Argument(metavar="FILE")]) -> None:
     """A playbook as a Mermaid flowchart."""
     from noetl.cli import playbooks

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors, wiring
 from noetl.cli.payload import parse_set, read_payload
+from noetl.cli.register import register_neighbours
 from noetl.cli.text import duration, note, out, out_json, pretty, shortened
 from noetl.cli.watch import JsonEvents, PlainLines, Silent, TaskLog, Watcher
 from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError, NotFoundError
@@ -58,6 +59,7 @@ def _run(
     log = TaskLog()
     with wiring.open_local(home, on_log=log.add) as runtime:
         if text is not None:
+            register_neighbours(runtime, text, Path(source_name))
             entry = runtime.register(text, source_name=source_name)
         else:
             entry = _from_catalog(runtime, target)

@@ -10,13 +10,13 @@ from noetl.cli import errors, wiring
 from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
 
-_SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml")
 
 
 def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
     """Check playbook files (folders: every YAML file below that is a playbook); ``strict``: warnings count as errors."""
     refused = 0
-    files = list(_files(targets))
+    files = list(playbook_files(targets))
     for path in files:
         diagnostics = _diagnostics(path)
         bad = any(d.severity == "error" or strict for d in diagnostics)
@@ -32,12 +32,13 @@ def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
     return errors.USAGE if refused else errors.DONE
 
 
-def _files(targets: Sequence[str]) -> Iterable[Path]:
+def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
+    """Files as they are named; of folders, the playbooks below. Raises NotFoundError for a folder without any."""
     for target in targets:
         path = Path(target)
         if path.is_dir():
             found = [
-                file for file in sorted(path.rglob("*")) if file.suffix in _SUFFIXES and _is_playbook(file)
+                file for file in sorted(path.rglob("*")) if file.suffix in SUFFIXES and is_playbook(file)
             ]
             if not found:
                 raise NotFoundError(f"there is no playbook below {target}", code="file_not_found")
@@ -46,7 +47,7 @@ def _files(targets: Sequence[str]) -> Iterable[Path]:
             yield path
 
 
-def _is_playbook(path: Path) -> bool:
+def is_playbook(path: Path) -> bool:
     """Folders hold other YAML as well: a playbook says so at its root."""
     try:
         head = path.read_bytes()[:20_000]
@@ -55,7 +56,8 @@ def _is_playbook(path: Path) -> bool:
     return any(line.startswith((b"apiVersion:", b"kind: Playbook")) for line in head.splitlines())
 
 
-def _read(path: Path) -> bytes:
+def read_playbook(path: Path) -> bytes:
+    """Raises NotFoundError and InvalidInputError."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -69,7 +71,7 @@ def _diagnostics(path: Path) -> tuple[Any, ...]:
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
     try:
-        return compile_playbook(_read(path), source_name=str(path), kinds=wiring.kinds()).diagnostics
+        return compile_playbook(read_playbook(path), source_name=str(path), kinds=wiring.kinds()).diagnostics
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics
     except PlaybookError as error:
@@ -86,7 +88,7 @@ def graph(target: str) -> int:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.graph import to_mermaid
 
-    compiled = compile_playbook(_read(Path(target)), source_name=target, kinds=wiring.kinds())
+    compiled = compile_playbook(read_playbook(Path(target)), source_name=target, kinds=wiring.kinds())
     out(to_mermaid(compiled.program).rstrip())
     return errors.DONE
 

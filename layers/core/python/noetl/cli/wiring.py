@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from noetl.domain.outcomes import Patch
-    from noetl.dsl.program import Program
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.results import ResultStore
+    from noetl.runtime.programs import Programs
 
 
 class Reading(Protocol):
-    """What can be looked at without running anything. ``programs``: hash → Program."""
+    """What can be looked at without running anything. ``programs``: hash → Program, and what registers one."""
 
     @property
     def store(self) -> ExecutionStore: ...
@@ -25,7 +25,7 @@ class Reading(Protocol):
     @property
     def results(self) -> ResultStore: ...
     @property
-    def programs(self) -> Callable[[str], Program]: ...
+    def programs(self) -> Programs: ...
 
 
 class Runtime(Reading, Protocol):

@@ -1,0 +1,43 @@
+"""Putting playbooks into the catalog: by name, or because the one that is run may call them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from noetl.cli import errors, wiring
+from noetl.cli.playbooks import SUFFIXES, is_playbook, playbook_files, read_playbook
+from noetl.cli.text import note, out, out_json
+from noetl.domain.errors import PlaybookError
+
+_CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
+_MOST = 200
+
+
+def register(targets: Sequence[str], *, as_json: bool, home: str | None) -> int:
+    """Register playbook files (or folders of them) under their paths; unchanged ones keep their version."""
+    with wiring.open_reading(home) as reading:
+        for file in playbook_files(targets):
+            text = read_playbook(file).decode("utf-8", "surrogateescape")
+            entry = reading.programs.register(text, source_name=str(file.resolve()))
+            if as_json:
+                out_json(
+                    {"path": entry.path, "version": entry.version, "name": entry.name, "file": str(file)}
+                )
+            else:
+                out(f"{entry.path} version {entry.version}")
+    return errors.DONE
+
+
+def register_neighbours(runtime: wiring.Runtime, text: str, file: Path) -> None:
+    """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
+    if not _CALLS.search(text):
+        return
+    beside = [one for one in sorted(file.parent.iterdir()) if one.suffix in SUFFIXES and one != file]
+    for one in beside[:_MOST]:
+        if is_playbook(one):
+            try:
+                runtime.register(read_playbook(one).decode("utf-8"), source_name=str(one))
+            except (PlaybookError, UnicodeDecodeError):
+                note(f"{errors.near(str(one))} is not registered: `noetl validate` tells why")
