@@ -21,6 +21,8 @@ PORT = 5432
 SOCKET_PATH_MAX = 100
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+RETRY_SECONDS = 5.0
+"""How long a refused start is tried again: children of a killed server need a moment to notice."""
 POLL_SECONDS = 0.005
 ROOT_STAND_INS = ("noetl", "postgres", "pgserver", "nobody")
 """Postgres refuses to run as root: the first of these OS users that exists runs it instead."""
@@ -106,7 +108,9 @@ def initialise(data: Path, superuser: str, password: str, hba: str) -> None:
         f"--pwfile={secret}",
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        "--locale=C.UTF-8",
+        "--locale=C",
+        "--locale-provider=builtin",
+        "--builtin-locale=C.UTF-8",
         "--no-instructions",
         f"--pgdata={fresh}",
     ]
@@ -147,13 +151,13 @@ def start(data: Path, settings: Mapping[str, str]) -> None:
     command = [str(binaries() / "postgres"), "-D", str(data), "-p", str(PORT), "-k", str(folder)]
     for name, value in {"listen_addresses": "", **settings}.items():
         command += ["-c", f"{name}={value}"]
-    deadline = time.monotonic() + START_SECONDS
+    began = time.monotonic()
     while True:
         _forget_stale_pid(data)
         process = _spawn(data, command, identity)
-        if _wait_ready(data, process, deadline):
+        if _wait_ready(data, process, began + START_SECONDS):
             return
-        if time.monotonic() > deadline:
+        if time.monotonic() > began + RETRY_SECONDS:
             raise InfrastructureError(
                 f"Postgres did not start; the end of its log:\n{_log_end(data)}", code="postgres_start"
             )
@@ -199,7 +203,7 @@ def stop(data: Path) -> None:
     """Fast shutdown (with its checkpoint), then harder if it does not answer."""
     for number in (signal.SIGINT, signal.SIGQUIT):
         pid = pid_file_line(data, 0)
-        if pid is None or not _is_postgres(int(pid)):
+        if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(pid), number)
@@ -228,7 +232,7 @@ def pid_file_line(data: Path, line: int) -> str | None:
 def _forget_stale_pid(data: Path) -> None:
     """A killed server leaves its file; when its number belongs to another program by now, Postgres would refuse to start."""
     pid = pid_file_line(data, 0)
-    if pid is not None and pid.isdigit() and not _is_postgres(int(pid)):
+    if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
         (data / "postmaster.pid").unlink(missing_ok=True)
 
 

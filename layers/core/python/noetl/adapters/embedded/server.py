@@ -36,7 +36,6 @@ SETTINGS = {
     "jit": "off",
     "log_min_messages": "fatal",
     "log_checkpoints": "off",
-    "dynamic_shared_memory_type": "posix",
 }
 """Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log."""
 HBA = f"""\

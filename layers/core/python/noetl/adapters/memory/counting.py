@@ -54,7 +54,7 @@ def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommi
 def _count(
     tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
 ) -> int | None:
-    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it may not end its command yet."""
+    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it has to wait for others."""
     event = batch.event
     work = tables.work[event.execution_id]
     entry = work.commands.get(event.command_id)
@@ -65,8 +65,7 @@ def _count(
     fresh = list(new.values())
     alone, rest = _continuations(batch, {part.row.seq for part in fresh})
     counts = [part for part in fresh if part.counts]
-    ends = event.rest is not None or (event.closed and rest is None)
-    if ends and entry.left - len(counts) - len(alone) > event.undone:
+    if event.undone is not None and entry.left - len(counts) - len(alone) > event.undone:
         return EARLY
     for part in fresh:
         tables.record(event.execution_id, part.row, lane=event.run)

@@ -55,17 +55,11 @@ class Session:
         self._prepared: set[str] | None = None if pooled else set()
 
     def broken(self) -> bool:
-        """Whether the server has hung up: an idle connection has nothing to say otherwise."""
+        """Whether the server has hung up: it says nothing else to an idle connection."""
         if self.pgconn.status != pq.ConnStatus.OK:
             return True
         ready, _, _ = select.select([self.pgconn.socket], [], [], 0)
-        if not ready:
-            return False
-        try:
-            self.pgconn.consume_input()
-        except psycopg.OperationalError:
-            return True
-        return self.pgconn.status != pq.ConnStatus.OK
+        return bool(ready)
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
         """Raises VersionConflictError, InfrastructureError, or psycopg.Error for a statement that is wrong."""

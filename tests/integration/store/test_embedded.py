@@ -1,0 +1,216 @@
+"""The server that comes with the library: shared, killed, started again; what a playbook's role may not reach."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from noetl.adapters.embedded import processes
+from noetl.adapters.embedded.server import home, open_embedded
+from noetl.adapters.postgres import migrations
+from noetl.domain.errors import InfrastructureError
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+
+USER = """
+import sys, time
+from pathlib import Path
+from noetl.adapters.embedded.server import open_embedded
+server = open_embedded(Path(sys.argv[1]))
+print("open", flush=True)
+sys.stdin.readline()
+print(server.stop(), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A data folder that was used once and left in order."""
+    root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
+    with open_embedded(root / "pg") as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept (value TEXT)")
+        connection.execute("INSERT INTO kept VALUES ('durable')")
+    yield root / "pg"
+    with open_embedded(root / "pg"):
+        pass
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def folder(made):
+    yield made
+    processes.stop(made)
+
+
+def running(folder):
+    return processes.accepts(processes.socket_folder(folder))
+
+
+def another(folder):
+    """Another process that uses the server; a line on its stdin ends it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "open\n"
+    return process
+
+
+def finish(process):
+    out, _ = process.communicate("\n", timeout=60)
+    return out.strip()
+
+
+def kept(server):
+    with psycopg.connect(server.dsn()) as connection:
+        return connection.execute("SELECT value FROM kept").fetchone()[0]
+
+
+def test_the_last_user_stops_the_server(folder):
+    mine = open_embedded(folder)
+    twice = open_embedded(folder)
+    other = another(folder)
+    assert mine.stop() is False and mine.stop() is False
+    assert finish(other) == "False"
+    assert kept(twice) == "durable"
+    assert twice.stop() is True and not running(folder)
+
+
+def test_a_killed_user_is_not_counted_any_more(folder):
+    other = another(folder)
+    mine = open_embedded(folder)
+    other.kill()
+    other.wait()
+    assert kept(mine) == "durable", "the server goes on for the others"
+    assert mine.stop() is True and not running(folder)
+
+
+def test_a_server_whose_only_user_was_killed_is_taken_over(folder):
+    other = another(folder)
+    other.kill()
+    other.wait()
+    assert running(folder)
+    with open_embedded(folder) as server:
+        assert kept(server) == "durable"
+    assert not running(folder)
+
+
+def test_a_killed_server_recovers(folder):
+    server = open_embedded(folder)
+    os.kill(int(processes.pid_file_line(folder, 0)), signal.SIGKILL)
+    with pytest.raises(psycopg.OperationalError):
+        kept(server)
+    again = open_embedded(folder)
+    assert kept(again) == "durable"
+    assert server.stop() is False and again.stop() is True
+
+
+@pytest.mark.parametrize("pid", ["1", "999999", str(os.getpid()), "nonsense", ""])
+def test_a_stale_pid_file_does_not_stop_a_start(folder, pid):
+    (folder / "postmaster.pid").write_text(f"{pid}\n{folder}\n1\n5432\n\n\n\nready\n")
+    with open_embedded(folder) as server:
+        assert kept(server) == "durable"
+
+
+def test_a_start_that_was_killed_half_way_is_done_again(tmp_path_factory):
+    root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
+    (root / "pg.new" / "base").mkdir(parents=True)
+    (root / "pg.secret").write_text("of the attempt before")
+    with open_embedded(root / "pg") as server, psycopg.connect(server.dsn()) as connection:
+        assert connection.execute("SELECT count(*) FROM noetl.execution").fetchone() == (0,)
+        assert connection.execute("SHOW fsync").fetchone() == ("on",)
+    shutil.rmtree(root)
+
+
+def test_starting_again_is_quick_and_changes_nothing(folder):
+    start = time.perf_counter()
+    with open_embedded(folder) as server:
+        elapsed = time.perf_counter() - start
+        assert migrations.migrate(server.dsn()) == []
+    print(f"warm start {elapsed:.3f} s")
+
+
+def test_the_workspace_role_reaches_its_own_database_only(folder):
+    with open_embedded(folder) as server:
+        with psycopg.connect(server.dsn("workspace"), autocommit=True) as connection:
+            connection.execute("CREATE SCHEMA IF NOT EXISTS mine")
+            connection.execute("CREATE TABLE IF NOT EXISTS mine.t AS SELECT 1 AS x")
+            refused = [
+                "COPY (SELECT 1) TO PROGRAM 'true'",
+                "SELECT pg_read_file('postgresql.conf')",
+                "CREATE ROLE other",
+                "SET ROLE noetl",
+                "SET SESSION AUTHORIZATION noetl",
+                "ALTER SYSTEM SET fsync = off",
+                "CREATE DATABASE more",
+                "SELECT lo_import('/etc/passwd')",
+                "CREATE EXTENSION plpython3u",
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl' AND pid <> pg_backend_pid()",
+            ]
+            for statement in refused[:-1]:
+                with pytest.raises(psycopg.Error):
+                    connection.execute(statement)
+        for database in ("noetl", "postgres", "template1"):
+            for user in ("workspace", "noetl", "postgres"):
+                with pytest.raises(psycopg.OperationalError):
+                    psycopg.connect(server.dsn("workspace"), dbname=database, user=user, password="guess")
+        assert "password" not in server.dsn("workspace")
+
+
+def test_the_password_is_for_the_owner_of_the_folder_only(folder):
+    secret = folder.with_name("pg.secret")
+    assert secret.stat().st_mode & 0o077 == 0 and len(secret.read_text()) >= 32
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_statements_and_values_stay_out_of_the_log(folder):
+    with open_embedded(folder) as server:
+        for statement in (
+            "SELECT 'canary'::int",
+            "SYNTAX canary",
+            "DO $$ BEGIN RAISE EXCEPTION 'canary'; END $$",
+        ):
+            with psycopg.connect(server.dsn()) as connection, pytest.raises(psycopg.Error):
+                connection.execute(statement)
+    assert "canary" not in folder.with_name("pg.log").read_text()
+
+
+def test_another_version_s_folder_is_refused_with_a_remedy(tmp_path):
+    (tmp_path / "pg").mkdir()
+    (tmp_path / "pg" / "PG_VERSION").write_text("12\n")
+    (tmp_path / "pg.secret").write_text("x")
+    with pytest.raises(InfrastructureError, match="Postgres 12") as caught:
+        open_embedded(tmp_path / "pg")
+    assert caught.value.code == "postgres_version" and "pg_dump" in (caught.value.hint or "")
+
+
+def test_a_lost_password_is_explained(tmp_path):
+    (tmp_path / "pg").mkdir()
+    (tmp_path / "pg" / "PG_VERSION").write_text("18\n")
+    with pytest.raises(InfrastructureError) as caught:
+        open_embedded(tmp_path / "pg")
+    assert caught.value.code == "postgres_secret"
+
+
+def test_deep_folders_get_a_socket_elsewhere():
+    data = Path("/tmp") / ("x" * 60) / ("y" * 60)
+    folder = processes.socket_folder(data)
+    assert folder != data and len(str(folder)) < 90
+    assert re.fullmatch(r"noetl-\d+-[0-9a-f]{16}", folder.name)
+
+
+def test_home_comes_from_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path / "here"))
+    assert home() == tmp_path / "here"
+    monkeypatch.delenv("NOETL_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert home() == tmp_path / ".noetl"

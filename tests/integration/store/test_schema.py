@@ -1,0 +1,122 @@
+"""Migrations: complete, repeatable, safe to run at once, and equal to schema.sql."""
+
+from __future__ import annotations
+
+import threading
+
+import psycopg
+import pytest
+
+from noetl.adapters.postgres import migrations
+from noetl.domain.errors import InfrastructureError
+
+pytestmark = pytest.mark.postgres
+
+CATALOG = {
+    "columns": """
+        SELECT table_name, column_name, ordinal_position, data_type, is_nullable, column_default, collation_name, is_identity
+        FROM information_schema.columns WHERE table_schema = 'noetl' ORDER BY 1, 3""",
+    "constraints": """
+        SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'noetl'::regnamespace ORDER BY 1, 2""",
+    "indexes": "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'noetl' ORDER BY 1, 2",
+    "storage": """
+        SELECT relname, relkind, reloptions, pg_get_expr(relpartbound, oid), pg_get_partkeydef(oid) FROM pg_class
+        WHERE relnamespace = 'noetl'::regnamespace AND relkind IN ('r', 'p', 'c') ORDER BY 1""",
+}
+
+
+@pytest.fixture
+def empty(postgres, request):
+    """A database without any of our tables."""
+    name = f"e_{abs(hash(request.node.nodeid))}"
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    yield postgres.dsn(name)
+    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def facts(dsn):
+    with psycopg.connect(dsn) as connection:
+        return {part: connection.execute(query).fetchall() for part, query in CATALOG.items()}
+
+
+def test_all_migrations_together_make_schema_sql(database, empty):
+    with psycopg.connect(empty) as connection:
+        connection.execute((migrations.SQL / "schema.sql").read_text())
+    expected, made = facts(empty), facts(database)
+    for part in CATALOG:
+        assert made[part] == expected[part], part
+    assert len(expected["columns"]) > 80
+
+
+def test_migrating_is_done_once_and_then_costs_nothing(empty):
+    assert migrations.pending(empty) == list(migrations.scripts())
+    assert migrations.migrate(empty) == list(migrations.scripts())
+    assert migrations.migrate(empty) == [] and migrations.pending(empty) == []
+    with psycopg.connect(empty) as connection:
+        kept = dict(connection.execute("SELECT name, checksum FROM noetl.migration").fetchall())
+    assert kept["complete"] == migrations.fingerprint()
+    assert set(kept) == {"complete", *migrations.scripts()}
+
+
+def test_two_that_migrate_at_once_do_not_hurt_each_other(empty):
+    applied, errors = [], []
+
+    def run():
+        try:
+            applied.append(len(migrations.migrate(empty)))
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert sorted(applied) == [0, 0, 0, len(migrations.scripts())]
+
+
+def test_an_edited_migration_is_refused_an_edited_function_is_applied(database):
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE noetl.migration SET checksum = 'old' WHERE name IN ('complete', 'functions/10_shared')"
+        )
+    assert migrations.migrate(database) == ["functions/10_shared"]
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "UPDATE noetl.migration SET checksum = 'old' WHERE name IN ('complete', 'migrations/0001_init')"
+        )
+    with pytest.raises(InfrastructureError) as caught:
+        migrations.migrate(database)
+    assert caught.value.code == "migration_changed"
+
+
+def test_an_absent_server_is_an_infrastructure_error():
+    with pytest.raises(InfrastructureError):
+        migrations.migrate("host=/nonexistent dbname=x")
+
+
+LAWS = [
+    "UPDATE noetl.execution SET status = 'done'",
+    "UPDATE noetl.execution SET status = 'failed'",
+    "UPDATE noetl.execution SET version = 0",
+    "UPDATE noetl.loop SET done = issued + 1",
+    "UPDATE noetl.loop SET issued = cursor + 1",
+    "UPDATE noetl.loop SET gate = 'ajar'",
+    "UPDATE noetl.command SET attempt = 0",
+    "UPDATE noetl.command SET remaining = past - first + 1",
+    "UPDATE noetl.command SET waiting = true, owner = 'x'",
+    "UPDATE noetl.event SET lane = -2",
+    "INSERT INTO noetl.event SELECT execution_id, 'other', lane, seq, type, at, facts FROM noetl.event",
+    "INSERT INTO noetl.event SELECT * FROM noetl.event",
+]
+
+
+@pytest.mark.parametrize("statement", LAWS)
+def test_laws_hold_in_the_database_itself(store, admin, make, statement):
+    store.commit([make.change(loops=(make.loop(5, 2),))], "me")
+    with pytest.raises(psycopg.IntegrityError):
+        admin.execute(statement)
