@@ -324,3 +324,11 @@ def test_an_operator_decides_on_the_command_line(cli) -> None:
     again = cli("ctx", "patch", last["execution_id"], "--set", "approved=false")
     assert again.returncode != 0
     assert "completed" in again.stderr
+
+
+def test_a_sub_playbook_is_found_beside_its_parent(cli) -> None:
+    done = cli("run", str(EXAMPLES / "sub_playbooks" / "sub_playbooks.yaml"), "--json")
+
+    assert done.returncode == 0, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert last["result"]["decisions"] == {"Ada": "accepted", "Lin": "refused", "Bob": "no score"}
