@@ -14,9 +14,9 @@ from noetl.pipeline.state import Last
 from noetl.pipeline.views import (
     EventName,
     LazyView,
+    OutcomeView,
     error_map,
     label_view,
-    outcome_view,
     response_view,
     result_view,
     this_view,
@@ -42,7 +42,7 @@ def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
 
 def _outcome(run: PipelineRun) -> Any:
     found = _nearest(run, event_form=False)
-    return MISSING if found is None else outcome_view(found[0], run.around.refer, run.around.hydrate)
+    return MISSING if found is None else OutcomeView(found[0], run.around.refer, run.around.hydrate)
 
 
 def _result(run: PipelineRun) -> Any:

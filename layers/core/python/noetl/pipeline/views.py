@@ -185,25 +185,48 @@ def this_view(last: Last, hydrate: Hydrate | None) -> Any:
     )
 
 
-def outcome_view(last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None) -> Any:
+class OutcomeView(View):
     """``outcome`` and ``output``: one view under both names.
 
     ``refer`` gives the reference of a result (``output.ref``), storing it when it was not stored yet.
     """
-    result = last.result
-    return LazyView(
-        {
-            "status": lambda: "ok" if last.ok else "error",
-            "result": lambda: result_view(result, hydrate),
-            "data": lambda: result_view(result, hydrate),
-            "ref": lambda: refer(result) if last.ok else None,
-            "error": lambda: error_map(last.error),
-            "meta": lambda: last.meta,
-            "http": lambda: _http(last),
-            "pg": lambda: _pg(last),
-            "py": lambda: _py(last),
-        }
-    )
+
+    __slots__ = ("hydrate", "last", "refer")
+
+    def __init__(self, last: Last, refer: Callable[[Any], Any], hydrate: Hydrate | None) -> None:
+        self.last = last
+        self.refer = refer
+        self.hydrate = hydrate
+
+    def attribute(self, name: str) -> Any:
+        make = _OUTCOME.get(name)
+        return MISSING if make is None else wrap(make(self), self.hydrate)
+
+    def value(self) -> Any:
+        return MapView(self.plain())
+
+    def plain(self) -> Any:
+        found = {name: make(self) for name, make in _OUTCOME.items()}
+        return {name: value.plain() if isinstance(value, View) else value for name, value in found.items()}
+
+    def keys(self) -> Iterable[Any]:
+        return _OUTCOME.keys()
+
+    def result(self) -> Any:
+        return result_view(self.last.result, self.hydrate)
+
+
+_OUTCOME: dict[str, Callable[[OutcomeView], Any]] = {
+    "status": lambda view: "ok" if view.last.ok else "error",
+    "result": OutcomeView.result,
+    "data": OutcomeView.result,
+    "ref": lambda view: view.refer(view.last.result) if view.last.ok else None,
+    "error": lambda view: error_map(view.last.error),
+    "meta": lambda view: view.last.meta,
+    "http": lambda view: _http(view.last),
+    "pg": lambda view: _pg(view.last),
+    "py": lambda view: _py(view.last),
+}
 
 
 def _http(last: Last) -> dict[str, Any]:
