@@ -110,6 +110,7 @@ def test_the_end_closes_the_workflow_then_the_playbook(fact, status):
     assert found[0].event_type == "workflow.completed"
     assert found[1].event_type in TERMINAL_EVENTS
     assert {e.status for e in found} == {status}
+    assert {e.entity_id for e in found} == {str(EID)}
     formal = [e.event_type for e in row_events(EID, row("cmd:1:0", fact), vocabulary="formal")]
     assert formal == ["workflow.finished", "playbook.processed"]
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.vocabulary import EventStatus, Source, Vocabulary, formal_names, name_of
+from noetl.domain.vocabulary import NAMES, EventStatus, Source, Vocabulary, formal_names, name_of
 from noetl.ports.execution_store import ExecutionStore, StoredEvent
 
 PAGE = 500
@@ -72,7 +72,8 @@ _STATUS: dict[str, EventStatus] = {
     ),
     **dict.fromkeys(("step.skipped", "command.superseded", "token.absorbed"), "skipped"),
 }
-_ENTITY_KEYS = ("command_id", "timer", "step", "path")
+_ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",)}
+"""Which field of a fact names what it is about, by the kind of entity."""
 _NOT_PAYLOAD = frozenset({"name", "trace", "meta"})
 
 
@@ -157,14 +158,16 @@ def _fact_event(execution_id: int, fact: Mapping[str, Any], name: str) -> _Told:
         if fact.get(key):
             meta[key] = fact[key]
     payload = {key: value for key, value in fact.items() if key not in _NOT_PAYLOAD}
-    return _Told(name, status, _entity(execution_id, fact), payload, meta)
+    return _Told(name, status, _entity(execution_id, fact, name), payload, meta)
 
 
-def _entity(execution_id: int, fact: Mapping[str, Any]) -> str:
+def _entity(execution_id: int, fact: Mapping[str, Any], name: str) -> str:
     arrival = fact.get("arrival")
     if isinstance(arrival, Mapping):
         return str(arrival.get("step", ""))
-    return str(next((fact[key] for key in _ENTITY_KEYS if fact.get(key)), execution_id))
+    known = NAMES.get(name)
+    keys = _ENTITY_KEYS.get(known.entity if known else "step", ("command_id", "step", "path"))
+    return str(next((fact[key] for key in keys if fact.get(key)), execution_id))
 
 
 SILENT = frozenset({"case.applied"})
