@@ -62,7 +62,8 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
 
     ``closed``: the command is finished (its row goes). ``rest``: it goes on as another turn. ``elapsed``: seconds of work on ``items``.
-    ``undone``: items it has not answered for when it ends its turn (those of ``rest``; or the loop was broken, or nobody wants them).
+    ``undone``: how many items its command answers for after this message, when that has to be so: at the end of a turn (items of
+    ``rest``, or those left out because the loop was broken), and always in a sequential loop. None: messages may come in any order.
     """
 
     execution_id: int
@@ -78,7 +79,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     closed: bool = True
     rest: Rest | None = None
     elapsed: float = 0.0
-    undone: int = 0
+    undone: int | None = None
 
 
 class LoopAlert(msgspec.Struct, frozen=True, tag="loop.alert", tag_field="type", omit_defaults=True):

@@ -201,7 +201,7 @@ class ItemBatch(msgspec.Struct, frozen=True):
 class ItemsCommitted(msgspec.Struct, frozen=True):
     """Answer to one ItemBatch. ``superseded``: the fence refused it (nothing was counted). ``counted``: items that were new.
 
-    ``early``: nothing was counted, because it would end its command while an earlier message of the command is still on its way.
+    ``early``: nothing was counted, because an earlier message of its command has to come first.
     """
 
     superseded: bool
@@ -281,10 +281,10 @@ class ExecutionStore(Protocol):
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
         """Insert items once, count the new ones, refill the window while the gate is open, end the loop when nothing is left.
 
-        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One that
-        ends its command's turn (closed, or with a ``rest``) while the command had more than ``undone`` items to answer for is early
-        and changes nothing. An item goes on alone only once per turn (its row is new). The first
-        alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the issued count) emits the LoopDone, once.
+        In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One after
+        which its command would have more than ``undone`` items to answer for is early and changes nothing. An item goes on alone only
+        once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the
+        issued count) emits the LoopDone, once.
         """
 
     def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:

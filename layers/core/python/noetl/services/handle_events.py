@@ -30,6 +30,7 @@ from noetl.ports.execution_store import (
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
+from noetl.services.hydration import outages
 from noetl.services.make_change import make_change
 
 READS = 8
@@ -145,12 +146,14 @@ def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone."""
     for _ in range(READS):
         try:
-            return _decide(work, loaded, deps)
+            with outages():
+                return _decide(work, loaded, deps)
         except NeedSlots as need:
             work.names |= need.names
             work.scopes |= need.scopes
             loaded = deps.store.load([work.request()])
-    return _decide(work, loaded, deps)
+    with outages():
+        return _decide(work, loaded, deps)
 
 
 def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:

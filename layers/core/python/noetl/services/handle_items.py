@@ -6,6 +6,7 @@ nothing is left (adapters' ``commit_items``). What is decided here is pure polic
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import msgspec
@@ -39,9 +40,11 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
 def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled) -> None:
     """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing.
 
-    A message that ends its command before the earlier ones arrived comes back among the events to handle.
+    A message that came before earlier ones of its command, and may not, comes back among the events to handle.
     """
-    events = sorted(events, key=lambda event: event.closed or event.rest is not None)
+    events = sorted(
+        events, key=lambda event: math.inf if event.undone is None else event.undone, reverse=True
+    )
     batches = [_batch(event, deps) for event in events]
     answers, committed = deps.store.commit_items(batches, deps.owner)
     handled.add(committed.commands, committed.events)

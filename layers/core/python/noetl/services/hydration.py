@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from noetl.domain import codec
-from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
 from noetl.ports.results import ResultStore
 
 CACHE_BYTES = 64 * 1024 * 1024
@@ -21,8 +22,26 @@ def manifest(parts: list[dict[str, Any]]) -> dict[str, Any]:
     return {"kind": "manifest", "strategy": "concat", "parts": parts, "total_parts": len(parts)}
 
 
+class ResultsAway(BaseException):
+    """The result store cannot be reached now, which is nobody's fault.
+
+    A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error. The
+    shells (``handle_events``, ``run_command``) turn it into the InfrastructureError it came from (its ``__cause__``).
+    """
+
+
+@contextmanager
+def outages() -> Iterator[None]:
+    """Raises InfrastructureError where a result store was away while something was hydrated."""
+    try:
+        yield
+    except ResultsAway as away:
+        assert isinstance(away.__cause__, InfrastructureError)
+        raise away.__cause__ from None
+
+
 def make_hydrate(results: ResultStore, cache_bytes: int = CACHE_BYTES) -> Callable[[Mapping[str, Any]], Any]:
-    """A ``Hydrate`` over a result store. Thread-safe. It raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+    """A ``Hydrate`` over a result store. Thread-safe. It raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and ResultsAway."""
     return _Hydrator(results, cache_bytes)
 
 
@@ -55,6 +74,10 @@ class _Hydrator:
     def _read(self, uri: str, sha256: Any) -> bytes:
         try:
             data = self.results.get(uri)
+        except InfrastructureError as error:
+            if error.retryable:
+                raise ResultsAway(str(error)) from error
+            raise
         except NotFoundError as error:
             raise TaskError(
                 f"the result {uri} is not available", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"

@@ -15,7 +15,7 @@ from noetl.domain.state import TERMINAL, ExecutionState, decode_state
 from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
-from noetl.services.hydration import make_hydrate
+from noetl.services.hydration import make_hydrate, outages
 from noetl.services.progress import Progress, StepRun, read_progress
 
 Programs = Callable[[str], Program]
@@ -209,9 +209,10 @@ def _step_value(slots: Mapping[tuple[str, str], Any], step: str) -> Any:
 def resolve(value: Any, results: ResultStore) -> Any:
     """``value`` with every result reference in it replaced by what it refers to.
 
-    Raises TaskError(code="REFERENCE_NOT_AVAILABLE").
+    Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is away.
     """
-    return _resolved(value, make_hydrate(results, cache_bytes=0), 0)
+    with outages():
+        return _resolved(value, make_hydrate(results, cache_bytes=0), 0)
 
 
 def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: int) -> Any:

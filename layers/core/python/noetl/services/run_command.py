@@ -15,6 +15,7 @@ from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.pipeline import stage_pipeline
 from noetl.pipeline.faults import error_of
+from noetl.services.hydration import outages
 from noetl.services.run_items import run_items
 from noetl.services.run_tasks import TaskRunner
 from noetl.services.worker_deps import WorkerDeps
@@ -28,6 +29,11 @@ def run_command(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     What a playbook or a tool does wrong is an outcome. Raises InfrastructureError when the program or the result store cannot be
     reached: nothing is answered (but finished items), and the command has to be delivered again.
     """
+    with outages():
+        _run(command, deps, emit)
+
+
+def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     try:
         runner = _prepare(command, deps)
     except InfrastructureError:
@@ -67,6 +73,7 @@ def _refused(command: Command, outcome: Outcome) -> Event:
         command.step,
         loop.round,
         [ItemOutcome(index, outcome) for index in wanted],
+        undone=0,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from noetl.domain import ids
 from noetl.domain.commands import ItemOutcome, LoopSlice, Rest
 from noetl.domain.events import Event, ItemsDone
 from noetl.domain.outcomes import Outcome, Patch
@@ -57,6 +58,10 @@ class _Chunk:
             if outcome.suspend is not None and self.sequential:
                 self._send(closed=False, rest=Rest(index, outcome, self._visible()))
                 return
+            if outcome.suspend is not None and self._is_own(index):
+                self.pending.append(ItemOutcome(index, outcome))
+                self._send(closed=False)
+                return
             self._keep(index, outcome)
             if self.sequential and self._stops(outcome):
                 break
@@ -98,6 +103,11 @@ class _Chunk:
         ):
             self._send(closed=False)
 
+    def _is_own(self, index: int) -> bool:
+        """Whether the command is an item's own: then its next turn is the command's."""
+        command = self.command
+        return command.command_id == ids.item_command_id(command.run, self.loop.round, index)
+
     def _stops(self, outcome: Outcome) -> bool:
         """A ``next`` breaks the loop, and so does a failure under fail_fast: what follows is not run."""
         return outcome.route is not None or (outcome.status == "error" and self.loop.fail_fast)
@@ -130,7 +140,7 @@ class _Chunk:
                 closed,
                 rest,
                 now - self.since,
-                self.undone if closed or rest is not None else 0,
+                self.undone if closed or rest is not None or self.sequential else None,
             )
         )
         self.pending, self.bytes, self.since = [], 0, now
