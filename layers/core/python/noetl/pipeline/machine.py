@@ -19,7 +19,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Suspend
 from noetl.domain.patches import combine
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import calls, journal, rules, scope
+from noetl.pipeline import calls, journal, rules, scope, stages
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
@@ -221,7 +221,11 @@ class PipelineRun:
         while True:
             try:
                 state = self.state
-                op = _PHASES[state.frames[-1].phase](self) if state.frames else _STAGES[state.stage](self)
+                op = (
+                    _PHASES[state.frames[-1].phase](self)
+                    if state.frames
+                    else stages.STAGES[state.stage](self)
+                )
             except NoetlError as error:
                 self.fail(error_of(error, self.around.source_name))
                 continue
@@ -338,71 +342,6 @@ def _child_outcome(child: Outcome) -> TaskOutcome:
     return TaskOutcome(error=error, meta=child.meta)
 
 
-# --- stages: what happens while no task is being run ------------------------------------------------
-
-
-def _before(run: PipelineRun) -> Op | None:
-    item = run.item
-    if item is not None and item.variables:
-        step = run.around.step
-        values = {"index": item.index, "item": item.value, "count": item.index + 1, "total": item.total}
-        for name, value in values.items():
-            run.write(Patch("vars", f"{step}_{name}", value))
-    for name, node in run.pipeline.vars_before:
-        run.write(Patch("vars", name, run.render(node)))
-    run.start_tasks()
-    return None
-
-
-def _vars(run: PipelineRun) -> Op | None:
-    state = run.state
-    if not _succeeded(run):
-        state.stage = "after"
-        return None
-    if run.pipeline.vars:
-        run.evaluate_block()
-        for patch in state.block:
-            run.write(patch)
-        state.block, run.block = [], {}
-    state.stage = "sinks"
-    return None
-
-
-def _succeeded(run: PipelineRun) -> bool:
-    """Whether there is a result: a failed call that ``next`` answered has none, unless a ``result`` action gave one."""
-    state = run.state
-    return not state.skipped and (state.pinned or state.last is None or state.last.ok)
-
-
-def _sinks(run: PipelineRun) -> Op | None:
-    state, sinks = run.state, run.pipeline.sinks
-    while state.sink < len(sinks):
-        address = ["step-sink", state.sink]
-        state.sink += 1
-        if rules.start_sink(run, address):
-            return None
-    state.stage = "after"
-    return None
-
-
-def _after(run: PipelineRun) -> Op | None:
-    for name, node in run.pipeline.vars_after:
-        run.write(Patch("vars", name, run.render(node)))
-    run.state.stage = "done"
-    return None
-
-
-def _done(run: PipelineRun) -> Op:
-    return Finish(run.outcome())
-
-
-_STAGES: dict[str, Callable[[PipelineRun], Op | None]] = {
-    "before": _before,
-    "vars": _vars,
-    "sinks": _sinks,
-    "after": _after,
-    "done": _done,
-}
 _PHASES: dict[str, Callable[[PipelineRun], Op | None]] = {
     "enter": calls.enter,
     "call": calls.call,
