@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any
 
+import msgspec
+
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -34,9 +36,14 @@ from noetl.runtime.settings import Settings
 from noetl.services.handle_events import handle_events
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
+from noetl.services.worker_lost import worker_lost
 
+PATIENCE = 1.0
+"""Seconds that running tasks get to end when this process ends; after that they are left, and run again when resumed."""
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
+BROKEN_TRIES = 3
+"""How often a command may break its worker before its step fails."""
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Pauses while the database is away; the events wait in memory meanwhile."""
 
@@ -64,7 +71,7 @@ class LocalRuntime:
         self._busy = False
         self._running = 0
         self._ended: dict[int, str] = {}
-        self._watched: set[int] = set()
+        self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
 
@@ -96,8 +103,9 @@ class LocalRuntime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.keeper.close()
+        until = time.monotonic() + PATIENCE
         for pool in self.pools.values():
-            pool.close()
+            pool.close(until)
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -172,7 +180,6 @@ class LocalRuntime:
         tick: float = 0.1,
     ) -> None:
         """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
-        self._watched |= set(wanted)
         deadline = None if timeout is None else time.monotonic() + timeout
         look = time.monotonic() + 0.5
         while not self._settled(wanted):
@@ -261,14 +268,26 @@ class LocalRuntime:
             self.dispatch(command)
 
     def _run(self, command: Command) -> None:
+        key = (command.execution_id, command.command_id, command.turn)
         try:
             if command.execution_id not in self._ended:
                 run_command(command, self.opened.worker, self.emit)
+            self._broken.pop(key, None)
         except Exception as error:
-            self.log(f"command {command.command_id} of {command.execution_id} was lost: {error!r}")
+            self.log(f"command {command.command_id} of {command.execution_id} could not be run: {error!r}")
+            self._again(command, key, error)
         finally:
             with self._changed:
                 self._running -= 1
+
+    def _again(self, command: Command, key: tuple[int, str, int], error: Exception) -> None:
+        """Try a command again in a while; one that breaks its worker every time fails (a store that is away is waited for)."""
+        tries = self._broken[key] = self._broken.get(key, 0) + 1
+        if tries < BROKEN_TRIES or isinstance(error, InfrastructureError):
+            self.keeper.delay(msgspec.structs.replace(command, delay=min(float(tries), 10.0)))
+        else:
+            del self._broken[key]
+            self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
     def _engine_loop(self) -> None:
         while True:
@@ -307,7 +326,11 @@ class LocalRuntime:
                 return
 
     def _handle(self, batch: Sequence[Event]) -> None:
-        handled = handle_events(batch, self.opened.engine)
+        try:
+            handled = handle_events(batch, self.opened.engine)
+        except InfrastructureError:
+            self.keeper.doubt()
+            raise
         for command in handled.commands:
             self.dispatch(command)
         with self._changed:

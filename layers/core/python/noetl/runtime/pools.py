@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 
@@ -36,14 +37,14 @@ class Pool:
                 self.threads.append(thread)
                 thread.start()
 
-    def close(self) -> None:
-        """Queued commands stay in the store; running ones are waited for briefly."""
+    def close(self, until: float) -> None:
+        """Queued commands stay in the store; running ones are waited for until ``until`` (monotonic seconds)."""
         with self.ready:
             self.closed = True
             self.queues.clear()
             self.ready.notify_all()
         for thread in self.threads:
-            thread.join(timeout=2.0)
+            thread.join(timeout=max(0.0, until - time.monotonic()))
 
     def _work(self) -> None:
         while True:
