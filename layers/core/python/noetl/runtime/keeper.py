@@ -45,6 +45,7 @@ class Keeper:
         self._number = itertools.count()
         self._wake = threading.Condition()
         self._closed = False
+        self._doubtful = False
         self._thread = threading.Thread(target=self._keep, name="noetl-keeper", daemon=True)
 
     def start(self) -> None:
@@ -67,17 +68,45 @@ class Keeper:
         with self._wake:
             return len(self._heap)
 
-    def adopt(self) -> None:
-        """Take over commands and events that belong to nobody alive."""
-        self.give(self.store.claim(self.owner, ADOPT), self.store.undelivered(self.owner, ADOPT))
+    def adopt(self) -> bool:
+        """Take over commands and events that belong to nobody alive. True when there were some."""
+        commands = self.store.claim(self.owner, ADOPT)
+        self.give(commands, ())
+        events = self.store.undelivered(self.owner, ADOPT)
+        self.give((), events)
+        return bool(commands or events)
+
+    def doubt(self) -> None:
+        """The store failed in the middle of something: what it gave to this process may have been lost on the way.
+
+        As soon as it answers again, this process gives its leases back and takes them anew; attempts that are still in
+        memory are superseded by their fence.
+        """
+        with self._wake:
+            self._doubtful = True
+            self._wake.notify_all()
+
+    def _take_anew(self) -> None:
+        with self._wake:
+            doubtful, self._doubtful = self._doubtful, False
+        if not doubtful:
+            return
+        try:
+            self.store.release(self.owner)
+            while self.adopt():
+                continue
+            self.store.heartbeat(self.owner, self.lease_seconds)
+        except InfrastructureError:
+            self.doubt()
+            raise
 
     def _keep(self) -> None:
         beat = sweep = timers = time.monotonic()
         while True:
-            for command in self._due():
-                self.dispatch(command)
             now = time.monotonic()
             try:
+                self._dispatch_due()
+                self._take_anew()
                 if now >= beat:
                     self.store.heartbeat(self.owner, self.lease_seconds)
                     beat = now + self.lease_seconds / 3
@@ -88,6 +117,7 @@ class Keeper:
                     timers = now + self._fire_timers()
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
+                self.doubt()
                 beat = sweep = timers = now + 1.0
             with self._wake:
                 if self._closed:
@@ -95,13 +125,17 @@ class Keeper:
                 until = min(beat, sweep, timers, self._heap[0][0] if self._heap else beat)
                 self._wake.wait(max(0.0, until - time.monotonic()))
 
-    def _due(self) -> list[Command]:
-        now = time.monotonic()
-        with self._wake:
-            due = []
-            while self._heap and self._heap[0][0] <= now:
-                due.append(heapq.heappop(self._heap)[2])
-            return due
+    def _dispatch_due(self) -> None:
+        """Give back what is due; a command leaves the heap once it was given."""
+        while True:
+            with self._wake:
+                if not self._heap or self._heap[0][0] > time.monotonic():
+                    return
+                entry = self._heap[0]
+            self.dispatch(entry[2])
+            with self._wake:
+                self._heap.remove(entry)
+                heapq.heapify(self._heap)
 
     def _fire_timers(self) -> float:
         """Seconds until the next look."""

@@ -235,7 +235,10 @@ def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
         suspend = outcome.get("suspend") or {}
         name = "child.started" if suspend.get("child") else "retry.scheduled"
         shown = {key: suspend[key] for key in ("delay", "child") if suspend.get(key) is not None}
-        yield from _tell_trace(outcome.get("trace"), meta)
+        trace = outcome.get("trace") or ()
+        yield from _tell_trace(trace, meta)
+        if any(entry.get("name") == name for entry in trace):
+            return
         yield _Told(name, "in_progress", step, shown, meta)
         return
     told = _item_call(outcome, status, step, meta)
