@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
 from noetl.domain.facts import Superseded, encode_facts
@@ -33,8 +35,9 @@ from noetl.services.handle_items import handle_items
 from noetl.services.hydration import outages
 from noetl.services.make_change import make_change
 
-READS = 8
-"""Most times a decision is made again because it needed slots that were not foreseen."""
+READS = 4
+"""Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
+SCOPES = frozenset(("args", "workload", "ctx", "vars", "step"))
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
 MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")
@@ -114,13 +117,24 @@ def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
 
 def _prepare(work: _Work, deps: EngineDeps) -> None:
     """Fold finished loops, find the program, and say what to read."""
-    work.events = [fold_loop(event, deps) if isinstance(event, LoopDone) else event for event in work.events]
+    work.events = [_complete(event, deps) for event in work.events]
     for event in work.events:
         if event.program:
             work.program = work.program or deps.programs(event.program)
             names, scopes = prefetch(work.program, event)
             work.names.update(names)
             work.scopes.update(scopes)
+
+
+def _complete(event: MainEvent, deps: EngineDeps) -> MainEvent:
+    """An event with what the item lane could not know: a finished loop's summary, how deep a loop's sub-execution is nested."""
+    if isinstance(event, LoopDone):
+        return fold_loop(event, deps)
+    if isinstance(event, Start) and event.parent is not None and event.parent.round >= 0:
+        parent = deps.store.info(event.parent.execution_id)
+        if parent is not None and parent.state:
+            return msgspec.structs.replace(event, depth=decode_state(parent.state).depth + 1)
+    return event
 
 
 def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
@@ -152,6 +166,8 @@ def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
             work.names |= need.names
             work.scopes |= need.scopes
             loaded = deps.store.load([work.request()])
+    work.scopes |= SCOPES
+    loaded = deps.store.load([work.request()])
     with outages():
         return _decide(work, loaded, deps)
 
@@ -163,9 +179,7 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
-        frozenset(work.scopes)
-        if snapshot is not None
-        else frozenset(("args", "workload", "ctx", "vars", "step")),
+        frozenset(work.scopes) if snapshot is not None else SCOPES,
         deps.hydrate,
         deps.limits,
     )
