@@ -10,6 +10,7 @@ import random
 
 import pytest
 
+from tests.properties.grammar import random_playbook
 from tests.properties.invariants import check_end
 from tests.properties.simulator import Simulation
 from tests.properties.workloads import (
@@ -24,7 +25,7 @@ from tests.properties.workloads import (
     root_of,
     undisturbed,
 )
-from tests.properties.world import Setting, World
+from tests.properties.world import Setting, World, compile_all
 
 SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "240"))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
@@ -44,6 +45,27 @@ def setting_of(rng: random.Random) -> Setting:
         workers=rng.choice((1, 2, 8)),
         queues=rng.random() < 0.25,
     )
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 2))
+def test_so_does_every_random_playbook(seed: int) -> None:
+    run_random(seed)
+
+
+def run_random(seed: int) -> None:
+    """One random playbook, run undisturbed and then disturbed."""
+    rng = random.Random(f"playbook {seed}")
+    text = random_playbook(rng, f"random{seed}")
+    programs = compile_all((text,))
+    workload = Workload(f"properties/random{seed}")
+    wanted = undisturbed(programs, workload)
+    assert wanted.status in ("completed", "failed"), text
+    assert wanted.error is None or wanted.error[1] == "not_found", (wanted.error, text)
+    try:
+        simulate(seed, rng, [(workload, wanted)], World(programs, setting_of(rng), rng))
+    except BaseException:
+        print(text)
+        raise
 
 
 def run_seed(seed: int) -> None:

@@ -1,0 +1,200 @@
+"""Random playbooks from a small grammar: sequences, forks with joins, choices, rounds, loops, pipelines, children, answered failures.
+
+Every block is a piece of workflow with one step to enter by and one to leave by; the last step of a block has a value ``v``. Values flow
+from block to block, so a run that went another way gives another result. What branches do to the context does not depend on their order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+DONE, FAILED = "{{ event.name in ['step.done', 'loop.done'] }}", "{{ event.name == 'step.failed' }}"
+
+
+@dataclass
+class Block:
+    """The step to enter by, and the one to leave by."""
+
+    first: str
+    last: str
+
+
+@dataclass
+class Grammar:
+    rng: random.Random
+    steps: dict[str, dict[str, Any]] = field(default_factory=dict)
+    depth: int = 0
+
+    # --- steps ---
+
+    def add(self, kind: str, **step: Any) -> str:
+        name = f"{kind}{len(self.steps)}"
+        self.steps[name] = {"step": name, **step}
+        return name
+
+    def arc(self, source: str, target: str, **arc: Any) -> None:
+        routing = self.steps[source].setdefault("next", {"spec": {"mode": "inclusive"}, "arcs": []})
+        routing["arcs"].append({"step": target, **arc})
+
+    def http(self, given: dict[str, Any], **steering: Any) -> dict[str, Any]:
+        tool: dict[str, Any] = {"kind": "http", "url": "http://api.test/x", "params": {**given, **steering}}
+        if "fail_first" in steering:
+            delay = self.rng.choice((0, 1, 40))
+            retry = {"do": "retry", "attempts": 4, "backoff": self.rng.choice(("none", "exponential")), "delay": delay}
+            rule = {"when": "{{ outcome.status == 'error' and outcome.error.retryable }}", "then": retry}
+            tool["spec"] = {"policy": {"rules": [rule]}}
+        return tool
+
+    def steering(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if self.rng.random() < 0.3:
+            found["fail_first"] = self.rng.randint(1, 2)
+        if self.rng.random() < 0.15:
+            found["size"] = self.rng.choice((600, 5000, 40_000))
+        return found
+
+    # --- blocks ---
+
+    def block(self, before: str) -> Block:
+        """Any block, after the step ``before`` (whose value it uses)."""
+        simple = (self.call, self.call, self.pipeline, self.parallel, self.sequential, self.child, self.answered, self.silent)
+        nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
+        self.depth += 1
+        made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)
+        self.depth -= 1
+        return made
+
+    def value(self, step: str) -> str:
+        return f"{{{{ {step}.v }}}}"
+
+    def call(self, before: str) -> Block:
+        name = self.add("call", tool=self.http({"x": self.value(before)}, **self.steering()))
+        return Block(name, name)
+
+    def silent(self, before: str) -> Block:
+        name = self.add("silent", tool={"kind": "noop", "args": {"v": f"{{{{ {before}.v + 1 }}}}"}})
+        return Block(name, name)
+
+    def pipeline(self, before: str) -> Block:
+        """Tasks one after the other, the second of which goes back to the first until its own count is reached."""
+        count = f"count{len(self.steps)}"
+        most = self.rng.randint(0, 2)
+        seen = f"(ctx.{count} | default(0))"
+        rules = [
+            {"when": f"{{{{ {seen} < {most} }}}}", "then": {"do": "jump", "to": "one", "set_ctx": {count: f"{{{{ {seen} + 1 }}}}"}}},
+            {"else": {"then": {"do": "continue"}}},
+        ]
+        one = self.http({"x": self.value(before), "n": f"{{{{ {seen} }}}}"}, **self.steering())
+        two = {"kind": "noop", "args": {"v": "{{ _prev.v }}"}, "spec": {"policy": {"rules": rules}}}
+        three = self.http({"y": "{{ _prev.v }}"}, **self.steering())
+        name = self.add("pipe", tool=[{"one": one}, {"two": two}, {"three": three}])
+        return Block(name, name)
+
+    def parallel(self, before: str) -> Block:
+        return self.loop(before, "parallel")
+
+    def sequential(self, before: str) -> Block:
+        return self.loop(before, "sequential")
+
+    def loop(self, before: str, mode: str) -> Block:
+        total = self.rng.choice((0, 1, 3, 7, 12))
+        spec: dict[str, Any] = {"mode": mode}
+        if mode == "parallel" and self.rng.random() < 0.5:
+            spec["max_in_flight"] = self.rng.randint(1, 4)
+        failing = self.rng.random() < 0.3 and total > 1
+        steering = self.steering()
+        if "fail_first" in steering or failing:
+            steering["only"] = sorted(self.rng.sample(range(total), min(total, 2)))
+        if failing:
+            steering.pop("fail_first", None)
+            steering["fail"] = "not_found"
+        gather = {"set_ctx": {"sum": {"add": "{{ outcome.result.v }}"}, "most": {"max": "{{ outcome.result.v }}"}}}
+        tool = self.http({"x": self.value(before), "i": "{{ iter.item }}"}, **steering)
+        rules = tool.setdefault("spec", {"policy": {"rules": []}})["policy"]["rules"]
+        rules.append({"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue", **gather}})
+        step: dict[str, Any] = {"loop": {"in": list(range(total)), "iterator": "item", "spec": spec}, "tool": [{"work": tool}]}
+        if failing:
+            step["spec"] = {"policy": {"failure": {"mode": "best_effort"}}}
+        name = self.add("loop", **step)
+        total_of = f"{{{{ {name} | selectattr('v', 'defined') | map(attribute='v') | sum }}}}"
+        last = self.add("total", tool={"kind": "noop", "args": {"v": total_of}})
+        self.arc(name, last)
+        return Block(name, last)
+
+    def child(self, before: str) -> Block:
+        tool = {"kind": "playbook", "path": "properties/child", "payload": {"n": f"{{{{ {before}.v % 13 }}}}"}}
+        name = self.add("child", tool=tool)
+        return Block(name, name)
+
+    def answered(self, before: str) -> Block:
+        """A failure that another step answers (what waits for the block waits for the arc of its success: failure arcs do not count)."""
+        bad = self.add("bad", tool=self.http({"x": self.value(before)}, fail="auth"))
+        handler = self.add("handler", tool={"kind": "noop", "args": {"v": f"{{{{ {before}.v + 7 }}}}"}})
+        after = self.add("after", tool={"kind": "noop", "args": {"v": self.value(handler)}})
+        self.arc(bad, after, when=DONE)
+        self.arc(bad, handler, when=FAILED)
+        self.arc(handler, after)
+        return Block(bad, after)
+
+    def sequence(self, before: str) -> Block:
+        one = self.block(before)
+        two = self.block(one.last)
+        self.arc(one.last, two.first)
+        return Block(one.first, two.last)
+
+    def fork(self, before: str) -> Block:
+        start = self.add("fork", tool={"kind": "noop", "args": {"v": self.value(before)}})
+        branches = [self.block(start) for _ in range(self.rng.randint(2, 3))]
+        total = " + ".join(f"{branch.last}.v" for branch in branches)
+        join = self.add("join", tool={"kind": "noop", "args": {"v": f"{{{{ {total} }}}}"}})
+        for branch in branches:
+            self.arc(start, branch.first)
+            self.arc(branch.last, join)
+        return Block(start, join)
+
+    def choice(self, before: str) -> Block:
+        start = self.add("pick", tool={"kind": "noop", "args": {"v": self.value(before)}})
+        left, right = self.block(start), self.block(start)
+        value = f"({left.last}.v | default(0)) + ({right.last}.v | default(0)) * 2"
+        join = self.add("merge", tool={"kind": "noop", "args": {"v": f"{{{{ {value} }}}}"}})
+        self.arc(start, left.first, when=f"{{{{ {start}.v % 2 == 0 }}}}")
+        self.arc(start, right.first, when=f"{{{{ {start}.v % 2 == 1 }}}}")
+        self.arc(left.last, join)
+        self.arc(right.last, join)
+        return Block(start, join)
+
+    def rounds(self, before: str) -> Block:
+        """A cycle that is gone through a few times."""
+        count = f"round{len(self.steps)}"
+        seen = f"(ctx.{count} | default(0))"
+        head = self.add("head", tool=self.http({"x": self.value(before), "round": f"{{{{ {seen} }}}}"}))
+        self.steps[head]["set"] = {f"ctx.{count}": f"{{{{ {seen} + 1 }}}}"}
+        tail = self.add("tail", tool={"kind": "noop", "args": {"v": self.value(head)}})
+        self.arc(head, head, when=f"{{{{ ctx.{count} < 3 }}}}")
+        self.arc(head, tail, when=f"{{{{ ctx.{count} >= 3 }}}}")
+        return Block(head, tail)
+
+
+def random_playbook(rng: random.Random, name: str) -> str:
+    """The text of a playbook whose end does not depend on the order in which anything happens."""
+    grammar = Grammar(rng)
+    start = grammar.add("start", tool={"kind": "noop", "args": {"v": rng.randint(0, 99)}})
+    last = start
+    for _ in range(rng.randint(1, 3)):
+        block = grammar.block(last)
+        grammar.arc(last, block.first)
+        last = block.last
+    if rng.random() < 0.15:
+        bad = grammar.add("unanswered", tool=grammar.http({"x": grammar.value(last)}, fail="not_found"))
+        grammar.arc(last, bad)
+    document = {
+        "apiVersion": "noetl.io/v2",
+        "kind": "Playbook",
+        "metadata": {"name": name, "path": f"properties/{name}"},
+        "executor": {"spec": {"entry_step": start}},
+        "workflow": list(grammar.steps.values()),
+    }
+    return json.dumps(document, indent=1)
