@@ -55,7 +55,7 @@ def _run(
     text = _playbook_text(target)
     source_name = str(Path(target).resolve()) if text is not None else ""
     if text is not None:
-        _check_first(text, source_name, warn=not (as_json or quiet))
+        _check_first(text, source_name, home, warn=not (as_json or quiet))
     log = TaskLog()
     with wiring.open_local(home, on_log=log.add) as runtime:
         if text is not None:
@@ -106,13 +106,11 @@ def _nearby(path: Path) -> str | None:
     return f"did you mean {path.parent / found}?" if found else None
 
 
-def _check_first(text: str, source_name: str, *, warn: bool) -> None:
+def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -> None:
     """Refuse an invalid playbook before anything is started; tell warnings."""
-    from noetl.dsl.compiler import compile_cached
-
-    compiled = compile_cached(text, source_name=source_name, kinds=wiring.kinds())
-    if warn and compiled.diagnostics:
-        note(errors.describe_diagnostics(compiled.diagnostics, source_name))
+    warnings = wiring.compile_playbook(text, source_name, home)
+    if warn and warnings:
+        note(errors.describe_diagnostics(warnings, source_name))
 
 
 def _from_catalog(runtime: wiring.Reading, target: str) -> CatalogEntry:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from noetl.domain.outcomes import Patch
+    from noetl.dsl.diagnostics import Diagnostic
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.results import ResultStore
@@ -73,6 +74,13 @@ def open_reading(home: str | None) -> AbstractContextManager[Reading]:
     from noetl.runtime.bootstrap import open_readonly
 
     return open_readonly(settings(home))
+
+
+def compile_playbook(text: str, source_name: str, home: str | None) -> Sequence[Diagnostic]:
+    """Warnings about a playbook. Raises InvalidPlaybookError."""
+    from noetl.runtime.program_cache import local_cache
+
+    return local_cache(settings(home).home, kinds()).compile(text, source_name).warnings
 
 
 def kinds() -> Any:

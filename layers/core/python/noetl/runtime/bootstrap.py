@@ -21,6 +21,7 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
 from noetl.services.engine_deps import EngineDeps
@@ -75,7 +76,8 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     stack.callback(database.close)
     catalog = PostgresCatalog(database)
     store = PostgresExecutionStore(database, results=results)
-    programs = Programs(catalog, registry or default_registry())
+    kinds = registry or default_registry()
+    programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
     return Stores(store, catalog, results, programs, dsn, workspace)
 
 

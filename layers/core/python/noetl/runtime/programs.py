@@ -9,14 +9,17 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
+from noetl.runtime.program_cache import ProgramCache
 
 
 class Programs:
     """``programs(hash)`` gives a Program; ``resolve(path, version)`` its hash; ``register`` compiles and keeps a playbook."""
 
-    def __init__(self, catalog: Catalog, kinds: KindLookup, size: int = 256) -> None:
+    def __init__(
+        self, catalog: Catalog, kinds: KindLookup, size: int = 256, cache: ProgramCache | None = None
+    ) -> None:
         self.catalog = catalog
-        self.kinds = kinds
+        self.cache = cache or ProgramCache(None, kinds)
         self.size = size
         self.known: OrderedDict[str, Program] = OrderedDict()
         self.lock = threading.Lock()
@@ -33,9 +36,7 @@ class Programs:
 
     def compile(self, text: str, source_name: str, path: str | None = None) -> Program:
         """Raises InvalidPlaybookError with every diagnostic."""
-        from noetl.dsl.compiler import compile_cached
-
-        program = compile_cached(text, source_name=source_name, kinds=self.kinds).program
+        program = self.cache.compile(text, source_name).program
         with self.lock:
             self.known[program.hash] = program
             while len(self.known) > self.size:

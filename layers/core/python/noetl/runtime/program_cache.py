@@ -1,0 +1,116 @@
+"""Compiled programs kept between processes, so that running a playbook again does not load the compiler.
+
+Loading it takes longer than running a small playbook. An entry is valid for one text, one source name and one state of this
+library's files; with kinds of other packages (which may change on their own) nothing is kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+import noetl
+from noetl.domain.kinds import KindLookup
+from noetl.dsl.diagnostics import Diagnostic
+from noetl.dsl.program import Program
+from noetl.kinds.registry import BUILT_IN
+
+MOST = 200
+"""Entries that are kept; the oldest go first."""
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A program that can run, and the warnings about it."""
+
+    program: Program
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+_DECODER = msgspec.json.Decoder(Kept)
+
+
+class ProgramCache:
+    """``folder`` None: compile each time (once per process)."""
+
+    def __init__(self, folder: Path | None, kinds: KindLookup) -> None:
+        self.folder = folder if set(kinds.names()) <= BUILT_IN.keys() else None
+        self.kinds = kinds
+
+    def compile(self, text: str, source_name: str) -> Kept:
+        """Raises InvalidPlaybookError; what is invalid is compiled each time."""
+        path = self._path(text, source_name)
+        found = _read(path)
+        if found is None:
+            from noetl.dsl.compiler import compile_cached
+
+            compiled = compile_cached(text, source_name=source_name, kinds=self.kinds)
+            found = Kept(compiled.program, compiled.diagnostics)
+            if path is not None:
+                _write(path, found)
+        return found
+
+    def _path(self, text: str, source_name: str) -> Path | None:
+        if self.folder is None:
+            return None
+        parts = (library_state(), source_name, text)
+        digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+        return self.folder / f"{digest[:40]}.json"
+
+
+def local_cache(home: Path, kinds: KindLookup) -> ProgramCache:
+    """The cache of a home folder."""
+    return ProgramCache(home / "cache" / "programs", kinds)
+
+
+def _read(path: Path | None) -> Kept | None:
+    """An entry that cannot be read counts as none: it is made again."""
+    if path is None:
+        return None
+    try:
+        return _DECODER.decode(path.read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: Path, kept: Kept) -> None:
+    """Whole or not at all; a folder that cannot be written only costs time."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
+        with os.fdopen(handle, "wb") as out:
+            out.write(msgspec.json.encode(kept))
+        Path(name).replace(path)
+        _make_room(path.parent)
+
+
+def _make_room(folder: Path) -> None:
+    entries = sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    for path in entries[:-MOST]:
+        path.unlink(missing_ok=True)
+
+
+@cache
+def library_state() -> str:
+    """Changes whenever a file of this library does: names, sizes and times of all of them."""
+    root = Path(noetl.__file__).parent
+    facts = sorted(_facts(str(root)))
+    return hashlib.sha256("\n".join([sys.version, *facts]).encode()).hexdigest()
+
+
+def _facts(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__":
+                    yield from _facts(entry.path)
+            elif entry.name.endswith(".py"):
+                about = entry.stat()
+                yield f"{entry.path} {about.st_size} {about.st_mtime_ns}"
