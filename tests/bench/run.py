@@ -20,8 +20,9 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import psycopg
-
 import tick
+from playbooks import chain, fan_out, routed
+
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Start
 from noetl.domain.outcomes import Outcome
@@ -32,7 +33,6 @@ from noetl.engine.view import DELETED, View
 from noetl.kinds.registry import Registry, default_registry
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
-from playbooks import chain, fan_out, routed
 
 HERE = Path(__file__).parent
 

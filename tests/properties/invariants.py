@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.properties.world import World
+
 from noetl.domain import facts as f
 from noetl.domain.facts import Fact, decode_facts
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS, TERMINAL, ExecutionState, Slots, decode_state
 from noetl.engine.apply import evolve
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
 from noetl.services.replay import replay
-
-from tests.properties.world import World
 
 STATE_LIMIT = 8 * 1024
 ENDS = (f.Completed, f.Failed, f.Cancelled)
@@ -37,7 +37,9 @@ def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
     request = LoadRequest(info.execution_id, commands=tuple(str(command) for command in waiting))
     fences = store.load([request]).executions[info.execution_id].fences
     for command, token in waiting.items():
-        assert command in fences, f"{info.path}: the token at {token.step} waits for a command that does not exist"
+        assert command in fences, (
+            f"{info.path}: the token at {token.step} waits for a command that does not exist"
+        )
         assert fences[command].turn == token.turn, f"{info.path}: another turn of {command} is out"
 
 
@@ -55,9 +57,7 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
     started: Counter[tuple[int, int]] = Counter()
     done: Counter[tuple[int, int]] = Counter()
     ended = 0
-    expected_seq = 0
-    for seq, facts in history(store, info.execution_id):
-        expected_seq += 1
+    for expected_seq, (seq, facts) in enumerate(history(store, info.execution_id), start=1):
         assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
         for fact in facts:
             assert not ended or isinstance(fact, f.Superseded), f"{info.path}: {fact} after the end"

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.properties.simulator import Happening
+from tests.properties.world import World, compile_all
+
 from noetl.domain import codec
 from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.outcomes import Patch
@@ -18,11 +21,11 @@ from noetl.runtime.programs import Programs
 from noetl.services import read_execution
 from noetl.services.start_execution import start_event
 
-from tests.properties.simulator import Happening
-from tests.properties.world import World, compile_all
-
 EPOCH_MS = 1_800_000_000_000
-PATCHES = ([Patch("ctx", "note", "thinking")], [Patch("ctx", "approver", "ada"), Patch("ctx", "approved", True)])
+PATCHES = (
+    [Patch("ctx", "note", "thinking")],
+    [Patch("ctx", "approver", "ada"), Patch("ctx", "approved", True)],
+)
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,18 @@ class Workload:
 FIXED = tuple(
     [
         Workload(f"properties/{name}")
-        for name in ("chain", "joins", "parallel_loop", "sequential_loop", "best_effort", "pipeline", "pages", "children")
-        + ("large", "patterns")
+        for name in (
+            "chain",
+            "joins",
+            "parallel_loop",
+            "sequential_loop",
+            "best_effort",
+            "pipeline",
+            "pages",
+            "children",
+            "large",
+            "patterns",
+        )
     ]
     + [
         Workload("properties/fail_fast", exact=False),
@@ -52,7 +65,9 @@ FIXED = tuple(
         Workload("properties/timeouts", exact=False),
         Workload("properties/admission", patched=True),
         Workload("properties/parked", exact=False, ends=frozenset({"running"}), waits=True),
-        Workload("properties/cancelled", exact=False, cancelled=True, ends=frozenset({"cancelled", "completed"})),
+        Workload(
+            "properties/cancelled", exact=False, cancelled=True, ends=frozenset({"cancelled", "completed"})
+        ),
     ]
 )
 
@@ -78,7 +93,9 @@ def happenings(workload: Workload, world: World, number: int, rng: random.Random
     found = [Happening(start, after)]
     if workload.patched:
         for place, patches in enumerate(PATCHES):
-            event = ContextPatched(start.execution_id, f"ext:{place}", program.hash, patches, principal="user:ada")
+            event = ContextPatched(
+                start.execution_id, f"ext:{place}", program.hash, patches, principal="user:ada"
+            )
             found.append(Happening(event, after + rng.randint(0, 200)))
     if workload.cancelled:
         event = Cancel(start.execution_id, "ext:stop", program.hash, reason="enough", principal="user:ada")
@@ -187,8 +204,11 @@ def ordered(value: Any) -> Any:
 
 
 def difference(seen: dict[Any, int], wanted: dict[Any, int]) -> str:
-    lines = [f"{call}: {seen.get(call, 0)} idempotency keys instead of {wanted.get(call, 0)}" for call in {**seen, **wanted}
-             if seen.get(call) != wanted.get(call)]
+    lines = [
+        f"{call}: {seen.get(call, 0)} idempotency keys instead of {wanted.get(call, 0)}"
+        for call in {**seen, **wanted}
+        if seen.get(call) != wanted.get(call)
+    ]
     return "\n".join(lines)
 
 

@@ -276,9 +276,9 @@ class Made(View):
 
     __slots__ = ()
 
+    @abstractmethod
     def made(self) -> dict[str, Any] | list[Any]:
         """The mapping or list that stands for it; entries may be views."""
-        raise NotImplementedError
 
 
 class _Blank(View):
