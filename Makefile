@@ -10,7 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
-TESTS := $(filter-out tests/bench tests/soak,$(wildcard tests/*))
+SEEDS ?= 5000
 
 .PHONY: help
 help: ## this list
@@ -43,7 +43,7 @@ lint: $(READY) ## style, types, direction of imports
 
 .PHONY: test
 test: lint ## lint, then every test but soak and bench
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(TESTS)
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --ignore=tests/bench tests
 
 # DBOS, for comparison, has an environment of its own.
 PEER := .venv-bench
@@ -57,8 +57,8 @@ bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS bes
 	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
 
 .PHONY: soak
-soak: $(READY) ## thousands of simulated crashes instead of hundreds
-	NOETL_SOAK=1 $(BIN)/python -m pytest -q -n 2 tests/properties tests/faults
+soak: $(READY) ## thousands of simulated crashes instead of hundreds (SEEDS=…)
+	NOETL_SOAK_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
 
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)
