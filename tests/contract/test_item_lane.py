@@ -160,6 +160,21 @@ def test_the_last_message_of_a_chunk_waits_for_the_first(store, make, goes_on):
     assert store.open_work(EID)["commands"] == (1 if goes_on else 0)
 
 
+@pytest.mark.parametrize("overtaken", [False, True])
+def test_messages_of_one_command_in_one_call_see_each_other(store, make, overtaken):
+    (command,) = begin(store, make, 3, 1, mode="sequential")
+    batches = [make.items(command, 0, 1, closed=False, undone=1), make.items(command, 2, undone=0)]
+    if overtaken:
+        batches.reverse()
+    answers, committed = store.commit_items(batches, ME)
+    assert [answer.early for answer in answers] == [overtaken, False]
+    assert [type(event) for event in committed.events] == ([] if overtaken else [LoopDone])
+    if overtaken:
+        answers, committed = store.commit_items(batches, ME)
+        assert [answer.counted for answer in answers] == [1, 0] and answers[1].superseded
+        assert [type(event) for event in committed.events] == [LoopDone]
+
+
 def test_the_rest_of_a_sequential_chunk_goes_on_as_its_next_turn(store, make):
     (command,) = begin(store, make, 5, 1, mode="sequential")
     overlay = [Patch("ctx", "sum", 1, "add")]

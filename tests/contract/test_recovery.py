@@ -7,7 +7,7 @@ import msgspec
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.events import ContextPatched
-from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.outcomes import Outcome, Patch, Suspend
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME, OTHER = "owner-1", "owner-2"
@@ -102,3 +102,36 @@ def test_parallel_chunks_carry_no_overlay(store, make):
     )
     (again,) = store.claim(OTHER, 1)
     assert again.loop.skip == (0,) and again.overlay == []
+
+
+def test_a_claimed_chunk_leaves_items_alone_that_went_on_alone(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(1, 1),))], ME).commands
+    alone = make.command(
+        ids.item_command_id(1, 0, 0), run=1, turn=1, loop=LoopSlice(0, 0, 1, -1, "item", "parallel")
+    )
+    outcome = Outcome("suspended", suspend=Suspend({"pc": 0}, delay=1.0))
+    batch = make.items(command, 0, outcomes={0: outcome}, closed=False)
+    row = make.row(ids.item_turn_event(1, 0, 0, 1), seq=0, lane=1)
+    store.commit_items([msgspec.structs.replace(batch, rows=(row,), resumed=(alone,))], ME)
+    store.heartbeat(OTHER, 60)
+    found = {again.command_id: again.loop.skip for again in store.claim(OTHER, 10)}
+    assert found == {command.command_id: (0,), alone.command_id: ()}
+
+
+def test_counters_hold_when_an_item_is_reported_by_two_commands(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(2, 1),))], ME).commands
+    alone = make.command(
+        ids.item_command_id(1, 0, 0), run=1, turn=1, loop=LoopSlice(0, 0, 1, -1, "item", "parallel")
+    )
+    outcome = Outcome("suspended", suspend=Suspend({"pc": 0}, delay=1.0))
+    batch = make.items(command, 0, outcomes={0: outcome}, closed=False)
+    row = make.row(ids.item_turn_event(1, 0, 0, 1), seq=0, lane=1)
+    store.commit_items([msgspec.structs.replace(batch, rows=(row,), resumed=(alone,))], ME)
+    _, committed = store.commit_items([make.items(command, 0)], ME)
+    store.commit_items([make.items(alone, 0)], ME)
+    (loop,) = store.loop_progress(EID)
+    assert loop.done == 1 and loop.issued >= loop.done
+    _, committed = store.commit_items(
+        [make.items(again, again.loop.start) for again in committed.commands], ME
+    )
+    assert store.loop_progress(EID)[0].gate == "closed"

@@ -139,22 +139,28 @@ def completed(command: Command, loop: LoopRow, start: int, stop: int, items: Seq
     )
 
 
-def resume(command: Command, done: Sequence[tuple[int, bytes]]) -> Command:
+def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Sequence[int] = ()) -> Command:
     """A loop command given out again: finished items are skipped; in a sequential loop the later ones see their writes.
 
-    ``done``: (index, encoded Outcome) of its finished items, in index order.
+    ``done``: (index, encoded Outcome) of its finished items, in index order. ``suspended``: items of which a turn is recorded; those of a
+    parallel chunk went on in commands of their own.
     """
-    if command.loop is None or not done:
+    piece = command.loop
+    if piece is None:
         return command
-    skip = tuple(index for index, _ in done)
+    skip = {index for index, _ in done}
     overlay = command.overlay
-    if command.loop.mode == "sequential":
+    if piece.mode == "sequential":
         patches: list[Patch] = list(overlay)
         for _, outcome in done:
             patches.extend(codec.decode_as(OUTCOME, outcome).patches)
-        overlay = combine(patches)
+        overlay = combine(patches) if done else overlay
+    elif command.command_id != ids.item_command_id(command.run, piece.round, piece.start):
+        skip.update(suspended)
+    if not skip:
+        return command
     return msgspec.structs.replace(
-        command, loop=msgspec.structs.replace(command.loop, skip=skip), overlay=overlay
+        command, loop=msgspec.structs.replace(piece, skip=tuple(sorted(skip))), overlay=overlay
     )
 
 

@@ -13,6 +13,9 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted
 
+EARLY = -1
+"""Count of a batch that has to wait for an earlier one."""
+
 
 def commit_items(
     tables: Tables, batches: Sequence[ItemBatch], owner: str | None
@@ -24,22 +27,21 @@ def commit_items(
     commands: list[Command] = []
     events: list[Event] = []
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]
-    touched: dict[tuple[int, int, int], tuple[int, int]] = {}
+    touched: dict[tuple[int, int, int], tuple[int, set[str]]] = {}
     for batch, counted in zip(batches, counts, strict=True):
-        if counted is not None:
-            key = (batch.event.execution_id, batch.event.run, batch.event.round)
-            chunk, closed = touched.get(key, (1, 0))
-            gone = batch.event.command_id not in tables.work[batch.event.execution_id].commands
-            touched[key] = (max(chunk, batch.chunk), closed + gone)
+        if counted is not None and counted != EARLY:
+            event = batch.event
+            key = (event.execution_id, event.run, event.round)
+            chunk, closed = touched.get(key, (1, set()))
+            gone = {event.command_id} - tables.work[event.execution_id].commands.keys()
+            touched[key] = (max(chunk, batch.chunk), closed | gone)
     for (execution_id, run, round_), (chunk, closed) in sorted(touched.items()):
         loop = tables.work[execution_id].loops[run, round_]
-        commands += _refill(tables, execution_id, loop, chunk, closed, owner)
+        loop.take_back()
+        commands += _refill(tables, execution_id, loop, chunk, len(closed), owner)
         events += tables.finish_loop(execution_id, loop, owner)
     answers = [_answer(tables, batch, counted) for batch, counted in zip(batches, counts, strict=True)]
     return answers, Committed(tuple(commands), tuple(events)) if owner is not None else Committed()
-
-
-EARLY = -1
 
 
 def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommitted:
@@ -74,17 +76,17 @@ def _count(
         loop.done += not part.failed
         loop.patched += part.patched
         loop.size += part.size
-    entry.left -= len(counts) + len(alone)
+    entry.left = max(0, entry.left - len(counts) - len(alone))
     for index, (command, waiting) in alone.items():
         piece = (index, index + 1, 1, command.attempt)
         _continue(tables, batch, loop, command, waiting, piece, owner, commands)
     if rest is not None:
         command, waiting = rest
-        start = command.loop.start if command.loop else entry.start
-        piece = (start, entry.stop, entry.left, entry.attempt)
+        start = min(command.loop.start if command.loop else entry.start, entry.stop)
+        piece = (start, entry.stop, min(entry.left, entry.stop - start), entry.attempt)
         _continue(tables, batch, loop, command, waiting, piece, owner, commands)
     elif event.closed:
-        loop.issued -= entry.left
+        loop.handed_back += entry.left
         del work.commands[event.command_id]
     events += tables.post(batch.outbox, event.execution_id, owner)
     if batch.alert and loop.gate == "open" and not loop.alerted:

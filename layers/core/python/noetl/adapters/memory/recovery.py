@@ -21,20 +21,23 @@ def claim(tables: Tables, owner: str, limit: int) -> list[Command]:
     for entry in sorted(due, key=lambda entry: entry.order)[:limit]:
         entry.owner = owner
         entry.attempt += 1
-        found.append(resume(tables.command(entry), _done_items(tables, entry)))
+        found.append(resume(tables.command(entry), *_recorded(tables, entry)))
     return found
 
 
-def _done_items(tables: Tables, entry: CommandEntry) -> list[tuple[int, bytes]]:
+def _recorded(tables: Tables, entry: CommandEntry) -> tuple[list[tuple[int, bytes]], list[int]]:
+    """What history knows about a chunk's items: those that are done with their outcomes, and those that were suspended."""
     if entry.round < 0:
-        return []
+        return [], []
     history = tables.work[entry.execution_id].history
-    found = []
+    done, suspended = [], []
     for index in range(entry.start, entry.stop):
         stored = history.get(ids.item_event(entry.run, entry.round, index))
         if stored is not None:
-            found.append((index, stored.facts))
-    return found
+            done.append((index, stored.facts))
+        if ids.item_turn_event(entry.run, entry.round, index, 1) in history:
+            suspended.append(index)
+    return done, suspended
 
 
 def undelivered(tables: Tables, owner: str, limit: int) -> list[Event]:

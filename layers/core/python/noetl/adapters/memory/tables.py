@@ -69,6 +69,13 @@ class LoopEntry:
     patched: int = 0
     gate: Literal["open", "closing", "closed"] = "open"
     alerted: bool = False
+    handed_back: int = 0
+    """Items that commands left undone in the call that is being carried out."""
+
+    def take_back(self) -> None:
+        """Items that were handed back are not issued any more (never fewer than came back, whatever workers report)."""
+        self.issued = max(self.done + self.failed, self.issued - self.handed_back)
+        self.handed_back = 0
 
     @property
     def in_flight(self) -> int:

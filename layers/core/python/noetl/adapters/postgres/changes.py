@@ -12,6 +12,7 @@ from noetl.adapters.changes import applied_timers
 from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, first_chunks
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
+    EMPTY,
     documents,
     flags,
     for_jsonb,
@@ -41,6 +42,14 @@ _RARE = (
     "variables",
     "cancels",
 )
+_COLUMNS = (
+    *("s_execution", "s_name", "s_scope", "s_value", "d_execution", "d_name", "d_scope"),
+    *("c_execution", "c_id", "c_attempt", "c_turn"),
+    *("n_execution", "n_id", "n_run", "n_attempt", "n_waiting", "n_delay", "n_payload"),
+    *("o_execution", "o_id", "o_source", "o_payload", "h_execution", "h_id"),
+)
+_NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_COLUMNS, EMPTY)}
+"""Parameters of a commit that writes nothing: only parts that are there are built."""
 
 
 class Writing:
@@ -57,13 +66,12 @@ class Writing:
 
     def parameters(self) -> dict[str, bytes | None]:
         """Raises InvalidInputError for names and ids that Postgres cannot hold."""
-        values: dict[str, bytes | None] = {"owner": text(self._owner or "")}
+        values: dict[str, bytes | None] = {**_NOTHING, "owner": text(self._owner or "")}
         self._executions(values)
         self._events(values)
         self._slots(values)
         self._commands(values)
         self._outbox(values)
-        values.update(dict.fromkeys(_RARE))
         if any(map(_has_rare_parts, self._changes)):
             self._rare(values)
         return values
@@ -96,13 +104,15 @@ class Writing:
             for (scope, slot), value in change.slots.items():
                 kept.append((execution, name(slot), name(scope), codec.encode(value)))
             gone += [(execution, name(slot), name(scope)) for scope, slot in change.unset]
-        values["s_execution"] = numbers([row[0] for row in kept])
-        values["s_name"] = texts([row[1] for row in kept])
-        values["s_scope"] = texts([row[2] for row in kept])
-        values["s_value"] = documents([row[3] for row in kept])
-        values["d_execution"] = numbers([row[0] for row in gone])
-        values["d_name"] = texts([row[1] for row in gone])
-        values["d_scope"] = texts([row[2] for row in gone])
+        if kept:
+            values["s_execution"] = numbers([row[0] for row in kept])
+            values["s_name"] = texts([row[1] for row in kept])
+            values["s_scope"] = texts([row[2] for row in kept])
+            values["s_value"] = documents([row[3] for row in kept])
+        if gone:
+            values["d_execution"] = numbers([row[0] for row in gone])
+            values["d_name"] = texts([row[1] for row in gone])
+            values["d_scope"] = texts([row[2] for row in gone])
 
     def _commands(self, values: dict[str, bytes | None]) -> None:
         closed: list[tuple[int, str, int, int]] = []
@@ -115,27 +125,32 @@ class Writing:
                 fresh += [(command, True) for command in change.waiting if _is_fresh(change, command)]
             else:
                 closed += [(change.execution_id, *fence) for fence in change.close if fence[0] in again]
-        values["c_execution"] = numbers([row[0] for row in closed])
-        values["c_id"] = texts([row[1] for row in closed])
-        values["c_attempt"] = numbers([row[2] for row in closed])
-        values["c_turn"] = numbers([row[3] for row in closed])
-        values["n_execution"] = numbers([command.execution_id for command, _ in fresh])
-        values["n_id"] = texts([command.command_id for command, _ in fresh])
-        values["n_run"] = numbers([command.run for command, _ in fresh])
-        values["n_attempt"] = numbers([command.attempt for command, _ in fresh])
-        values["n_waiting"] = flags([waiting for _, waiting in fresh])
-        values["n_delay"] = numbers([command.delay for command, _ in fresh])
-        values["n_payload"] = documents([payload(command) for command, _ in fresh])
+        if closed:
+            values["c_execution"] = numbers([row[0] for row in closed])
+            values["c_id"] = texts([row[1] for row in closed])
+            values["c_attempt"] = numbers([row[2] for row in closed])
+            values["c_turn"] = numbers([row[3] for row in closed])
+        if fresh:
+            values["n_execution"] = numbers([command.execution_id for command, _ in fresh])
+            values["n_id"] = texts([command.command_id for command, _ in fresh])
+            values["n_run"] = numbers([command.run for command, _ in fresh])
+            values["n_attempt"] = numbers([command.attempt for command, _ in fresh])
+            values["n_waiting"] = flags([waiting for _, waiting in fresh])
+            values["n_delay"] = numbers([command.delay for command, _ in fresh])
+            values["n_payload"] = documents([payload(command) for command, _ in fresh])
 
     def _outbox(self, values: dict[str, bytes | None]) -> None:
         events = [event for change in self._changes for event in change.outbox]
         handled = [(change.execution_id, event) for change in self._changes for event in change.handled]
-        values["o_execution"] = numbers([event.execution_id for event in events])
-        values["o_id"] = texts([event.event_id for event in events])
-        values["o_source"] = numbers([change.execution_id for change in self._changes for _ in change.outbox])
-        values["o_payload"] = documents([encode_event(event) for event in events])
-        values["h_execution"] = numbers([row[0] for row in handled])
-        values["h_id"] = texts([row[1] for row in handled])
+        if events:
+            sources = [change.execution_id for change in self._changes for _ in change.outbox]
+            values["o_execution"] = numbers([event.execution_id for event in events])
+            values["o_id"] = texts([event.event_id for event in events])
+            values["o_source"] = numbers(sources)
+            values["o_payload"] = documents([encode_event(event) for event in events])
+        if handled:
+            values["h_execution"] = numbers([row[0] for row in handled])
+            values["h_id"] = texts([row[1] for row in handled])
 
     def _rare(self, values: dict[str, bytes | None]) -> None:
         rows: dict[str, list[dict[str, Any]]] = {part: [] for part in _RARE}
@@ -237,7 +252,7 @@ def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
 
 def _is_fresh(change: Change, command: Command) -> bool:
     """Turn 0 makes a new row; a later turn, or one that takes a closed row's place, replaces one."""
-    return command.turn == 0 and not any(fence[0] == command.command_id for fence in change.close)
+    return command.turn == 0 and all(fence[0] != command.command_id for fence in change.close)
 
 
 def _has_rare_parts(change: Change) -> bool:

@@ -176,7 +176,7 @@ class PostgresExecutionStore:
         self._doubts.settle(open_doubts)
 
     def _claimed(self, row: Row) -> Command:
-        execution, _, counts, body, child, loop, indexes, outcomes = row
+        execution, _, counts, body, child, loop, done, outcomes, suspended = row
         _, round_, attempt, first, past = integers(counts)
         if round_ < 0 or loop is None:
             command = codec.decode_as(COMMAND, body or b"")
@@ -190,10 +190,8 @@ class PostgresExecutionStore:
         command = msgspec.structs.replace(command, attempt=attempt)
         if child is not None:
             command = msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))
-        if indexes is None:
-            return command
         encoded = [codec.encode(outcome) for outcome in codec.decode(outcomes or b"[]")]
-        return resume(command, list(zip(integers(indexes), encoded, strict=True)))
+        return resume(command, list(zip(integers(done), encoded, strict=True)), integers(suspended))
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         self._settle_doubts(owner)

@@ -61,8 +61,6 @@ class Counting:
         self._owner = owner
         self._loops = loops
         self._collections = collections
-        self._sent = _without_repeats(batches)
-        self._numbers = {position: number for number, position in enumerate(self._sent, 1)}
         self._continued: list[tuple[ItemBatch, Command, bool]] = []
         for batch in batches:
             loop = loops.get(_key(batch))
@@ -72,14 +70,16 @@ class Counting:
     def parameters(self) -> dict[str, bytes | None]:
         """Raises InvalidInputError for ids that Postgres cannot hold."""
         values: dict[str, bytes | None] = {"owner": text(self._owner or "")}
-        sent = [self._batches[position] for position in self._sent]
+        sent = self._batches
         values["b_execution"] = numbers([batch.event.execution_id for batch in sent])
         values["b_run"] = numbers([batch.event.run for batch in sent])
         values["b_round"] = numbers([batch.event.round for batch in sent])
         values["b_command"] = texts([batch.event.command_id for batch in sent])
         values["b_attempt"] = numbers([batch.event.attempt for batch in sent])
         values["b_turn"] = numbers([batch.event.turn for batch in sent])
+        values["b_wave"] = numbers(_waves(sent))
         values["b_closed"] = flags([batch.event.closed for batch in sent])
+        values["b_undone"] = numbers([batch.event.undone for batch in sent])
         values["b_chunk"] = numbers([batch.chunk for batch in sent])
         values["b_alert"] = texts([batch.alert for batch in sent])
         values["b_alert_index"] = numbers([batch.alert_index for batch in sent])
@@ -93,7 +93,7 @@ class Counting:
         values["continued"] = records(self._continuations(sent))
         return values
 
-    def _continuations(self, sent: list[ItemBatch]) -> list[dict[str, Any]]:
+    def _continuations(self, sent: Sequence[ItemBatch]) -> list[dict[str, Any]]:
         found = []
         for number, batch in enumerate(sent, 1):
             for waiting, group in ((False, batch.resumed), (True, batch.waiting)):
@@ -118,6 +118,7 @@ class Counting:
     def answer(self, rows: list[Row]) -> tuple[list[ItemsCommitted], Committed]:
         """Raises NotFoundError or InfrastructureError when a collection cannot be read; ``given`` names the commands then."""
         counted: dict[int, int] = {}
+        early: dict[int, list[int]] = {}
         loops: dict[LoopKey, list[int]] = {}
         continued: dict[int, list[int]] = {}
         made: list[Event] = []
@@ -126,6 +127,9 @@ class Counting:
             if kind == b"batch":
                 number, items = integers(counts)
                 counted[number] = items
+            elif kind == b"early":
+                number, *progress = integers(counts)
+                early[number] = progress
             elif kind == b"loop":
                 found = integers(counts)
                 key = (int(execution or b""), found[0], found[1])
@@ -141,27 +145,20 @@ class Counting:
                 posted = set()
             elif posted is not None:
                 posted.add((int(execution or b""), (identity or b"").decode()))
-        answers = [self._answer(position, counted, loops) for position in range(len(self._batches))]
+        answers = [
+            _answered(batch, number, counted, early, loops) for number, batch in enumerate(self._batches, 1)
+        ]
         if self._owner is None:
             return answers, Committed()
         outbox = [
             event
-            for position, number in self._numbers.items()
+            for number, batch in enumerate(self._batches, 1)
             if number in counted
-            for event in self._batches[position].outbox
+            for event in batch.outbox
             if posted is None or (event.execution_id, event.event_id) in posted
         ]
         commands = self._resumed(continued) + self._new_chunks(loops)
         return answers, Committed(tuple(commands), tuple(outbox + made))
-
-    def _answer(
-        self, position: int, counted: dict[int, int], loops: dict[LoopKey, list[int]]
-    ) -> ItemsCommitted:
-        number = self._numbers.get(position)
-        if number is None or number not in counted:
-            return ItemsCommitted(superseded=True)
-        done, failed, total = loops[_key(self._batches[position])][5:8]
-        return ItemsCommitted(False, counted[number], done, failed, total)
 
     def _resumed(self, continued: dict[int, list[int]]) -> list[Command]:
         found = []
@@ -188,7 +185,23 @@ class Counting:
         return found
 
 
-def _rows(sent: list[ItemBatch], values: dict[str, bytes | None]) -> None:
+def _answered(
+    batch: ItemBatch,
+    number: int,
+    counted: dict[int, int],
+    early: dict[int, list[int]],
+    loops: dict[LoopKey, list[int]],
+) -> ItemsCommitted:
+    if number in early:
+        done, failed, total = early[number]
+        return ItemsCommitted(False, 0, done, failed, total, early=True)
+    if number not in counted:
+        return ItemsCommitted(superseded=True)
+    done, failed, total = loops[_key(batch)][5:8]
+    return ItemsCommitted(False, counted[number], done, failed, total)
+
+
+def _rows(sent: Sequence[ItemBatch], values: dict[str, bytes | None]) -> None:
     rows = [(number, part) for number, batch in enumerate(sent, 1) for part in counted_rows(batch)]
     values["e_batch"] = numbers([number for number, _ in rows])
     values["e_id"] = texts([part.row.event_id for _, part in rows])
@@ -206,17 +219,12 @@ def _key(batch: ItemBatch) -> LoopKey:
     return batch.event.execution_id, batch.event.run, batch.event.round
 
 
-def _without_repeats(batches: Sequence[ItemBatch]) -> list[int]:
-    """Positions of the batches to send: what follows on the batch that ends a command's turn is superseded by it."""
-    ended: set[tuple[int, str, int, int]] = set()
-    sent = []
-    for position, batch in enumerate(batches):
-        event = batch.event
-        fence = (event.execution_id, event.command_id, event.attempt, event.turn)
-        if fence in ended:
-            continue
-        sent.append(position)
-        goes_on = any(command.command_id == event.command_id for command in (*batch.resumed, *batch.waiting))
-        if event.closed or goes_on:
-            ended.add(fence)
-    return sent
+def _waves(batches: Sequence[ItemBatch]) -> list[int]:
+    """1 for the first batch of a command in this call, 2 for its second, …: each sees what the one before it did."""
+    seen: dict[tuple[int, str], int] = {}
+    waves = []
+    for batch in batches:
+        key = (batch.event.execution_id, batch.event.command_id)
+        seen[key] = seen.get(key, 0) + 1
+        waves.append(seen[key])
+    return waves

@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).with_name("sql") / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
+_PARAMETER = re.compile(r"(?<![:']):([a-z_]+)")
 
 
 @dataclass(frozen=True, slots=True)

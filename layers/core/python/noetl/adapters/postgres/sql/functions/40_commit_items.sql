@@ -1,19 +1,22 @@
 -- The item lane's write: outcomes of loop items, any number of batches and loops, one call, one transaction. No execution is locked.
 --
 -- b: batches (ordinal = number), e: their rows, o: their events, p_continued: commands that go on (json; payload as text; item: the
--- index that goes on alone, null for the rest of the chunk itself).
+-- index that goes on alone, null for the next turn of the batch's own command). Batches of one command follow each other in waves.
 --
 -- The loop rows are locked first, so batches of one loop follow each other and each statement below sees what the last one left;
 -- that is why a row that is not there yet when it is looked for can be inserted without a conflict.
--- A batch whose command is not open at its attempt and turn is left out ('batch' is answered for the others only). A command that is
--- closed is followed by at most one new chunk, within the free places.
+-- A batch whose command is not open at its attempt and turn is left out (it has no answer). One after which its command would have
+-- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by at most one
+-- new chunk, within the free places.
 --
--- Answers: 'batch' (number, counted) · 'loop' (run, round, first new index, end of new indexes, chunk, done, failed, total; payload
--- unless known) · 'continued' (position, attempt, first, past) · 'event' (made here) · 'partly' / 'posted' (see noetl.post).
+-- Answers: 'batch' (number, counted) · 'early' (number, done, failed, total) · 'loop' (run, round, first new index, end of new
+-- indexes, chunk, done, failed, total; payload unless known) · 'continued' (position, attempt, first, past) · 'event' (made here)
+-- · 'partly' / 'posted' (see noetl.post).
 CREATE OR REPLACE FUNCTION noetl.commit_items(
     p_owner TEXT,
     b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[], b_command TEXT[], b_attempt INTEGER[], b_turn INTEGER[],
-    b_closed BOOLEAN[], b_chunk INTEGER[], b_alert TEXT[], b_alert_index INTEGER[], b_known BOOLEAN[],
+    b_wave INTEGER[], b_closed BOOLEAN[], b_undone INTEGER[], b_chunk INTEGER[], b_alert TEXT[], b_alert_index INTEGER[],
+    b_known BOOLEAN[],
     e_batch INTEGER[], e_id TEXT[], e_seq BIGINT[], e_type TEXT[], e_facts TEXT[], e_at FLOAT8[],
     e_counts BOOLEAN[], e_failed BOOLEAN[], e_patched BOOLEAN[], e_size BIGINT[],
     o_batch INTEGER[], o_execution BIGINT[], o_id TEXT[], o_payload TEXT[],
@@ -21,113 +24,163 @@ CREATE OR REPLACE FUNCTION noetl.commit_items(
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    held INTEGER[];
-    counted BIGINT[]; failed BIGINT[]; patched BIGINT[]; sized BIGINT[];
-    fresh_batch INTEGER[]; fresh_seq BIGINT[];
-    going INTEGER[]; alone INTEGER[] := '{}'; replaced INTEGER[] := '{}';
-    gone_execution BIGINT[]; gone_run BIGINT[]; gone_round INTEGER[]; gone_items BIGINT[];
+    -- what may go on: position in p_continued, batch, item (null: the command itself)
+    k_position INTEGER[] := '{}'; k_batch INTEGER[] := '{}'; k_item BIGINT[] := '{}';
+    -- the wave: open batches with what their commands answer for; then those that are not early
+    open_no INTEGER[]; open_remaining INTEGER[];
+    w_no INTEGER[]; w_counted BIGINT[]; w_failed BIGINT[]; w_patched BIGINT[]; w_size BIGINT[]; w_alone BIGINT[];
+    w_early INTEGER[]; w_going INTEGER[]; w_rest INTEGER[];
+    g_execution BIGINT[]; g_run BIGINT[]; g_round INTEGER[]; g_items BIGINT[];
+    -- all waves
+    all_no INTEGER[] := '{}'; all_counted BIGINT[] := '{}'; all_failed BIGINT[] := '{}'; all_patched BIGINT[] := '{}';
+    all_size BIGINT[] := '{}'; all_early INTEGER[] := '{}';
+    gone_execution BIGINT[] := '{}'; gone_run BIGINT[] := '{}'; gone_round INTEGER[] := '{}'; gone_items BIGINT[] := '{}';
 BEGIN
     PERFORM FROM noetl.loop l
     JOIN (SELECT DISTINCT b.* FROM unnest(b_execution, b_run, b_round) AS b (execution, run, round)) b
         ON l.execution_id = b.execution AND l.run = b.run AND l.round = b.round
     ORDER BY l.execution_id, l.run, l.round FOR UPDATE OF l;
-
-    WITH fenced AS (
-        SELECT b.no
-        FROM unnest(b_execution, b_run, b_round, b_command, b_attempt, b_turn)
-            WITH ORDINALITY AS b (execution, run, round, command, attempt, turn, no)
-        JOIN noetl.command c ON c.execution_id = b.execution AND c.command_id = b.command
-            AND c.run = b.run AND c.round = b.round AND c.attempt = b.attempt AND c.turn = b.turn
-        ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
-    ) SELECT array_agg(no ORDER BY no) INTO held FROM fenced;
-    IF held IS NULL THEN
-        RETURN;
-    END IF;
-
-    WITH arrived AS MATERIALIZED (
-        SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
-        FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size)
-            AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
-        WHERE e.batch = ANY(held)
-        ORDER BY b_execution[e.batch], e.id, e.batch
-    ), fresh AS MATERIALIZED (
-        SELECT a.* FROM arrived a
-        WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id)
-    ), stored AS (
-        INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
-        SELECT f.execution, f.id, f.lane, f.seq, f.type, f.facts::json, CASE f.at WHEN 0 THEN now() ELSE to_timestamp(f.at) END
-        FROM fresh f
-    ), tally AS (
-        SELECT c.no, sum(c.counted) AS counted, sum(c.failed) AS failed, sum(c.patched) AS patched, sum(c.size) AS size
-        FROM (
-            SELECT f.batch AS no, f.counts::integer AS counted, (f.counts AND f.failed)::integer AS failed,
-                   (f.counts AND f.patched)::integer AS patched, f.size AS size FROM fresh f
-            UNION ALL SELECT no, 0, 0, 0, 0 FROM generate_subscripts(b_execution, 1) AS no
-        ) c GROUP BY c.no
-    )
-    SELECT array_agg(t.counted ORDER BY t.no), array_agg(t.failed ORDER BY t.no), array_agg(t.patched ORDER BY t.no),
-           array_agg(t.size ORDER BY t.no), (SELECT array_agg(f.batch ORDER BY f.id) FROM fresh f),
-           (SELECT array_agg(f.seq ORDER BY f.id) FROM fresh f)
-    INTO counted, failed, patched, sized, fresh_batch, fresh_seq FROM tally t;
-
     IF p_continued IS NOT NULL THEN
-        SELECT array_agg(n.position), coalesce(array_agg(n.batch) FILTER (WHERE n.item IS NOT NULL), '{}'),
-               coalesce(array_agg(n.batch) FILTER (WHERE n.item IS NULL), '{}')
-        INTO going, alone, replaced
-        FROM json_to_recordset(p_continued) AS n (position INTEGER, batch INTEGER, item BIGINT)
-        WHERE n.batch = ANY(held) AND (
-            n.item IS NULL
-            OR NOT EXISTS (SELECT FROM unnest(e_batch, e_seq) AS r (batch, seq) WHERE r.batch = n.batch AND r.seq = n.item)
-            OR EXISTS (SELECT FROM unnest(fresh_batch, fresh_seq) AS r (batch, seq) WHERE r.batch = n.batch AND r.seq = n.item));
+        SELECT array_agg(n.position), array_agg(n.batch), array_agg(n.item) INTO k_position, k_batch, k_item
+        FROM json_to_recordset(p_continued) AS n (position INTEGER, batch INTEGER, item BIGINT);
     END IF;
 
-    WITH used AS (
-        SELECT b.execution, b.run, b.round, b.command, bool_or(b.closed AND b.no <> ALL(replaced)) AS done,
-               sum(b.counted + cardinality(array_positions(alone, b.no::integer))) AS items
-        FROM unnest(b_execution, b_run, b_round, b_command, b_closed, counted)
-            WITH ORDINALITY AS b (execution, run, round, command, closed, counted, no)
-        WHERE b.no = ANY(held)
-        GROUP BY b.execution, b.run, b.round, b.command
-    ), gone AS (
-        DELETE FROM noetl.command c USING used u
-        WHERE c.execution_id = u.execution AND c.command_id = u.command AND u.done
-        RETURNING u.execution, u.run, u.round, c.remaining - u.items AS items
-    ), partial AS (
-        UPDATE noetl.command c SET remaining = greatest(0, c.remaining - u.items)
-        FROM used u WHERE c.execution_id = u.execution AND c.command_id = u.command AND NOT u.done AND u.items > 0
-    )
-    SELECT array_agg(g.execution), array_agg(g.run), array_agg(g.round), array_agg(g.items)
-    INTO gone_execution, gone_run, gone_round, gone_items FROM gone g;
+    FOR this_wave IN 1 .. (SELECT max(w.wave) FROM unnest(b_wave) AS w (wave)) LOOP
+        WITH fenced AS (
+            SELECT b.no, c.remaining
+            FROM unnest(b_execution, b_run, b_round, b_command, b_attempt, b_turn, b_wave)
+                WITH ORDINALITY AS b (execution, run, round, command, attempt, turn, wave, no)
+            JOIN noetl.command c ON c.execution_id = b.execution AND c.command_id = b.command
+                AND c.run = b.run AND c.round = b.round AND c.attempt = b.attempt AND c.turn = b.turn
+            WHERE b.wave = this_wave ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
+        ) SELECT array_agg(f.no ORDER BY f.no), array_agg(f.remaining ORDER BY f.no) INTO open_no, open_remaining FROM fenced f;
+        CONTINUE WHEN open_no IS NULL;
 
-    IF going IS NOT NULL THEN
-        RETURN QUERY SELECT * FROM noetl.continue_items(p_owner, p_continued, going, b_execution, b_run, b_round);
+        WITH arrived AS MATERIALIZED (
+            SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
+            FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size)
+                AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
+            WHERE e.batch = ANY(open_no)
+            ORDER BY b_execution[e.batch], e.id, e.batch
+        ), fresh AS MATERIALIZED (
+            SELECT a.* FROM arrived a
+            WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id)
+        ), going AS MATERIALIZED (
+            SELECT k.* FROM unnest(k_position, k_batch, k_item) AS k (position, batch, item)
+            WHERE k.batch = ANY(open_no)
+              AND (k.item IS NULL OR EXISTS (SELECT FROM fresh f WHERE f.batch = k.batch AND f.seq = k.item))
+        ), tally AS (
+            SELECT c.no, sum(c.counted) AS counted, sum(c.failed) AS failed, sum(c.patched) AS patched, sum(c.size) AS size,
+                   sum(c.alone) AS alone, sum(c.remaining) AS remaining
+            FROM (
+                SELECT f.batch AS no, f.counts::integer AS counted, (f.counts AND f.failed)::integer AS failed,
+                       (f.counts AND f.patched)::integer AS patched, f.size AS size, 0 AS alone, 0 AS remaining FROM fresh f
+                UNION ALL SELECT g.batch, 0, 0, 0, 0, 1, 0 FROM going g WHERE g.item IS NOT NULL
+                UNION ALL SELECT o.no, 0, 0, 0, 0, 0, o.remaining FROM unnest(open_no, open_remaining) AS o (no, remaining)
+            ) c GROUP BY c.no
+        ), judged AS MATERIALIZED (
+            SELECT t.*, coalesce(t.remaining - t.counted - t.alone > b_undone[t.no], false) AS early FROM tally t
+        ), stored AS (
+            INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
+            SELECT f.execution, f.id, f.lane, f.seq, f.type, f.facts::json, CASE f.at WHEN 0 THEN now() ELSE to_timestamp(f.at) END
+            FROM fresh f WHERE f.batch <> ALL((SELECT coalesce(array_agg(j.no), '{}') FROM judged j WHERE j.early)::integer[])
+        )
+        SELECT array_agg(j.no) FILTER (WHERE NOT j.early), array_agg(j.counted) FILTER (WHERE NOT j.early),
+               array_agg(j.failed) FILTER (WHERE NOT j.early), array_agg(j.patched) FILTER (WHERE NOT j.early),
+               array_agg(j.size) FILTER (WHERE NOT j.early), array_agg(j.alone) FILTER (WHERE NOT j.early),
+               coalesce(array_agg(j.no) FILTER (WHERE j.early), '{}'),
+               (SELECT array_agg(g.position) FROM going g), (SELECT array_agg(g.batch) FROM going g WHERE g.item IS NULL)
+        INTO w_no, w_counted, w_failed, w_patched, w_size, w_alone, w_early, w_going, w_rest FROM judged j;
+
+        all_early := all_early || w_early;
+        CONTINUE WHEN w_no IS NULL;
+        all_no := all_no || w_no;
+        all_counted := all_counted || w_counted;
+        all_failed := all_failed || w_failed;
+        all_patched := all_patched || w_patched;
+        all_size := all_size || w_size;
+
+        WITH used AS MATERIALIZED (
+            SELECT b_execution[w.no] AS execution, b_run[w.no] AS run, b_round[w.no] AS round, b_command[w.no] AS command,
+                   b_closed[w.no] AND (w.no = ANY(w_rest)) IS NOT TRUE AS done, w.counted + w.alone AS items
+            FROM unnest(w_no, w_counted, w_alone) AS w (no, counted, alone)
+        ), gone AS (
+            DELETE FROM noetl.command c USING used u
+            WHERE c.execution_id = u.execution AND c.command_id = u.command AND u.done
+            RETURNING u.execution, u.run, u.round, greatest(0, c.remaining - u.items) AS items
+        ), partial AS (
+            UPDATE noetl.command c SET remaining = greatest(0, c.remaining - u.items)
+            FROM used u WHERE c.execution_id = u.execution AND c.command_id = u.command AND NOT u.done AND u.items > 0
+        )
+        SELECT coalesce(array_agg(g.execution), '{}'), coalesce(array_agg(g.run), '{}'), coalesce(array_agg(g.round), '{}'),
+               coalesce(array_agg(g.items), '{}')
+        INTO g_execution, g_run, g_round, g_items FROM gone g;
+        gone_execution := gone_execution || g_execution;
+        gone_run := gone_run || g_run;
+        gone_round := gone_round || g_round;
+        gone_items := gone_items || g_items;
+
+        IF w_going IS NOT NULL THEN
+            RETURN QUERY SELECT * FROM noetl.continue_items(p_owner, p_continued, w_going, w_no, b_execution, b_run, b_round);
+        END IF;
+    END LOOP;
+
+    RETURN QUERY SELECT * FROM noetl.advance_loops(
+        p_owner, all_no, all_counted, all_failed, all_patched, all_size, b_execution, b_run, b_round, b_chunk, b_alert, b_alert_index, b_known,
+        gone_execution, gone_run, gone_round, gone_items);
+
+    IF cardinality(o_batch) > 0 THEN
+        RETURN QUERY SELECT p.* FROM (
+            SELECT array_agg(o.execution) AS execution, array_agg(o.id) AS id, array_agg(b_execution[o.batch]) AS source,
+                   array_agg(o.payload) AS payload
+            FROM unnest(o_batch, o_execution, o_id, o_payload) AS o (batch, execution, id, payload)
+            WHERE o.batch = ANY(all_no)
+        ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload) p WHERE o.execution IS NOT NULL;
     END IF;
+    IF cardinality(all_early) > 0 THEN
+        RETURN QUERY SELECT 'early', l.execution_id, NULL, ARRAY[x.no, l.done, l.failed, l.total]::bigint[], NULL, NULL, NULL
+            FROM unnest(all_early) AS x (no)
+            JOIN noetl.loop l ON l.execution_id = b_execution[x.no] AND l.run = b_run[x.no] AND l.round = b_round[x.no];
+    END IF;
+    RETURN QUERY SELECT 'batch', NULL::bigint, NULL, ARRAY[t.no, t.counted]::bigint[], NULL, NULL, NULL
+        FROM unnest(all_no, all_counted) AS t (no, counted);
+END $$;
 
-    RETURN QUERY WITH delta AS (
-        SELECT b.execution, b.run, b.round, sum(b.counted - b.failed) AS done, sum(b.failed) AS failed,
-               sum(b.patched) AS patched, sum(b.size) AS size, max(b.chunk) AS chunk, bool_and(b.known) AS known,
-               (array_agg(b.alert ORDER BY b.no) FILTER (WHERE b.alert <> ''))[1] AS alert,
-               (array_agg(b.alert_index ORDER BY b.no) FILTER (WHERE b.alert <> ''))[1] AS alert_index
-        FROM unnest(b_execution, b_run, b_round, b_chunk, b_known, b_alert, b_alert_index, counted, failed, patched, sized)
-            WITH ORDINALITY AS b (execution, run, round, chunk, known, alert, alert_index, counted, failed, patched, size, no)
-        WHERE b.no = ANY(held)
-        GROUP BY b.execution, b.run, b.round
+-- Count what the batches brought under their loops; refill windows, tell alerts and ends.
+CREATE OR REPLACE FUNCTION noetl.advance_loops(
+    p_owner TEXT, t_no INTEGER[], t_counted BIGINT[], t_failed BIGINT[], t_patched BIGINT[], t_size BIGINT[],
+    b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[], b_chunk INTEGER[], b_alert TEXT[], b_alert_index INTEGER[],
+    b_known BOOLEAN[], g_execution BIGINT[], g_run BIGINT[], g_round INTEGER[], g_items BIGINT[]
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY WITH told_off AS MATERIALIZED (
+        SELECT t.*, b_execution[t.no] AS execution, b_run[t.no] AS run, b_round[t.no] AS round, b_chunk[t.no] AS chunk,
+               b_known[t.no] AS known, nullif(b_alert[t.no], '') AS alert, b_alert_index[t.no] AS alert_index
+        FROM unnest(t_no, t_counted, t_failed, t_patched, t_size) AS t (no, counted, failed, patched, size)
+    ), delta AS (
+        SELECT t.execution, t.run, t.round, sum(t.counted - t.failed) AS done, sum(t.failed) AS failed,
+               sum(t.patched) AS patched, sum(t.size) AS size, max(t.chunk) AS chunk, bool_and(t.known) AS known,
+               (array_agg(t.alert ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert,
+               (array_agg(t.alert_index ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert_index
+        FROM told_off t GROUP BY t.execution, t.run, t.round
     ), after AS (
         SELECT l.execution_id, l.run, l.round, l.step, l.program, l.total, l.places, l.cursor, l.gate,
                l.done + d.done AS done, l.failed + d.failed AS failed, l.size + d.size AS size, l.patched + d.patched AS patched,
-               l.issued - g.back AS issued, g.closed,
+               greatest(l.done + d.done + l.failed + d.failed, l.issued - g.back) AS issued, g.closed,
                greatest(1, d.chunk) AS chunk, d.known, d.alert_index,
                CASE WHEN l.gate = 'open' AND NOT l.alerted THEN d.alert END AS alert,
                l.gate = 'open' AND NOT l.alerted AND d.alert IS NULL AS refills
         FROM noetl.loop l JOIN delta d ON l.execution_id = d.execution AND l.run = d.run AND l.round = d.round
         CROSS JOIN LATERAL (
             SELECT count(*) AS closed, coalesce(sum(g.items), 0) AS back
-            FROM unnest(gone_execution, gone_run, gone_round, gone_items) AS g (execution, run, round, items)
+            FROM unnest(g_execution, g_run, g_round, g_items) AS g (execution, run, round, items)
             WHERE g.execution = l.execution_id AND g.run = l.run AND g.round = l.round
         ) g
     ), planned AS (
         SELECT a.*, CASE WHEN a.refills
-            THEN greatest(0, least(a.total - a.cursor, a.places - (a.issued - a.done - a.failed), a.closed * a.chunk)) ELSE 0 END AS more,
+            THEN greatest(0, least(a.total - a.cursor, a.places - (a.issued - a.done - a.failed), a.closed * a.chunk))
+            ELSE 0 END AS more,
             a.gate <> 'closed' AND (a.done + a.failed = a.total OR (a.gate = 'closing' AND a.issued = a.done + a.failed)) AS ends
         FROM after a
     ), moved AS (
@@ -161,22 +214,12 @@ BEGIN
            m.payload, NULL, NULL FROM moved m
     UNION ALL
     SELECT 'event', t.execution_id, t.event_id, NULL, t.payload::text, NULL, NULL FROM told t;
-
-    IF cardinality(o_batch) > 0 THEN
-        RETURN QUERY SELECT p.* FROM (
-            SELECT array_agg(o.execution) AS execution, array_agg(o.id) AS id, array_agg(b_execution[o.batch]) AS source,
-                   array_agg(o.payload) AS payload
-            FROM unnest(o_batch, o_execution, o_id, o_payload) AS o (batch, execution, id, payload)
-            WHERE o.batch = ANY(held)
-        ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload) p WHERE o.execution IS NOT NULL;
-    END IF;
-    RETURN QUERY SELECT 'batch', NULL::bigint, NULL, ARRAY[t.no, t.counted]::bigint[], NULL, NULL, NULL
-        FROM unnest(counted) WITH ORDINALITY AS t (counted, no) WHERE t.no = ANY(held);
 END $$;
 
--- Commands that go on: the rest of a chunk takes its row's place, an item that goes on alone gets a row of its own.
+-- Commands that go on: the next turn of a chunk takes its row's place, an item that goes on alone gets a row of its own. Only those of
+-- the batches in w_no (the others are early).
 CREATE OR REPLACE FUNCTION noetl.continue_items(
-    p_owner TEXT, p_continued JSON, going INTEGER[], b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[]
+    p_owner TEXT, p_continued JSON, w_going INTEGER[], w_no INTEGER[], b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[]
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -185,7 +228,7 @@ BEGIN
         FROM json_to_recordset(p_continued) AS n (
             position INTEGER, batch INTEGER, item INTEGER, id TEXT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8,
             start INTEGER, payload TEXT)
-        WHERE n.position = ANY(going)
+        WHERE n.position = ANY(w_going) AND n.batch = ANY(w_no)
     ), rest AS (
         UPDATE noetl.command c
         SET turn = w.turn, waiting = w.waiting, owner = CASE WHEN w.waiting THEN '' ELSE p_owner END,

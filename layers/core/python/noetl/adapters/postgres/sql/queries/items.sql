@@ -3,7 +3,7 @@
 -- name: commit_items
 -- See sql/functions/40_commit_items.sql.
 SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
-    :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_closed, :b_chunk, :b_alert, :b_alert_index, :b_known,
+    :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_wave, :b_closed, :b_undone, :b_chunk, :b_alert, :b_alert_index, :b_known,
     :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
     :o_batch, :o_execution, :o_id, :o_payload, :continued);
 

@@ -10,7 +10,7 @@ ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_un
 DELETE FROM noetl.runtime WHERE owner = :owner;
 
 -- name: claim_commands
--- Due commands with their loops, and the finished items of chunks (index, outcome) as one json array.
+-- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
     UNION ALL
@@ -32,15 +32,17 @@ WITH RECURSIVE owners AS (
     RETURNING c.*
 )
 SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past], c.payload::text, c.child::text,
-       l.payload::text, done.indexes, done.outcomes
+       l.payload::text, items.done, items.outcomes, items.suspended
 FROM claimed c
 LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
 LEFT JOIN LATERAL (
-    SELECT array_agg(e.seq ORDER BY e.seq) AS indexes, '[' || string_agg(e.facts::text, ',' ORDER BY e.seq) || ']' AS outcomes
-    FROM noetl.event e
+    SELECT array_agg(e.seq ORDER BY e.seq) FILTER (WHERE e.event_id = i.id) AS done,
+           '[' || string_agg(e.facts::text, ',' ORDER BY e.seq) FILTER (WHERE e.event_id = i.id) || ']' AS outcomes,
+           array_agg(e.seq) FILTER (WHERE e.event_id <> i.id) AS suspended
+    FROM noetl.event e CROSS JOIN LATERAL (SELECT 'item:' || c.run || ':' || c.round || ':' || e.seq AS id) i
     WHERE e.execution_id = c.execution_id AND e.lane = c.run AND e.lane <> 0 AND e.seq >= c.first AND e.seq < c.past
-      AND e.event_id = 'item:' || c.run || ':' || c.round || ':' || e.seq
-) done ON c.round >= 0
+      AND e.event_id IN (i.id, i.id || ':t1')
+) items ON c.round >= 0
 ORDER BY c.id;
 
 -- name: put_back
