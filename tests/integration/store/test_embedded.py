@@ -114,7 +114,11 @@ def test_a_killed_server_recovers(folder):
     assert server.stop() is False and again.stop() is True
 
 
-@pytest.mark.parametrize("pid", ["1", "999999", str(os.getpid()), "nonsense", ""])
+@pytest.mark.parametrize(
+    "pid",
+    ["1", "999999", str(os.getpid()), "nonsense", ""],
+    ids=["init", "unused", "mine", "nonsense", "empty"],
+)
 def test_a_stale_pid_file_does_not_stop_a_start(folder, pid):
     (folder / "postmaster.pid").write_text(f"{pid}\n{folder}\n1\n5432\n\n\n\nready\n")
     with open_embedded(folder) as server:
