@@ -19,6 +19,7 @@ from tests.conformance.driver import Driver, Pick, Time, first, last
 from tests.conformance.scripted import ScriptedRegistry
 
 from noetl.adapters.memory.catalog import MemoryCatalog
+from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
 from noetl.domain.outcomes import Patch
 from noetl.dsl.program import Program
@@ -29,6 +30,7 @@ from noetl.services import read_execution
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.history import HistoryEvent, history
 from noetl.services.hydration import make_hydrate
+from noetl.services.recent import Recent
 from noetl.services.start_execution import start_event
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
@@ -132,6 +134,7 @@ def play(case: Case, backend: Backend, worker: Worker, pick: Pick | None = None)
         resolve=programs.resolve,
         hydrate=make_hydrate(backend.results),
         owner=OWNER,
+        recent=Recent(backend.time.now) if isinstance(backend.store, MemoryExecutionStore) else None,
     )
     start = start_event(
         program, case.spec.get("payload", {}), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1

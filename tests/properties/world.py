@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.conformance.driver import Driver, VirtualClock
+from tests.properties.chaos import Faults, FaultyPort
+from tests.properties.tools import PureTools
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
@@ -14,15 +18,14 @@ from noetl.domain.events import Event
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
+from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted
+from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
+from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
-
-from tests.conformance.driver import Driver, VirtualClock
-from tests.properties.chaos import Faults, FaultyPort
-from tests.properties.tools import PureTools
 
 LEASE = 30.0
 BEAT = 10.0
@@ -58,6 +61,42 @@ class BeatingClock(VirtualClock):
             self.beat()
 
 
+class WatchedStore(MemoryExecutionStore):
+    """Sees to it that attempts go up with every delivery, and that only the last one's outcome is ever applied."""
+
+    def __init__(self, clock: Callable[[], float], results: ResultStore) -> None:
+        super().__init__(clock, results)
+        self.attempts: dict[tuple[int, str], int] = {}
+
+    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+        found = super().claim(owner, limit)
+        for command in found:
+            key = (command.execution_id, command.command_id)
+            assert command.attempt > self.attempts.get(key, 1), f"{key} was claimed twice as attempt {command.attempt}"
+            self.attempts[key] = command.attempt
+        return found
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        committed = super().commit(changes, owner)
+        for change in changes:
+            for command_id, attempt, _ in change.close:
+                self._check(change.execution_id, command_id, attempt)
+        return committed
+
+    def commit_items(
+        self, batches: Sequence[ItemBatch], owner: str | None = None
+    ) -> tuple[Sequence[ItemsCommitted], Committed]:
+        answers, committed = super().commit_items(batches, owner)
+        for batch, answer in zip(batches, answers, strict=True):
+            if answer.counted:
+                self._check(batch.event.execution_id, batch.event.command_id, batch.event.attempt)
+        return answers, committed
+
+    def _check(self, execution_id: int, command_id: str, attempt: int) -> None:
+        last = self.attempts.get((execution_id, command_id), 1)
+        assert attempt == last, f"the outcome of attempt {attempt} of {command_id} was applied after attempt {last} was given out"
+
+
 @dataclass(frozen=True)
 class Setting:
     """What a deployment chooses. ``queues``: commands go through the store to whoever claims them, as they do through queues."""
@@ -66,6 +105,10 @@ class Setting:
     window: int = 1000
     workers: int = 2
     queues: bool = False
+    contention: float = 0.06
+    """How often others get a turn between two port calls of a process."""
+    processes: int = 1
+    """How many there are at first."""
 
 
 @dataclass
@@ -86,7 +129,7 @@ class World:
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
         self.results = MemoryResultStore()
-        self.store = MemoryExecutionStore(self.clock.epoch, self.results)
+        self.store = WatchedStore(self.clock.epoch, self.results)
         self.tools = PureTools(lambda: self.spend())
 
     def beat(self) -> None:
@@ -133,6 +176,7 @@ class Process:
             owner=None if setting.queues else owner,
             limits=Limits(inline_bytes=setting.inline_bytes, tier="memory", window=setting.window),
             workers=lambda pool: setting.workers,
+            recent=None if setting.queues or setting.processes > 2 else Recent(world.clock.now),
         )
         self.worker = WorkerDeps(
             programs=world.programs,
@@ -162,14 +206,12 @@ class Process:
         store, driver = self.driver.deps.store, self.driver
         if self.doubtful:
             store.release(self.owner)
-            limit = 100_000
+            store.heartbeat(self.owner, LEASE)
+            self.doubtful = False
         for command in store.claim(self.owner, limit):
             driver.take(command)
         driver.events += store.undelivered(self.owner, limit)
         driver.events += store.due_timers(self.owner, limit)[0]
-        if self.doubtful:
-            store.heartbeat(self.owner, LEASE)
-            self.doubtful = False
 
     def wake(self) -> None:
         """Delays that are over."""

@@ -26,6 +26,7 @@ from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
+from noetl.services.recent import Recent
 from noetl.services.worker_deps import WorkerDeps
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
@@ -125,6 +126,7 @@ def open_engine(
         limits=Limits(inline_bytes=settings.inline_limit, tier=stores.results.name),
         workers=lambda pool: sizes.get(pool, settings.io_workers),
         log=log,
+        recent=Recent(),
     )
     grants = TaskSettings(
         http_allow=(*LOOPBACK, *settings.http_allow),

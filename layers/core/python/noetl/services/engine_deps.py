@@ -13,6 +13,7 @@ from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.services.recent import Recent
 
 
 def _silent(message: str) -> None:
@@ -36,6 +37,8 @@ class EngineDeps:
     limits: Limits = field(default_factory=Limits)
     workers: Callable[[str], int] = lambda pool: 1
     log: Callable[[str], None] = _silent
+    recent: Recent | None = None
+    """Executions this process has just committed; without it every batch reads first."""
 
 
 @dataclass(slots=True)

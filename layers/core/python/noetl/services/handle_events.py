@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
+from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
 from noetl.domain.facts import Superseded, encode_facts
@@ -23,6 +25,7 @@ from noetl.engine.prefetch import prefetch
 from noetl.engine.view import DELETED, NeedSlots, View
 from noetl.ports.execution_store import (
     Change,
+    Committed,
     EventRow,
     Loaded,
     LoadRequest,
@@ -34,6 +37,7 @@ from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
 from noetl.services.hydration import outages
 from noetl.services.make_change import make_change
+from noetl.services.recent import after_commit
 
 READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
@@ -67,6 +71,12 @@ class _Work:
     names: set[str] = field(default_factory=set)
     scopes: set[str] = field(default_factory=lambda: {"args"})
     program: Program | None = None
+    trust: bool = True
+    """What this process remembers may be used (not after a conflict)."""
+
+    def starts(self) -> bool:
+        """Nothing has to be read: it begins here (a commit over an execution that exists conflicts)."""
+        return isinstance(self.events[0], Start)
 
     def request(self) -> LoadRequest:
         return LoadRequest(
@@ -86,6 +96,8 @@ class _Decided:
     change: Change | None = None
     late: list[tuple[int, EventRow]] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    slots: dict[tuple[str, str], Any] = field(default_factory=dict)
+    """All slots as they are after the decisions, when all were known before."""
 
     def too_late(self, execution_id: int, event: MainEvent, now: float) -> None:
         self.late.append((execution_id, late_row(event, now)))
@@ -100,6 +112,8 @@ def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
         _round(works, deps, handled)
         return
     except VersionConflictError:
+        for work in works:
+            work.trust = False
         if len(works) > 1:
             for work in works:
                 _handle([work], deps, handled)
@@ -138,26 +152,87 @@ def _complete(event: MainEvent, deps: EngineDeps) -> MainEvent:
 
 
 def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
-    loaded = deps.store.load([work.request() for work in works])
-    changes: list[Change] = []
-    late: list[tuple[int, EventRow]] = []
-    done: list[tuple[int, str]] = []
+    loaded, known = _read(works, deps)
+    outcome: dict[int, _Decided] = {}
     for work in works:
-        decided = _decide_isolated(work, loaded, deps)
-        late += decided.late
-        done += [(work.execution_id, event_id) for event_id in decided.done]
-        if decided.change is not None:
-            changes.append(decided.change)
+        decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
+        if work.execution_id in known and (decided.late or decided.done):
+            # What was remembered does not tell a repeat from something late: ask the store.
+            del known[work.execution_id]
+            decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
+        outcome[work.execution_id] = decided
+    late = [row for decided in outcome.values() for row in decided.late]
+    done = [
+        (execution_id, event_id) for execution_id, decided in outcome.items() for event_id in decided.done
+    ]
     if late or done:
         deps.store.record_superseded(late, done)
+    changes = [decided.change for decided in outcome.values() if decided.change is not None]
     if changes:
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
         handled.ended += [(change.execution_id, change.status) for change in changes if change.end]
+        _remember(outcome, known, loaded, committed, deps)
 
 
-def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
-    """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone."""
+def _read(works: list[_Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
+    """What is needed for deciding, and (execution → bytes of history) for those that are remembered whole and were not read."""
+    now = deps.recent.now() if deps.recent is not None else None
+    if deps.recent is None or now is None:
+        loaded = deps.store.load([work.request() for work in works])
+        if deps.recent is not None:
+            deps.recent.heard(loaded.now)
+        return loaded, {}
+    known: dict[int, int] = {}
+    executions: dict[int, Snapshot] = {}
+    missing: list[LoadRequest] = []
+    for work in works:
+        entry = deps.recent.take(work.execution_id) if work.trust else None
+        if entry is not None:
+            executions[work.execution_id], known[work.execution_id] = entry
+        elif work.trust and work.starts():
+            known[work.execution_id] = 0
+        else:
+            missing.append(work.request())
+    if missing:
+        loaded = deps.store.load(missing)
+        deps.recent.heard(loaded.now)
+        executions.update(loaded.executions)
+        now = loaded.now
+    return Loaded(now, executions), known
+
+
+def _remember(
+    outcome: dict[int, _Decided],
+    known: dict[int, int],
+    loaded: Loaded,
+    committed: Committed,
+    deps: EngineDeps,
+) -> None:
+    """Keep what was committed over complete knowledge, until it ends."""
+    if deps.recent is None:
+        return
+    given: dict[int, list[Command]] = {}
+    for command in committed.commands:
+        given.setdefault(command.execution_id, []).append(command)
+    for execution_id, size in known.items():
+        decided = outcome[execution_id]
+        change = decided.change
+        if change is None or change.end:
+            continue
+        before = loaded.executions.get(execution_id)
+        fences = before.fences if before is not None else {}
+        after = after_commit(change, decided.slots, fences, given.get(execution_id, []))
+        deps.recent.put(after, size + sum(len(row.facts) for row in change.events))
+
+
+def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps, known: bool) -> _Decided:
+    """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone.
+
+    ``known``: every slot is at hand.
+    """
+    if known:
+        work.scopes |= SCOPES
     for _ in range(READS):
         try:
             with outages():
@@ -196,6 +271,7 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
         decisions.append((event, decision))
         born, state = True, decision.state
         _show(view, decision)
+    decided.slots = view.slots
     if decisions:
         decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
     return decided
