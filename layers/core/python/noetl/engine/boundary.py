@@ -12,7 +12,7 @@ from noetl.templating import StepView, wrap
 
 def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | None = None) -> dict[str, Any]:
     """Extra names for ``event`` (``step.enter``, ``loop.done``, ``step.exit``, ``step.done``, ``step.failed``) of a step."""
-    extra: dict[str, Any] = {name: wrap(value, d.view.hydrate) for name, value in (labels or {}).items()}
+    extra: dict[str, Any] = {name: wrap(value, d.view.load) for name, value in (labels or {}).items()}
     boundary = "failed" if event == "step.failed" else "done"
     name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
     extra["event"] = {"name": name, "step": step, "payload": {}}
@@ -22,8 +22,8 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
     if slot is MISSING:
         slot = {"status": "success", "data": None}
     error = slot.get("error")
-    view = StepView(slot, d.view.hydrate)
-    data = wrap(slot.get("data"), d.view.hydrate)
+    view = StepView(slot, d.view.load)
+    data = wrap(slot.get("data"), d.view.load)
     ok = slot["status"] != "error"
     envelope = {
         "status": "ok" if ok else "error",

@@ -161,6 +161,7 @@ class Decider:
         uri = ref_uri(self.execution_id, step, f"value:{self.state.seq}:{len(self.decision.blobs)}")
         encoded = codec.encode(value)
         self.decision.blobs.append((uri, encoded))
+        self.view.fresh[uri] = value
         digest = hashlib.sha256(encoded).hexdigest()
         return make_ref(
             uri, store=self.view.limits.tier, size=len(encoded), sha256=digest, value=value, encoded=encoded

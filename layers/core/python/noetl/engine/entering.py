@@ -130,7 +130,7 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
         scope=frozen,
     )
     if step.body.pool == "control":
-        outcome = run_inline(d.program, step, command, hydrate=d.view.hydrate)
+        outcome = run_inline(d.program, step, command, hydrate=d.view.load)
         d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
         outcomes.body_outcome(d, step, token, outcome)
         return

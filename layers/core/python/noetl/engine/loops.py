@@ -48,7 +48,7 @@ def _collection(d: Decider, loop: Loop, scope: EngineScope) -> list[Any]:
     """The list to go over. Raises TemplateError(code="template_type") for anything else: never one silent iteration over a text."""
     value = d.value(loop.collection, scope)
     if is_ref(value):
-        value = d.view.hydrate(value)
+        value = d.view.load(value)
     if isinstance(value, dict) and isinstance(value.get("rows"), list) and "row_count" in value:
         value = value["rows"]
     if isinstance(value, list):

@@ -62,7 +62,7 @@ class EngineScope:
         self.now = now
         self.args = args or {}
         self.extra = extra or {}
-        self.hydrate = slots.view.hydrate
+        self.hydrate = slots.view.load
 
     def lookup(self, name: str) -> Any:
         if name in self.extra:

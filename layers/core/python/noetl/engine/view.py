@@ -61,6 +61,13 @@ class View:
     scopes: frozenset[str] = frozenset()
     hydrate: Any = no_hydration
     limits: Limits = Limits()
+    fresh: dict[str, Any] = field(default_factory=dict)
+    """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
+
+    def load(self, ref: Mapping[str, Any]) -> Any:
+        """What a reference stands for. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+        value = self.fresh.get(str(ref.get("ref")), MISSING)
+        return self.hydrate(ref) if value is MISSING else value
 
     def get(self, key: Key, default: Any = MISSING) -> Any:
         value = self.slots.get(key, MISSING)
