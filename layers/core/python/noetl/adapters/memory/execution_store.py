@@ -141,7 +141,7 @@ class MemoryExecutionStore:
 
     def release(self, owner: str) -> None:
         with self._lock:
-            self._tables.leases.pop(owner, None)
+            recovery.release(self._tables, owner)
 
     def claim(self, owner: str, limit: int) -> Sequence[Command]:
         with self._lock:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from noetl.adapters.loops import resume
-from noetl.adapters.memory.tables import CommandEntry, Tables
+from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, TimerEntry
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, TimerFired, decode_event
+
+
+def release(tables: Tables, owner: str) -> None:
+    """Rows are freed one by one, so that what is not due yet stays free when the same owner comes back."""
+    tables.leases.pop(owner, None)
+    held: list[CommandEntry | TimerEntry | OutboxEntry] = [*tables.outbox.values()]
+    for work in tables.work.values():
+        held += [*work.commands.values(), *work.timers.values()]
+    for entry in held:
+        if entry.owner == owner:
+            entry.owner = None
 
 
 def claim(tables: Tables, owner: str, limit: int) -> list[Command]:

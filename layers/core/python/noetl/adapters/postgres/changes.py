@@ -118,13 +118,15 @@ class Writing:
         closed: list[tuple[int, str, int, int]] = []
         fresh: list[tuple[Command, bool]] = []
         for change in self._changes:
-            again = {command.command_id for command in chain(change.issue, change.waiting)}
-            closed += [(change.execution_id, *fence) for fence in change.close if fence[0] not in again]
+            kept = _kept_fences(change)
+            closed += [(change.execution_id, *fence) for fence in change.close if fence[0] not in kept]
             if not change.end:
-                fresh += [(command, False) for command in change.issue if _is_fresh(change, command)]
-                fresh += [(command, True) for command in change.waiting if _is_fresh(change, command)]
-            else:
-                closed += [(change.execution_id, *fence) for fence in change.close if fence[0] in again]
+                fresh += [
+                    (one, False) for one in change.issue if one.turn == 0 and one.command_id not in kept
+                ]
+                fresh += [
+                    (one, True) for one in change.waiting if one.turn == 0 and one.command_id not in kept
+                ]
         if closed:
             values["c_execution"] = numbers([row[0] for row in closed])
             values["c_id"] = texts([row[1] for row in closed])
@@ -250,9 +252,12 @@ def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
     return True
 
 
-def _is_fresh(change: Change, command: Command) -> bool:
-    """Turn 0 makes a new row; a later turn, or one that takes a closed row's place, replaces one."""
-    return command.turn == 0 and all(fence[0] != command.command_id for fence in change.close)
+def _kept_fences(change: Change) -> dict[str, tuple[int, int]]:
+    """Fences of rows that a new turn replaces: the row must be open still, and keeps its attempt count. Others are deleted by theirs."""
+    if not change.close or change.end:
+        return {}
+    again = {one.command_id for one in chain(change.issue, change.waiting) if one.run not in change.drop_runs}
+    return {name: (attempt, turn) for name, attempt, turn in change.close if name in again}
 
 
 def _has_rare_parts(change: Change) -> bool:
@@ -260,7 +265,7 @@ def _has_rare_parts(change: Change) -> bool:
         return True
     if change.drop_runs or change.cancel_children or (change.expected == 0 and change.created is not None):
         return True
-    if any(not _is_fresh(change, command) for command in chain(change.issue, change.waiting)):
+    if any(one.turn > 0 for one in chain(change.issue, change.waiting)) or _kept_fences(change):
         return True
     return any(row.event_id.startswith("timer:") for row in change.events)
 
@@ -320,11 +325,11 @@ def _timer_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
 
 
 def _replaced(change: Change) -> list[dict[str, Any]]:
-    fences = {command_id: (attempt, turn) for command_id, attempt, turn in change.close}
+    fences = _kept_fences(change)
     found = []
     for waiting, group in ((False, change.issue), (True, change.waiting)):
         for command in group:
-            if _is_fresh(change, command):
+            if command.turn == 0 and command.command_id not in fences:
                 continue
             attempt, turn = fences.get(command.command_id, (None, None))
             found.append(

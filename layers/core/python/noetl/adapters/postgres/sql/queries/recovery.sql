@@ -7,6 +7,14 @@ VALUES (:owner, clock_timestamp(), clock_timestamp() + make_interval(secs => :se
 ON CONFLICT (owner) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, lease_until = excluded.lease_until;
 
 -- name: release
+-- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
+WITH commands AS (
+    UPDATE noetl.command SET owner = '' WHERE owner = :owner AND NOT waiting
+), events AS (
+    UPDATE noetl.outbox SET owner = '' WHERE owner = :owner
+), timers AS (
+    UPDATE noetl.timer SET owner = '' WHERE owner = :owner
+)
 DELETE FROM noetl.runtime WHERE owner = :owner;
 
 -- name: claim_commands
