@@ -64,7 +64,8 @@ class Simulation:
 
     def run(self) -> None:
         """Chaos until its budget is spent, then calm until nothing is left to do."""
-        self.world.spawn()
+        for _ in range(self.world.setting.processes):
+            self.world.spawn()
         while self.budget > 0 or self.happenings:
             self.tick()
             (self.fault if self.budget > 0 and self.rng.random() < 0.25 else self.work)()
@@ -79,6 +80,8 @@ class Simulation:
         self.moves += 1
         if self.moves > MOST_MOVES:
             raise AssertionError(f"no end after {MOST_MOVES} moves")
+        if len(self.world.processes) < self.world.setting.processes and self.rng.random() < 0.2:
+            self.newcomer()
         due = [happening for happening in self.happenings if happening.after <= self.moves]
         if due and self.rng.random() < 0.5:
             self.ask(due[0])
@@ -129,7 +132,7 @@ class Simulation:
         process = self.anybody()
         chance = self.rng.random()
         if chance < 0.1:
-            self.attempt(process, "sweeps", lambda: process.sweep(self.rng.choice((1, 2, 5, 1000))))
+            self.attempt(process, "sweeps", lambda: process.sweep(self.rng.choice((1, 1, 2, 5, 1000))))
         elif chance < 0.2:
             self.pass_time(self.rng.choice((0.1, 1.0, 5.0)))
         elif process.driver.events or process.driver.ready:
@@ -153,6 +156,11 @@ class Simulation:
         elif driver.ready:
             command = driver.ready.pop(self.rng.randrange(len(driver.ready)))
             self.attempt(process, f"runs {label(command)}", lambda: self.execute(process, command))
+
+    def handle_first(self, process: Process) -> None:
+        batch, process.driver.events = process.driver.events[:4], process.driver.events[4:]
+        if batch:
+            self.attempt(process, f"handles {names(batch)}", lambda: self.handle(process, batch))
 
     def handle(self, process: Process, batch: list[Event]) -> None:
         known = len(process.driver.ready)
@@ -193,13 +201,18 @@ class Simulation:
             self.busy.pop()
 
     def meanwhile(self, owner: str, call: str) -> None:
-        """Between two port calls of a process the others go on."""
-        if self.calm or len(self.busy) > 2 or self.rng.random() > 0.06:
+        """Between two port calls of a process the others go on, perhaps with the very events it is about to apply."""
+        if self.calm or len(self.busy) > 2 or self.rng.random() > self.world.setting.contention:
             return
         others = [process for process in self.world.processes if process.owner not in self.busy]
         if others:
+            process = self.rng.choice(others)
             self.note(f"  between the calls of {owner}, after {call}:")
-            self.move(self.rng.choice(others))
+            if self.rng.random() < 0.5:
+                process.driver.events = self.some(self.events[-4:]) + process.driver.events
+                self.handle_first(process)
+            else:
+                self.move(process)
 
     def spend(self) -> None:
         """A call takes its time."""
@@ -309,6 +322,7 @@ class Simulation:
     # --- memory ---
 
     def remember(self, event: Event) -> None:
+        """What was reported may come again."""
         self.events.append(event)
         del self.events[:-REMEMBERED]
 

@@ -43,7 +43,9 @@ def setting_of(rng: random.Random) -> Setting:
         inline_bytes=rng.choice((1024, 8 * 1024, 32 * 1024)),
         window=rng.choice((2, 5, 1000)),
         workers=rng.choice((1, 2, 8)),
-        queues=rng.random() < 0.25,
+        queues=rng.random() < 0.4,
+        contention=rng.choice((0.02, 0.1, 0.5)),
+        processes=rng.choice((1, 2, 3)),
     )
 
 

@@ -315,7 +315,7 @@ class ExecutionStore(Protocol):
         """Say that this owner lives; whatever is leased to owners that stopped saying so can be claimed by others."""
 
     def release(self, owner: str) -> None:
-        """This owner ends: its leases are free at once."""
+        """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
 
     def claim(self, owner: str, limit: int) -> Sequence[Command]:
         """Take commands that are due and belong to nobody alive; their attempt goes up by one. Loop chunks come with ``skip`` filled

@@ -93,9 +93,9 @@ class Keeper:
             return
         try:
             self.store.release(self.owner)
+            self.store.heartbeat(self.owner, self.lease_seconds)
             while self.adopt():
                 continue
-            self.store.heartbeat(self.owner, self.lease_seconds)
         except InfrastructureError:
             self.doubt()
             raise

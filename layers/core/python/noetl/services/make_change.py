@@ -46,6 +46,7 @@ def make_change(
         )
     last = decisions[-1][1]
     each = [decision for _, decision in decisions]
+    _forget_dropped(each)
     return Change(
         execution_id=execution_id,
         expected=snapshot.version if snapshot is not None else 0,
@@ -74,6 +75,16 @@ def make_change(
         variables_step=last.variables_step,
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,
     )
+
+
+def _forget_dropped(decisions: list[Decision]) -> None:
+    """What one event of a batch began and a later one gave up (a step's timeout, say) is never stored."""
+    dropped: set[int] = set()
+    for decision in reversed(decisions):
+        decision.issue = [command for command in decision.issue if command.run not in dropped]
+        decision.waiting = [command for command in decision.waiting if command.run not in dropped]
+        decision.loops = [loop for loop in decision.loops if loop.run not in dropped]
+        dropped.update(decision.drop_runs)
 
 
 def _leading(decision: Decision) -> str:
