@@ -43,7 +43,12 @@ class Grammar:
         tool: dict[str, Any] = {"kind": "http", "url": "http://api.test/x", "params": {**given, **steering}}
         if "fail_first" in steering:
             delay = self.rng.choice((0, 1, 40))
-            retry = {"do": "retry", "attempts": 4, "backoff": self.rng.choice(("none", "exponential")), "delay": delay}
+            retry = {
+                "do": "retry",
+                "attempts": 4,
+                "backoff": self.rng.choice(("none", "exponential")),
+                "delay": delay,
+            }
             rule = {"when": "{{ outcome.status == 'error' and outcome.error.retryable }}", "then": retry}
             tool["spec"] = {"policy": {"rules": [rule]}}
         return tool
@@ -60,7 +65,16 @@ class Grammar:
 
     def block(self, before: str) -> Block:
         """Any block, after the step ``before`` (whose value it uses)."""
-        simple = (self.call, self.call, self.pipeline, self.parallel, self.sequential, self.child, self.answered, self.silent)
+        simple = (
+            self.call,
+            self.call,
+            self.pipeline,
+            self.parallel,
+            self.sequential,
+            self.child,
+            self.answered,
+            self.silent,
+        )
         nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
         self.depth += 1
         made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)
@@ -84,7 +98,10 @@ class Grammar:
         most = self.rng.randint(0, 2)
         seen = f"(ctx.{count} | default(0))"
         rules = [
-            {"when": f"{{{{ {seen} < {most} }}}}", "then": {"do": "jump", "to": "one", "set_ctx": {count: f"{{{{ {seen} + 1 }}}}"}}},
+            {
+                "when": f"{{{{ {seen} < {most} }}}}",
+                "then": {"do": "jump", "to": "one", "set_ctx": {count: f"{{{{ {seen} + 1 }}}}"}},
+            },
             {"else": {"then": {"do": "continue"}}},
         ]
         one = self.http({"x": self.value(before), "n": f"{{{{ {seen} }}}}"}, **self.steering())
@@ -111,11 +128,16 @@ class Grammar:
         if failing:
             steering.pop("fail_first", None)
             steering["fail"] = "not_found"
-        gather = {"set_ctx": {"sum": {"add": "{{ outcome.result.v }}"}, "most": {"max": "{{ outcome.result.v }}"}}}
+        gather = {
+            "set_ctx": {"sum": {"add": "{{ outcome.result.v }}"}, "most": {"max": "{{ outcome.result.v }}"}}
+        }
         tool = self.http({"x": self.value(before), "i": "{{ iter.item }}"}, **steering)
         rules = tool.setdefault("spec", {"policy": {"rules": []}})["policy"]["rules"]
         rules.append({"when": "{{ outcome.status == 'ok' }}", "then": {"do": "continue", **gather}})
-        step: dict[str, Any] = {"loop": {"in": list(range(total)), "iterator": "item", "spec": spec}, "tool": [{"work": tool}]}
+        step: dict[str, Any] = {
+            "loop": {"in": list(range(total)), "iterator": "item", "spec": spec},
+            "tool": [{"work": tool}],
+        }
         if failing:
             step["spec"] = {"policy": {"failure": {"mode": "best_effort"}}}
         name = self.add("loop", **step)
@@ -125,7 +147,11 @@ class Grammar:
         return Block(name, last)
 
     def child(self, before: str) -> Block:
-        tool = {"kind": "playbook", "path": "properties/child", "payload": {"n": f"{{{{ {before}.v % 13 }}}}"}}
+        tool = {
+            "kind": "playbook",
+            "path": "properties/child",
+            "payload": {"n": f"{{{{ {before}.v % 13 }}}}"},
+        }
         name = self.add("child", tool=tool)
         return Block(name, name)
 

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.properties.chaos import Crash
+from tests.properties.invariants import audit
+from tests.properties.world import LEASE, Process, World
+
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import CreatedExecution
-
-from tests.properties.chaos import Crash
-from tests.properties.invariants import audit
-from tests.properties.world import LEASE, Process, World
 
 MOST_MOVES = 60_000
 MOST_PROCESSES = 3
@@ -211,8 +211,17 @@ class Simulation:
             if self.rng.random() < 0.5:
                 process.driver.events = self.some(self.events[-4:]) + process.driver.events
                 self.handle_first(process)
-            else:
-                self.move(process)
+            for _ in range(self.rng.randint(1, 4)):
+                self.go_on(process)
+
+    def go_on(self, process: Process) -> None:
+        """Whatever this process can do now: it dies, it finds work, or it does some."""
+        if process not in self.world.processes:
+            return
+        if process.driver.events or process.driver.ready:
+            self.move(process)
+        else:
+            self.attempt(process, "sweeps", lambda: process.sweep(2))
 
     def spend(self) -> None:
         """A call takes its time."""
@@ -227,7 +236,9 @@ class Simulation:
         if not isinstance(event, Start) and (known is None or not known.version):
             return
         process = self.anybody()
-        asked = self.start_by_outbox if isinstance(event, Start) and self.rng.random() < 0.3 else self.hand_over
+        asked = (
+            self.start_by_outbox if isinstance(event, Start) and self.rng.random() < 0.3 else self.hand_over
+        )
         self.attempt(process, f"is asked for {names([event])}", lambda: asked(process, happening))
 
     def hand_over(self, process: Process, happening: Happening) -> None:
@@ -246,7 +257,17 @@ class Simulation:
     def fault(self) -> None:
         self.budget -= 1
         self.rng.choice(
-            (self.repeat, self.repeat, self.zombie, self.lose, self.crash, self.doom, self.doom, self.doom, self.away)
+            (
+                self.repeat,
+                self.repeat,
+                self.zombie,
+                self.lose,
+                self.crash,
+                self.doom,
+                self.doom,
+                self.doom,
+                self.away,
+            )
             + (self.disconnect, self.reconnect, self.late, self.newcomer, self.retire)
         )()
 
@@ -335,4 +356,6 @@ def names(events: list[Event]) -> str:
 
 
 def label(command: Command) -> str:
-    return f"{str(command.execution_id)[-4:]}/{command.command_id} attempt {command.attempt} turn {command.turn}"
+    return (
+        f"{str(command.execution_id)[-4:]}/{command.command_id} attempt {command.attempt} turn {command.turn}"
+    )

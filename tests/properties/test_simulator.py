@@ -9,7 +9,6 @@ import os
 import random
 
 import pytest
-
 from tests.properties.grammar import random_playbook
 from tests.properties.invariants import check_end
 from tests.properties.simulator import Simulation
@@ -73,7 +72,12 @@ def run_random(seed: int) -> None:
 def run_seed(seed: int) -> None:
     rng = random.Random(seed)
     picked = [rng.choice(FIXED) for _ in range(rng.choice((1, 1, 2, 3)))]
-    simulate(seed, rng, [(workload, expected(workload.path)) for workload in picked], World(fixed_programs(), setting_of(rng), rng))
+    simulate(
+        seed,
+        rng,
+        [(workload, expected(workload.path)) for workload in picked],
+        World(fixed_programs(), setting_of(rng), rng),
+    )
 
 
 def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:
@@ -90,5 +94,7 @@ def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]],
         paths = ", ".join(workload.path for workload, _ in picked)
         print(f"seed {seed} ({paths}), {world.setting}; the last moves:")
         print("\n".join(list(simulation.trace)[-SHOWN:]))
-        print(f"run it again: NOETL_FIRST_SEED={seed} NOETL_SOAK_SEEDS=1 python -m pytest tests/properties/test_simulator.py")
+        print(
+            f"run it again: NOETL_FIRST_SEED={seed} NOETL_SOAK_SEEDS=1 python -m pytest tests/properties/test_simulator.py"
+        )
         raise

@@ -43,7 +43,9 @@ class PureTools(Registry):
         self.spend = spend
         self.calls: list[Call] = []
 
-    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> TaskResult | ChildRequest:
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest:
         if name != "http":
             return super().run(name, raw_params, context)
         self._load(name).params.parse(raw_params)
@@ -56,7 +58,9 @@ class PureTools(Registry):
         return TaskResult({"status_code": 200, "headers": {}, "url": "", "elapsed": 0.0, "data": body})
 
 
-def _answer(params: dict[str, Any], attempt: int, index: int | None, asked: tuple[Any, ...]) -> dict[str, Any]:
+def _answer(
+    params: dict[str, Any], attempt: int, index: int | None, asked: tuple[Any, ...]
+) -> dict[str, Any]:
     chosen = "only" not in params or index in params["only"]
     if chosen and attempt <= params.get("fail_first", 0):
         raise TaskError("HTTP 503", kind="server_error", status=503, retryable=True)

@@ -72,7 +72,9 @@ class WatchedStore(MemoryExecutionStore):
         found = super().claim(owner, limit)
         for command in found:
             key = (command.execution_id, command.command_id)
-            assert command.attempt > self.attempts.get(key, 1), f"{key} was claimed twice as attempt {command.attempt}"
+            assert command.attempt > self.attempts.get(key, 1), (
+                f"{key} was claimed twice as attempt {command.attempt}"
+            )
             self.attempts[key] = command.attempt
         return found
 
@@ -94,7 +96,9 @@ class WatchedStore(MemoryExecutionStore):
 
     def _check(self, execution_id: int, command_id: str, attempt: int) -> None:
         last = self.attempts.get((execution_id, command_id), 1)
-        assert attempt == last, f"the outcome of attempt {attempt} of {command_id} was applied after attempt {last} was given out"
+        assert attempt == last, (
+            f"the outcome of attempt {attempt} of {command_id} was applied after attempt {last} was given out"
+        )
 
 
 @dataclass(frozen=True)
