@@ -227,10 +227,19 @@ class PipelineRun:
                     else stages.STAGES[state.stage](self)
                 )
             except NoetlError as error:
-                self.fail(error_of(error, self.around.source_name))
+                self.fail(self._told(error_of(error, self.around.source_name)))
                 continue
             if op is not None:
                 return op
+
+    def _told(self, error: ErrorInfo) -> ErrorInfo:
+        """An entry that stumbled over a name which a failed call does not have has answered nothing: the call's own error stands,
+        and what the entry missed is told with it."""
+        frame = self.state.frames[-1] if self.state.frames else None
+        last = frame.last if frame is not None and frame.phase == "rules" and frame.event == "call.done" else None
+        if error.code != "undefined" or last is None or last.error is None:
+            return error
+        return msgspec.structs.replace(last.error, details={**last.error.details, "case_error": error.message})
 
     def fail(self, error: ErrorInfo) -> None:
         """End the run as failed (``vars_after`` still follow)."""
