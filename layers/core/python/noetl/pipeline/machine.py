@@ -236,7 +236,7 @@ class PipelineRun:
         """An entry that stumbled over a name which a failed call does not have has answered nothing: the call's own error stands,
         and what the entry missed is told with it."""
         frame = self.state.frames[-1] if self.state.frames else None
-        last = frame.last if frame is not None and frame.phase == "rules" and frame.event == "call.done" else None
+        last = frame.last if frame is not None and frame.event == "call.done" else None
         if error.code != "undefined" or last is None or last.error is None:
             return error
         return msgspec.structs.replace(last.error, details={**last.error.details, "case_error": error.message})
