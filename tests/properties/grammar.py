@@ -25,6 +25,7 @@ class Block:
 @dataclass
 class Grammar:
     rng: random.Random
+    delays: tuple[float, ...]
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     depth: int = 0
 
@@ -42,7 +43,7 @@ class Grammar:
     def http(self, given: dict[str, Any], **steering: Any) -> dict[str, Any]:
         tool: dict[str, Any] = {"kind": "http", "url": "http://api.test/x", "params": {**given, **steering}}
         if "fail_first" in steering:
-            delay = self.rng.choice((0, 1, 40))
+            delay = self.rng.choice(self.delays)
             retry = {
                 "do": "retry",
                 "attempts": 4,
@@ -204,9 +205,9 @@ class Grammar:
         return Block(head, tail)
 
 
-def random_playbook(rng: random.Random, name: str) -> str:
-    """The text of a playbook whose end does not depend on the order in which anything happens."""
-    grammar = Grammar(rng)
+def random_playbook(rng: random.Random, name: str, delays: tuple[float, ...] = (0, 1, 40)) -> str:
+    """The text of a playbook whose end does not depend on the order in which anything happens. ``delays``: of its retries, seconds."""
+    grammar = Grammar(rng, delays)
     start = grammar.add("start", tool={"kind": "noop", "args": {"v": rng.randint(0, 99)}})
     last = start
     for _ in range(rng.randint(1, 3)):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-
-from tests.properties.world import World
+from collections.abc import Collection, Iterable, Iterator
 
 from noetl.domain import facts as f
 from noetl.domain.facts import Fact, decode_facts
@@ -18,17 +16,20 @@ STATE_LIMIT = 8 * 1024
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 
-def audit(world: World) -> None:
+def audit(store: ExecutionStore) -> None:
     """Between any two commits: history is the truth, state is small, every token that waits for a command has it."""
-    for info in world.store.executions(limit=10_000):
-        if info.version == 0:
-            continue
-        assert len(info.state) <= STATE_LIMIT, f"state of {info.path} takes {len(info.state)} bytes"
-        report = replay(world.store, info.execution_id)
-        assert report.agrees, report.differences
-        check_commands(world.store, info)
-        for loop in world.store.loop_progress(info.execution_id):
-            assert loop.done + loop.failed <= loop.issued <= loop.total, loop
+    for info in store.executions(limit=10_000):
+        if info.version:
+            audit_one(store, info)
+
+
+def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
+    assert len(info.state) <= STATE_LIMIT, f"state of {info.path} takes {len(info.state)} bytes"
+    report = replay(store, info.execution_id)
+    assert report.agrees, (info.path, report.differences)
+    check_commands(store, info)
+    for loop in store.loop_progress(info.execution_id):
+        assert loop.done + loop.failed <= loop.issued <= loop.total, loop
 
 
 def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
@@ -105,11 +106,11 @@ def check_loops(store: ExecutionStore, info: ExecutionInfo, done: Counter[tuple[
         assert len(indexes) == len(set(indexes)) == loop.issued, loop
 
 
-def check_end(world: World, waiting: frozenset[str]) -> None:
+def check_end(store: ExecutionStore, infos: Iterable[ExecutionInfo], waiting: Collection[str] = ()) -> None:
     """Everybody is over (or waits for the outside, for paths in ``waiting``), and nothing is left lying about."""
-    for info in world.store.executions(limit=10_000):
-        check_history(world.store, info)
-        work = world.store.open_work(info.execution_id)
+    for info in infos:
+        check_history(store, info)
+        work = store.open_work(info.execution_id)
         assert not any(work.values()), f"{info.path} is {info.status}, and yet there is {work}"
         if info.path in waiting:
             phases = {token.phase for token in decode_state(info.state).tokens.values()}

@@ -70,7 +70,7 @@ class Simulation:
             self.tick()
             (self.fault if self.budget > 0 and self.rng.random() < 0.25 else self.work)()
             if self.rng.random() < 0.02:
-                audit(self.world)
+                audit(self.world.store)
         self.settle()
 
     def anybody(self) -> Process:
@@ -106,7 +106,7 @@ class Simulation:
             if self.nothing_left():
                 break
             self.world.clock.pass_by(CALM_SECONDS)
-        audit(self.world)
+        audit(self.world.store)
 
     def nothing_left(self) -> bool:
         store = self.world.store
@@ -256,20 +256,19 @@ class Simulation:
 
     def fault(self) -> None:
         self.budget -= 1
-        self.rng.choice(
-            (
-                self.repeat,
-                self.repeat,
-                self.zombie,
-                self.lose,
-                self.crash,
-                self.doom,
-                self.doom,
-                self.doom,
-                self.away,
-            )
-            + (self.disconnect, self.reconnect, self.late, self.newcomer, self.retire)
-        )()
+        often = [self.repeat, self.doom, self.doom]
+        each = [
+            self.repeat,
+            self.zombie,
+            self.lose,
+            self.crash,
+            self.doom,
+            self.away,
+            self.disconnect,
+            self.reconnect,
+        ]
+        each += [self.late, self.newcomer, self.retire]
+        self.rng.choice(often + each)()
 
     def repeat(self) -> None:
         """Events come again: soon, late, to another process, out of order."""

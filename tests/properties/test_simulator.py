@@ -21,6 +21,7 @@ from tests.properties.workloads import (
     expected,
     fixed_programs,
     happenings,
+    observe,
     root_of,
     undisturbed,
 )
@@ -86,10 +87,15 @@ def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]],
     simulation = Simulation(world, rng, [one for some in asked for one in some], budget=rng.randint(0, 60))
     try:
         simulation.run()
-        check_end(world, frozenset(workload.path for workload, _ in picked if workload.waits))
-        check_keys(world)
+        check_end(
+            world.store,
+            world.store.executions(limit=10_000),
+            [workload.path for workload, _ in picked if workload.waits],
+        )
+        check_keys(world.tools.calls)
         for (workload, wanted), mine in zip(picked, asked, strict=True):
-            compare(workload, wanted, world, root_of(mine).execution_id)
+            root = root_of(mine).execution_id
+            compare(workload, wanted, observe(world.store, world.results, world.tools.calls, root))
     except BaseException:
         paths = ", ".join(workload.path for workload, _ in picked)
         print(f"seed {seed} ({paths}), {world.setting}; the last moves:")

@@ -5,18 +5,20 @@ from __future__ import annotations
 import functools
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.properties.simulator import Happening
+from tests.properties.tools import Call
 from tests.properties.world import World, compile_all
 
 from noetl.domain import codec
 from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import decode_state
-from noetl.ports.execution_store import ExecutionInfo
+from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services import read_execution
 from noetl.services.start_execution import start_event
@@ -125,7 +127,7 @@ def undisturbed(programs: Programs, workload: Workload) -> Seen:
         driver.settle()
     while driver.advance():
         driver.settle()
-    return observe(world, root_of(asked).execution_id)
+    return observe(world.store, world.results, world.tools.calls, root_of(asked).execution_id)
 
 
 @functools.cache
@@ -135,11 +137,10 @@ def expected(workload_path: str) -> Seen:
     return undisturbed(fixed_programs(), workload)
 
 
-def observe(world: World, root: int) -> Seen:
-    store, results = world.store, world.results
+def observe(store: ExecutionStore, results: ResultStore, calls: Iterable[Call], root: int) -> Seen:
     info = read_execution.find(store, root)
     state = decode_state(info.state)
-    members = family(world, root)
+    members = family(store, root)
     paths = {member.execution_id: member.path for member in members}
     slots = store.slots(root)
 
@@ -149,7 +150,7 @@ def observe(world: World, root: int) -> Seen:
         )
 
     keys: defaultdict[tuple[Any, ...], set[tuple[int, str]]] = defaultdict(set)
-    for call in world.tools.calls:
+    for call in calls:
         if call.execution_id in paths:
             keys[(paths[call.execution_id], *call.asked)].add((call.execution_id, call.key))
     error = state.error
@@ -164,17 +165,17 @@ def observe(world: World, root: int) -> Seen:
     )
 
 
-def family(world: World, root: int) -> list[ExecutionInfo]:
-    everyone = list(world.store.executions(limit=10_000))
+def family(store: ExecutionStore, root: int) -> list[ExecutionInfo]:
+    """An execution and its descendants."""
+    everyone = list(store.executions(limit=100_000))
     found = [info for info in everyone if info.execution_id == root]
     for info in found:
         found += [child for child in everyone if child.parent_execution_id == info.execution_id]
     return found
 
 
-def compare(workload: Workload, wanted: Seen, world: World, root: int) -> None:
+def compare(workload: Workload, wanted: Seen, seen: Seen) -> None:
     """The execution came to the end it had to come to."""
-    seen = observe(world, root)
     if not workload.exact:
         assert seen.status in workload.ends, f"{workload.path}: {seen.status} {seen.error}"
         if seen.status == wanted.status:
@@ -212,9 +213,9 @@ def difference(seen: dict[Any, int], wanted: dict[Any, int]) -> str:
     return "\n".join(lines)
 
 
-def check_keys(world: World) -> None:
+def check_keys(calls: Iterable[Call]) -> None:
     """An idempotency key stands for one call: every attempt asked the same under it."""
     asked: dict[tuple[int, str], Any] = {}
-    for call in world.tools.calls:
+    for call in calls:
         known = asked.setdefault((call.execution_id, call.key), call.asked)
         assert known == call.asked, f"{call.key} was used for {known} and for {call.asked}"
