@@ -14,12 +14,19 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import psycopg
 import pytest
 from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres.migrations import migrate
+
+# A busy machine is slow, which says nothing about the code.
+hypothesis.settings.register_profile(
+    "noetl", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("noetl")
 
 TEMPLATE = "noetl_template"
 _numbers = itertools.count(1)
