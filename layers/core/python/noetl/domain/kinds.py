@@ -45,6 +45,8 @@ class ParamProblem:
     message: str
     hint: str | None = None
     code: str = "kind-params"
+    place: tuple[int, int] | None = None
+    """(line, column) inside the text that ``path`` leads to, 1-based."""
 
 
 class Hole:

@@ -219,6 +219,10 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     sinks: tuple[SinkAction, ...] = ()
     """A workbook task's own sinks, run right after it succeeded."""
     pos: Pos = Pos()
+    code_pos: Pos = Pos()
+    """Where the kind's raw text (``code``) begins: the first column of its first line."""
+    code_lines: bool = False
+    """The lines of the raw text stand one below the other in the playbook, as they do in the text."""
 
 
 class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -75,6 +75,22 @@ class Scalar:
             at = _skip_indent(raw, at)
         return self.source.position(self.start + min(at, max(len(raw) - 1, 0)))
 
+    def lines_pos(self) -> tuple[Pos, bool]:
+        """Where the first column of the first line of the text stands, and whether line n + 1 of it stands below line n.
+
+        So it does in literal blocks and on single lines, but not in folded texts, nor in quotes with escaped line ends.
+        """
+        text = self.value
+        if not isinstance(text, str) or not (visible := text.lstrip()):
+            return self.pos, False
+        if self.style != "|":
+            spelling = self.source.text[self.start : self.end]
+            return self.content_pos(), "\n" not in text and "\n" not in spelling
+        start = text.rfind("\n", 0, len(text) - len(visible)) + 1
+        indent = len(text) - len(visible) - start
+        place = self.locate(start)
+        return Pos(place.line - text.count("\n", 0, start), place.column - indent), True
+
     def content_pos(self) -> Pos:
         """Where the first character of the value stands (after the quote, on the line after a block header)."""
         return self.locate(0) if isinstance(self.value, str) and self.value else self.pos

@@ -138,6 +138,8 @@ def error_view(error: Any) -> dict[str, Any]:
         "code": error.code,
         "status": error.status,
         "retryable": error.retryable,
+        "hint": error.hint,
+        "position": error.position,
         "details": error.details,
     }
 

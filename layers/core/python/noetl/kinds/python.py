@@ -54,11 +54,11 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
             warnings.simplefilter("ignore")
             compile_code(code, ())
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
+        line, column = getattr(error, "lineno", None), getattr(error, "offset", None)
         words = getattr(error, "msg", None) or str(error) or "too deeply nested"
-        return [
-            ParamProblem(("code",), f"'code' is not Python: {words}{_where(line, _source_line(code, line))}")
-        ]
+        message = f"'code' is not Python: {words}{_where(line, _source_line(code, line))}"
+        hint = "`code` runs as it stands: it is Python, and no template"
+        return [ParamProblem(("code",), message, hint, place=(line, max(column or 1, 1)) if line else None)]
     return []
 
 
@@ -98,7 +98,7 @@ def _raised(error: Any, memory_bytes: int) -> TaskError:
         kind="transform",
         code=name,
         hint=_hint(name, memory_bytes),
-        details={key: facts[key] for key in ("line", "source", "traceback") if facts.get(key)},
+        details={key: facts[key] for key in ("line", "column", "source", "traceback") if facts.get(key)},
     )
 
 

@@ -10,7 +10,7 @@ from noetl.domain.outcomes import Outcome
 from noetl.domain.patches import deep_merge
 from noetl.dsl.program import Node, Task
 from noetl.pipeline import actions, journal
-from noetl.pipeline.faults import error_of
+from noetl.pipeline.faults import error_of, placed
 from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
 from noetl.pipeline.state import Frame, Last
@@ -171,7 +171,7 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
     task = run.sequences[-1][frame.pc]
     meta = dict(outcome.meta)
     if outcome.error is not None:
-        frame.last = Last(error=outcome.error, meta=meta)
+        frame.last = Last(error=placed(outcome.error, task, run.around.source_name), meta=meta)
     else:
         result, envelope = split_result(outcome.result, task.kind, task.form)
         frame.last = Last(result, envelope, None, meta)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from noetl.domain.errors import InfrastructureError, NoetlError, TaskError, TemplateError
 from noetl.domain.outcomes import ErrorInfo
+from noetl.dsl.program import Pos, Task
 
 TEXT_LIMIT = 2000
 """Characters kept of each text among an error's details."""
@@ -33,6 +36,17 @@ def error_of(error: NoetlError, source_name: str = "") -> ErrorInfo:
     return ErrorInfo(
         error.message, kind, error.code, None, error.retryable, error.hint, None, _short(error.details)
     )
+
+
+def placed(error: ErrorInfo, task: Task, source_name: str) -> ErrorInfo:
+    """The error of a kind that tells a ``line`` (and ``column``) of the task's raw text, with that place in the playbook."""
+    line, place = error.details.get("line"), task.code_pos
+    if error.position is not None or not place.line or not isinstance(line, int):
+        return error
+    if task.code_lines:
+        place = Pos(place.line + line - 1, place.column + error.details.get("column", 1) - 1)
+    position = f"{source_name or 'playbook'}:{place.line}:{place.column}"
+    return msgspec.structs.replace(error, position=position)
 
 
 def _template_error(error: TemplateError, source_name: str) -> ErrorInfo:

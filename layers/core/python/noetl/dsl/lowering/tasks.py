@@ -81,6 +81,8 @@ def lower_task(
     policy = mapping_of(own_spec.get("policy"))
     unmatched = text_of(policy.get("on_unmatched")) or layers.on_unmatched
     wishes = merge_trees(layers.result, merge_trees(own_spec.get("result"), body.get("output")))
+    raw = params.get(*spec.raw_fields) if spec is not None else None
+    code_pos, code_lines = raw.lines_pos() if isinstance(raw, Scalar) else (Pos(), False)
     return Task(
         label=label,
         kind=kind,
@@ -95,6 +97,8 @@ def lower_task(
         result=result_spec(wishes),
         sinks=sinks,
         pos=body.key_pos("kind"),
+        code_pos=code_pos,
+        code_lines=code_lines,
     )
 
 
@@ -221,7 +225,10 @@ def _problem_pos(problem: ParamProblem, body: Mapping, params: Mapping) -> Pos:
             pos = tree.pos
         else:
             break
-    return pos
+    if problem.place is None or not isinstance(tree, Scalar):
+        return pos
+    (line, column), (start, lines) = problem.place, tree.lines_pos()
+    return Pos(start.line + line - 1, start.column + column - 1) if lines else start
 
 
 def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None:

@@ -15,7 +15,10 @@ import resource
 import select
 import sys
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from textwrap import dedent
+from types import TracebackType
 from typing import Any, NoReturn
 
 from .confine import confine
@@ -125,13 +128,16 @@ def _problem(call_id: str, code: str, message: str) -> dict[str, Any]:
 def _describe(error: BaseException, code: str) -> dict[str, Any]:
     """What happened and where in the user's code; frames of libraries are left out."""
     trace: list[tuple[int, str]] = []
+    column = None
     step = error.__traceback__
     while step is not None:
         if step.tb_frame.f_code.co_filename == FILENAME:
             trace.append((step.tb_lineno, step.tb_frame.f_code.co_name))
+            column = _byte_column(step)
         step = step.tb_next
     if isinstance(error, SyntaxError) and error.filename == FILENAME and error.lineno:
         trace.append((error.lineno, "<module>"))
+        column = None
     lines = code.splitlines()
 
     def source(line: int) -> str:
@@ -141,12 +147,35 @@ def _describe(error: BaseException, code: str) -> dict[str, Any]:
         "type": type(error).__name__[:100],
         "message": _message(error),
         "line": trace[-1][0] if trace else None,
+        "column": _column(code, trace[-1][0], column) if trace else None,
         "source": source(trace[-1][0]) if trace else "",
         "traceback": [
             f"line {line}, in {'the code' if name in ('<module>', '__body__') else name}: {source(line)}"
             for line, name in trace[-TRACE_FRAMES:]
         ],
     }
+
+
+def _byte_column(step: TracebackType) -> int | None:
+    """Where in its line the failing expression begins, in bytes of UTF-8 from 0; None when the interpreter does not know."""
+    at = step.tb_lasti // 2
+    line, _, column, _ = next(islice(step.tb_frame.f_code.co_positions(), at, None), (None, None, None, None))
+    return column if line == step.tb_lineno else None
+
+
+def _column(code: str, line: int, column: int | None) -> int | None:
+    """A column of ``code`` as it was given, in characters from 1; without one, that of the first visible character.
+
+    Code that is indented as a whole ran without that margin (see ``compile_code``).
+    """
+    lines, ran = code.splitlines(), dedent(code).splitlines()
+    if not 0 < line <= len(lines):
+        return None
+    text = ran[line - 1]
+    margin = len(lines[line - 1]) - len(text)
+    if column is None:
+        return margin + len(text) - len(text.lstrip()) + 1
+    return margin + len(text.encode()[:column].decode(errors="replace")) + 1
 
 
 def _message(error: BaseException) -> str:
