@@ -131,6 +131,7 @@ CREATE TABLE noetl.timer (
     PRIMARY KEY (execution_id, timer)
 );
 CREATE INDEX timer_due ON noetl.timer (fire_at);
+CREATE INDEX timer_owner ON noetl.timer (owner) WHERE owner <> '';
 
 -- Events on their way to the execution they are for. source: the execution whose commit wrote them.
 CREATE TABLE noetl.outbox (

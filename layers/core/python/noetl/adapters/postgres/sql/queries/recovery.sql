@@ -13,7 +13,7 @@ WITH commands AS (
 ), events AS (
     UPDATE noetl.outbox SET owner = '' WHERE owner = :owner
 ), timers AS (
-    UPDATE noetl.timer SET owner = '' WHERE owner = :owner
+    UPDATE noetl.timer SET owner = '' WHERE owner = :owner AND owner <> ''
 )
 DELETE FROM noetl.runtime WHERE owner = :owner;
 
@@ -102,7 +102,7 @@ SELECT id, payload FROM (SELECT * FROM claimed UNION ALL SELECT * FROM dropped) 
 WITH picked AS (
     SELECT t.execution_id, t.timer
     FROM noetl.timer t
-    WHERE t.fire_at <= clock_timestamp() AND (t.owner = '' OR NOT noetl.is_alive(t.owner))
+    WHERE t.fire_at <= now() AND (t.owner = '' OR NOT noetl.is_alive(t.owner))
     ORDER BY t.fire_at LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
 ), fired AS (
     UPDATE noetl.timer t SET owner = :owner
