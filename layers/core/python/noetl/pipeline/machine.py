@@ -239,7 +239,9 @@ class PipelineRun:
         last = frame.last if frame is not None and frame.event == "call.done" else None
         if error.code != "undefined" or last is None or last.error is None:
             return error
-        return msgspec.structs.replace(last.error, details={**last.error.details, "case_error": error.message})
+        return msgspec.structs.replace(
+            last.error, details={**last.error.details, "case_error": error.message}
+        )
 
     def fail(self, error: ErrorInfo) -> None:
         """End the run as failed (``vars_after`` still follow)."""
