@@ -184,14 +184,11 @@ class LocalRuntime:
         look = time.monotonic() + 0.5
         while not self._settled(wanted):
             if on_tick is not None:
-                on_tick()
+                self._tell(on_tick)
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"not finished after {timeout:g} s")
             if time.monotonic() > look:
-                self._look(wanted)
-                if self._quiet() and not any(
-                    self._outstanding(one) for one in wanted if one not in self._ended
-                ):
+                if self._all_wait(wanted):
                     return
                 look = time.monotonic() + 0.5
             with self._changed:
@@ -210,6 +207,24 @@ class LocalRuntime:
 
     def _settled(self, wanted: Collection[int]) -> bool:
         return all(one in self._ended for one in wanted)
+
+    def _tell(self, on_tick: Callable[[], None]) -> None:
+        """Whoever watches reads the database too, and misses a look while it is away."""
+        try:
+            on_tick()
+        except InfrastructureError as away:
+            self.log(f"nothing can be shown while the database is away: {away}")
+
+    def _all_wait(self, wanted: Collection[int]) -> bool:
+        """Whether whatever has not ended waits for the outside; not known, and so False, while the database is away."""
+        try:
+            self._look(wanted)
+            return self._quiet() and not any(
+                self._outstanding(one) for one in wanted if one not in self._ended
+            )
+        except InfrastructureError as away:
+            self.log(f"the database is away: {away}")
+            return False
 
     def _look(self, wanted: Collection[int]) -> None:
         """Another process may have moved them on."""

@@ -1,0 +1,103 @@
+"""Processes are killed, the database is killed, two processes meet: whatever was accepted comes to its undisturbed end.
+
+``NOETL_SOAK_KILLS=500`` runs as many rounds; a round that fails is run again by ``-k`` with its number.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from tests.faults.ground import Ground, Running, workloads
+from tests.faults.runner import PORTS
+
+pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
+ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "7"))
+OUTAGES = max(2, ROUNDS // 10)
+
+
+def picked(rng: random.Random, most: int = 6) -> list[str]:
+    return rng.choices(sorted(workloads()), k=rng.randint(2, most))
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_what_was_killed_goes_on_in_another_process(ground: Ground, number: int) -> None:
+    rng = random.Random(f"kill {number}")
+    paths = picked(rng)
+    running = ground.begin(paths, seed=number, inline_limit=rng.choice((1024, 32_768)), **suicide(rng))
+    kill_sometime(running, rng)
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        kill_sometime(ground.run(seed=number, **suicide(rng)), rng)
+    ground.resume(seed=number)
+    ground.judge(paths, running.started)
+
+
+def suicide(rng: random.Random) -> dict[str, object]:
+    """A named point at which the process kills itself, for two out of three."""
+    if rng.random() < 0.33:
+        return {}
+    return {
+        "port": rng.choice(sorted(PORTS)),
+        "call": rng.choice((1, 2, 3, 5, 8, 13, 21)),
+        "after": rng.random() < 0.5,
+    }
+
+
+def kill_sometime(running: Running, rng: random.Random) -> None:
+    """Kill it at a random instant after it got ready, if it does not kill itself or end before."""
+    delay = rng.random() * rng.choice((0.2, 1.5))
+    timer = threading.Timer(delay, lambda: None)
+    if running.wait_for("ready"):
+        timer = threading.Timer(delay, running.process.kill)
+        timer.start()
+    running.finish()
+    timer.cancel()
+
+
+@pytest.mark.parametrize("number", range(OUTAGES))
+def test_a_process_outlives_the_crash_of_its_database(ground: Ground, number: int) -> None:
+    """A backend dies (the server drops everybody and recovers), or the whole server is gone for a while."""
+    rng = random.Random(f"outage {number}")
+    paths = picked(rng)
+    running = ground.begin(paths, seed=number)
+    for _ in paths:
+        assert running.wait_for("started"), running.errors.read_text()[-2000:]
+    for _ in range(rng.randint(1, 2)):
+        time.sleep(rng.random() * 0.5)
+        if number % 2:
+            ground.stop_at_once()
+            time.sleep(rng.random())
+            ground.start_again()
+        else:
+            kill_a_backend(ground, rng)
+    code = running.finish()
+    assert code == 0 and running.done, running.errors.read_text()[-3000:]
+    ground.judge(paths, running.started)
+
+
+def kill_a_backend(ground: Ground, rng: random.Random) -> None:
+    backends = ground.backends()
+    if backends:
+        with suppress(ProcessLookupError):
+            os.kill(rng.choice(backends), signal.SIGKILL)
+        ground.wait_until_up()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_two_processes_share_a_database(ground: Ground, killed: bool) -> None:
+    rng = random.Random(f"two {killed}")
+    paths, others = picked(rng), picked(rng)
+    one, two = ground.begin(paths, seed=1), ground.begin(others, seed=2)
+    if killed:
+        kill_sometime(one, rng)
+    for running in (one, two):
+        code = running.finish()
+        assert killed or (code == 0 and running.done), running.errors.read_text()[-3000:]
+    ground.resume()
+    ground.judge(paths, one.started)
+    ground.judge(others, two.started)
