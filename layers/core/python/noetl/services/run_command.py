@@ -39,7 +39,7 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     except InfrastructureError:
         raise
     except (NoetlError, LookupError) as error:
-        emit(_refused(command, Outcome("error", error=_unusable(command, error))))
+        emit(refused(command, Outcome("error", error=_unusable(command, error))))
         return
     if command.loop is not None:
         run_items(runner, command.loop, emit)
@@ -56,7 +56,7 @@ def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:
     return TaskRunner(command, program, step, stage_pipeline(step, command), deps)
 
 
-def _refused(command: Command, outcome: Outcome) -> Event:
+def refused(command: Command, outcome: Outcome) -> Event:
     """The answer to a command that cannot be run at all: every item of it failed, when it carries items."""
     loop = command.loop
     if loop is None:
