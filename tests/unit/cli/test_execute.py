@@ -121,8 +121,12 @@ def test_a_failed_execution_is_one_and_tells_why(noetl, write):
         (["run", "greet.yaml", "--payload", "list.json"], "a payload is a mapping, not a list"),
         (["run", "greet.yaml", "--payload", "deep.yaml"], "deep.yaml:1:"),
         (["run", "greet.yaml", "--payload", "deep.json"], "nested"),
+        (["run", "greet.yaml", "--payload", "nan.json"], "nan.json: NaN is not JSON"),
+        (["run", "greet.yaml", "--payload", "cut.json"], "cut.json:2:1: "),
         (["run", "greet.yaml", "--timeout", "soon"], "is not a duration"),
         (["run", "latin.yaml"], "is not UTF-8"),
+        (["register", "latin.yaml"], "latin.yaml is not UTF-8 text (byte 9)"),
+        (["graph", "."], ". cannot be read: Is a directory"),
         (["run", "bad\0name.yaml"], "cannot be read"),
         (["status", "12x"], "is not an execution id"),
         (["status", "9" * 30], "is not an execution id"),
@@ -140,6 +144,8 @@ def test_wrong_usage_is_two_and_says_what_to_do(noetl, write, tmp_path, words, t
     (tmp_path / "list.json").write_text("[1]")
     (tmp_path / "deep.yaml").write_text("a: " + "[" * 100_000)
     (tmp_path / "deep.json").write_text('{"a":' + "[" * 100_000 + "]" * 100_000 + "}")
+    (tmp_path / "nan.json").write_text('{"n": NaN}')
+    (tmp_path / "cut.json").write_text('{"n": 1,\n')
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9")
     ran = noetl(*words)
     assert ran.code == 2, (ran.out, ran.err)

@@ -84,6 +84,13 @@ def test_result_is_printed_whole_and_alone(noetl, write):
     assert "is waiting" in ran.err
 
 
+def test_text_that_no_encoding_has_is_printed_as_an_escape(noetl, write):
+    steps = 'workflow:\n  - step: start\n    tool: { kind: noop, args: { half: "{{ workload.half }}" } }\n'
+    ran = noetl("run", write("half.yaml", steps), "-q", "--payload", "-", stdin='{"half": "\\ud800"}')
+    assert (ran.code, json.loads(ran.out)) == (0, {"half": "\ud800"}), ran.err
+    assert json.loads(noetl("result").out) == {"half": "\ud800"}
+
+
 def test_a_large_result_comes_from_where_it_lies(noetl, write):
     noetl(
         "run",

@@ -18,6 +18,7 @@ def open_database(settings: Any) -> Iterator[str]:
         return
     from noetl.adapters.embedded.server import open_embedded
 
+    settings.make_home()
     with open_embedded(settings.home / "postgres") as server:
         yield server.dsn()
 

@@ -145,7 +145,10 @@ def check_credentials(path: Path | None) -> Check:
         names = read_payload(str(path), ())
     except (OSError, NoetlError) as error:
         return Check(
-            "credentials", "failed", f"{path}: {error}", "point NOETL_CREDENTIALS at a YAML or JSON mapping"
+            "credentials",
+            "failed",
+            str(getattr(error, "message", error)),
+            "point NOETL_CREDENTIALS at a YAML or JSON mapping",
         )
     if mode & 0o077:
         return Check(

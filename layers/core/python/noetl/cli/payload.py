@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,12 +36,12 @@ def _read(source: str) -> tuple[str, bytes]:
         return source, Path(source).read_bytes()
     except OSError as error:
         raise InvalidInputError(
-            f"the payload file {source} cannot be read: {error.strerror or error}", code="invalid_payload"
+            f"{source} cannot be read: {error.strerror or error}", code="invalid_payload"
         ) from error
 
 
 def _parse_document(name: str, data: bytes) -> dict[str, Any]:
-    value = _parse_json(data)
+    value = _parse_json(name, data)
     if value is None:
         value = _parse_yaml(name, data)
     if not isinstance(value, dict):
@@ -52,11 +53,19 @@ def _parse_document(name: str, data: bytes) -> dict[str, Any]:
     return value
 
 
-def _parse_json(data: bytes) -> Any:
+def _parse_json(name: str, data: bytes) -> Any:
+    """None for what has to be YAML; a file that calls itself JSON is held to it."""
     try:
         return codec.decode(data)
-    except (ValueError, RecursionError):
-        return None
+    except (ValueError, RecursionError) as error:
+        if not name.endswith(".json"):
+            return None
+        place, what = name, "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        if isinstance(error, json.JSONDecodeError):
+            place, what = f"{name}:{error.lineno}:{error.colno}", error.msg
+        raise InvalidInputError(
+            f"{place}: {what}", code="invalid_payload", hint="a payload is a JSON or YAML mapping"
+        ) from error
 
 
 def _parse_yaml(name: str, data: bytes) -> Any:

@@ -63,7 +63,18 @@ def read_playbook(path: Path) -> bytes:
     except FileNotFoundError:
         raise NotFoundError(f"there is no file {path}", code="file_not_found") from None
     except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{path} cannot be read: {error}", code="file_unreadable") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InvalidInputError(f"{path} cannot be read: {reason}", code="file_unreadable") from None
+
+
+def playbook_text(path: Path) -> str:
+    """Raises NotFoundError and InvalidInputError."""
+    try:
+        return read_playbook(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"{path} is not UTF-8 text (byte {error.start})", code="not_a_playbook"
+        ) from None
 
 
 def _diagnostics(path: Path) -> tuple[Any, ...]:

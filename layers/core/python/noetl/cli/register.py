@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.cli import errors, wiring
-from noetl.cli.playbooks import SUFFIXES, is_playbook, playbook_files, read_playbook
+from noetl.cli.playbooks import SUFFIXES, is_playbook, playbook_files, playbook_text
 from noetl.cli.text import note, out, out_json
-from noetl.domain.errors import PlaybookError
+from noetl.domain.errors import InvalidInputError, PlaybookError
 
 _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
 _MOST = 200
@@ -19,8 +19,7 @@ def register(targets: Sequence[str], *, as_json: bool, home: str | None) -> int:
     """Register playbook files (or folders of them) under their paths; unchanged ones keep their version."""
     with wiring.open_reading(home) as reading:
         for file in playbook_files(targets):
-            text = read_playbook(file).decode("utf-8", "surrogateescape")
-            entry = reading.programs.register(text, source_name=str(file.resolve()))
+            entry = reading.programs.register(playbook_text(file), source_name=str(file.resolve()))
             if as_json:
                 out_json(
                     {"path": entry.path, "version": entry.version, "name": entry.name, "file": str(file)}
@@ -38,6 +37,6 @@ def register_neighbours(runtime: wiring.Runtime, text: str, file: Path) -> None:
     for one in beside[:_MOST]:
         if is_playbook(one):
             try:
-                runtime.register(read_playbook(one).decode("utf-8"), source_name=str(one))
-            except (PlaybookError, UnicodeDecodeError):
+                runtime.register(playbook_text(one), source_name=str(one))
+            except (PlaybookError, InvalidInputError):
                 note(f"{errors.near(str(one))} is not registered: `noetl validate` tells why")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -40,7 +41,11 @@ def pretty(value: Any) -> str:
     """A value as indented JSON; text as it stands."""
     if isinstance(value, str):
         return value
-    return msgspec.json.format(codec.encode(value), indent=2).decode()
+    encoded = codec.encode(value)
+    try:
+        return msgspec.json.format(encoded, indent=2).decode()
+    except msgspec.DecodeError:  # half of a surrogate pair, which only the standard library reads
+        return json.dumps(json.loads(encoded), indent=2)
 
 
 def shortened(text: str, more: str) -> str:

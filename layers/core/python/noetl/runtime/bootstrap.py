@@ -63,7 +63,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
 
     Whatever has to be closed is put on ``stack``. Raises InfrastructureError when the database cannot be had.
     """
-    settings.home.mkdir(parents=True, exist_ok=True)
+    settings.make_home()
     workspace = None
     if settings.database_url is None:
         server = open_embedded(settings.home / "postgres")

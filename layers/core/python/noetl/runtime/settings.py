@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 
 
@@ -36,7 +37,7 @@ class Settings:
         credentials = env.get("NOETL_CREDENTIALS")
         made = cls(
             home=home,
-            database_url=env.get("NOETL_DATABASE_URL") or None,
+            database_url=_database_url(env),
             credentials_file=Path(credentials).expanduser() if credentials else None,
             http_allow=tuple(
                 part.strip() for part in env.get("NOETL_HTTP_ALLOW", "").split(",") if part.strip()
@@ -50,6 +51,42 @@ class Settings:
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
         )
         return replace(made, **overrides)
+
+    def make_home(self) -> None:
+        """Make the home folder. Raises InfrastructureError when it cannot be there, or nothing can be written to it."""
+        try:
+            self.home.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unusable(self.home, error.strerror or str(error)) from error
+        if not os.access(self.home, os.W_OK | os.X_OK):
+            raise _unusable(self.home, os.strerror(errno.EACCES))
+
+
+def _unusable(home: Path, reason: str) -> InfrastructureError:
+    return InfrastructureError(
+        f"the home folder {home} cannot be used: {reason}",
+        code="home_unusable",
+        hint="set NOETL_HOME (or --home) to a folder of yours",
+        retryable=False,
+    )
+
+
+def _database_url(env: Mapping[str, str]) -> str | None:
+    """The text is never shown: it may hold a password."""
+    url = env.get("NOETL_DATABASE_URL")
+    if not url:
+        return None
+    from psycopg import ProgrammingError, conninfo
+
+    try:
+        conninfo.conninfo_to_dict(url)
+    except (ProgrammingError, ValueError):
+        raise InvalidInputError(
+            "NOETL_DATABASE_URL is not the address of a Postgres database",
+            code="setting_invalid",
+            hint="write postgresql://user:password@host:5432/database",
+        ) from None
+    return url
 
 
 def _number(env: Mapping[str, str], name: str, default: int, *, low: int) -> int:

@@ -34,7 +34,7 @@ def migrate(dsn: str) -> list[str]:
     Raises InfrastructureError when the database cannot be reached, or when a migration that was applied differs from the one here.
     """
     try:
-        with Connection.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+        with _connect(dsn) as connection:
             if _recorded(connection).get(COMPLETE) == fingerprint():
                 return []
             with connection.transaction():
@@ -42,15 +42,21 @@ def migrate(dsn: str) -> list[str]:
                 return _apply(connection)
     except psycopg.OperationalError as error:
         raise InfrastructureError(
-            f"the database cannot be reached: {error}", code="database_unreachable"
+            f"the database cannot be reached: {error}",
+            code="database_unreachable",
+            hint="`noetl doctor` tells what is wrong with it",
         ) from error
 
 
 def pending(dsn: str) -> list[str]:
     """Names of what ``migrate`` would apply."""
-    with Connection.connect(dsn, autocommit=True, prepare_threshold=None) as connection:
+    with _connect(dsn) as connection:
         known = _recorded(connection)
     return [name for name, text in scripts().items() if known.get(name) != _checksum(text)]
+
+
+def _connect(dsn: str) -> Connection:
+    return Connection.connect(dsn, autocommit=True, prepare_threshold=None, connect_timeout=10)
 
 
 @cache
