@@ -185,6 +185,8 @@ def test_a_playbook_finds_those_beside_it(noetl, write):
     assert "broken.yaml is not registered" in ran.err
     listed = noetl("list", "--json").json
     assert {e["name"]: e["parent_execution_id"] is None for e in listed} == {"parent": True, "child": False}
+    assert listed[0]["name"] == "child"
+    assert noetl("status", "latest", "--json").json[0]["name"] == "parent"
 
 
 def test_register_keeps_the_version_of_what_did_not_change(noetl, write):

@@ -286,20 +286,21 @@ def _timer(d: Decider, event: TimerFired) -> None:
     d.emit(TimerRang(event.timer, event.generation))
     what, _, run = event.timer.partition(":")
     if what == "execution":
-        fail_execution(d, _timeout("the execution", "execution_timeout"))
+        fail_execution(d, _timeout("the execution took longer than its timeout", "execution_timeout"))
         return
     token = d.token(int(run))
     if token is None:
         return
     d.decision.drop_runs.append(token.run)
-    code = "admission_timeout" if what == "admit" else "step_timeout"
-    fail_step(d, token, d.steps[token.step], _timeout(f"step {token.step}", code))
+    if what == "admit":
+        error = _timeout(f"step {token.step} was not admitted before its timeout", "admission_timeout")
+    else:
+        error = _timeout(f"step {token.step} took longer than its timeout", "step_timeout")
+    fail_step(d, token, d.steps[token.step], error)
 
 
-def _timeout(what: str, code: str) -> ErrorInfo:
-    return ErrorInfo(
-        message=f"{what} took longer than its timeout", kind="timeout", code=code, retryable=False
-    )
+def _timeout(message: str, code: str) -> ErrorInfo:
+    return ErrorInfo(message=message, kind="timeout", code=code, retryable=False)
 
 
 def _context(d: Decider, event: ContextPatched) -> None:

@@ -20,6 +20,7 @@ from noetl.dsl.program import Loop, Step
 from noetl.engine.decision import Decider, LoopStart
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope, freeze
+from noetl.templating.access import describe
 
 
 def start_loop(d: Decider, step: Step, token: Token) -> bool:
@@ -55,7 +56,7 @@ def _collection(d: Decider, loop: Loop, scope: EngineScope) -> list[Any]:
         return value
     shown = repr(value)
     raise TemplateError(
-        f"loop.in is not a list but {type(value).__name__}: {shown[:80]}",
+        f"loop.in is not a list but {describe(value)}: {shown[:80]}",
         code="template_type",
         hint="give a list; a mapping needs `| list` or `.items()`",
         details={"line": loop.pos.line, "column": loop.pos.column},

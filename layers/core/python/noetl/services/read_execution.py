@@ -147,13 +147,13 @@ def _all(
 
 
 def latest(store: ExecutionStore) -> int:
-    """The execution that was started last. Raises NotFoundError when there is none."""
-    newest = store.executions(limit=1)
-    if not newest:
-        raise NotFoundError(
-            "nothing has been executed yet", code="execution_not_found", hint="start with `noetl run FILE`"
-        )
-    return newest[0].execution_id
+    """The execution that was started last, and not by another. Raises NotFoundError when there is none."""
+    for info in _all(store, limit=100, before=None, status=None):
+        if info.parent_execution_id is None:
+            return info.execution_id
+    raise NotFoundError(
+        "nothing has been executed yet", code="execution_not_found", hint="start with `noetl run FILE`"
+    )
 
 
 def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> Any:
