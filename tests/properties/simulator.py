@@ -173,6 +173,9 @@ class Simulation:
             raise
         for command in process.driver.ready[known:]:
             self.commands.append(command)
+        if any(event is back for event in batch for back in process.driver.events):
+            # It came before another message of its command: whoever delivers it waits a moment before the next try.
+            self.pass_time(1.0)
 
     def execute(self, process: Process, command: Command) -> None:
         self.commands.append(command)
