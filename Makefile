@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
 SEEDS ?= 5000
+KILLS ?= 500
 
 .PHONY: help
 help: ## this list
@@ -57,8 +58,8 @@ bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS bes
 	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
 
 .PHONY: soak
-soak: $(READY) ## thousands of simulated crashes instead of hundreds (SEEDS=…)
-	NOETL_SOAK_SEEDS=$(SEEDS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
+soak: $(READY) ## thousands of simulated crashes and hundreds of kills (SEEDS=… KILLS=…)
+	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
 
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)

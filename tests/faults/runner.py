@@ -114,7 +114,17 @@ def main() -> None:
             started.append(runtime.start(entry, payload))
             tell({"started": started[-1]})
         runtime.run_until(started or runtime.recover(), timeout=plan.timeout)
+        if not started:
+            wait_for_quiet(runtime)
         tell({"done": True})
+
+
+def wait_for_quiet(runtime: LocalRuntime, seconds: float = 10.0) -> None:
+    """Words that executions have for each other (a child that was cancelled tells its parent) arrive after they have ended."""
+    until = time.monotonic() + seconds
+    latest = [info.execution_id for info in runtime.store.executions(limit=200)]
+    while time.monotonic() < until and any(any(runtime.store.open_work(one).values()) for one in latest):
+        time.sleep(0.05)
 
 
 def tell(line: dict[str, Any]) -> None:

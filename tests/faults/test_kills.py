@@ -77,6 +77,7 @@ def test_a_process_outlives_the_crash_of_its_database(ground: Ground, number: in
             kill_a_backend(ground, rng)
     code = running.finish()
     assert code == 0 and running.done, running.errors.read_text()[-3000:]
+    ground.resume()
     ground.judge(paths, running.started)
 
 
