@@ -285,6 +285,6 @@ workflow:
 """
     ran = noetl("run", write("retries.yaml", steps))
     assert ran.code == 0, ran.err
-    assert "3 attempts" in ran.out
+    assert "3 calls" in ran.out
     assert "  | " in ran.out
     assert "doubling 3" in ran.out

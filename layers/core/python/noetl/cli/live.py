@@ -106,7 +106,7 @@ class LiveView:
             if run.status not in OVER:
                 parts.append(self._rate(execution_id, run))
         if run.attempts > 1:
-            parts.append(f"{run.attempts} attempts")
+            parts.append(f"{run.attempts} calls")
         if run.child and run.status not in OVER:
             parts.append(f"waits for {run.child}")
         if run.error:

@@ -135,14 +135,14 @@ class PlainLines:
 
 
 def step_line(run: StepRun) -> str:
-    """``  fetch                done       35 ms  2 attempts``"""
+    """``  fetch                done       35 ms  2 calls``"""
     parts = [f"  {one_line(run.step, 40):<24} {run.status:<9}"]
     if run.ended is not None:
         parts.append(f"{duration((run.ended - run.started) * 1000):>8}")
     if run.loop:
         parts.append(loop_text(run))
     if run.attempts > 1:
-        parts.append(f"{run.attempts} attempts")
+        parts.append(f"{run.attempts} calls")
     if run.child and run.status not in OVER:
         parts.append(f"waits for {run.child}")
     if run.error:

@@ -41,6 +41,7 @@ class StepRun:
     started: float
     ended: float | None = None
     attempts: int = 1
+    """Calls made: tries, pages and tasks alike."""
     loop: LoopCount | None = None
     child: int | None = None
     error: dict[str, Any] | None = None
