@@ -19,6 +19,8 @@ SWEEP_SECONDS = 1.0
 """How often the store is asked for what belongs to nobody alive."""
 TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
+AGAIN_SECONDS = 1.0
+"""Pause before something that failed is tried again."""
 ADOPT = 1000
 """Most commands or events taken over at once."""
 
@@ -118,7 +120,11 @@ class Keeper:
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
                 self.doubt()
-                beat = sweep = timers = now + 1.0
+                beat = sweep = timers = now + AGAIN_SECONDS
+            except Exception as error:
+                # The keeper outlives its own defects: without it nothing holds the lease.
+                self.log(f"the keeper stumbled: {error!r}")
+                sweep = timers = now + AGAIN_SECONDS
             with self._wake:
                 if self._closed:
                     return
@@ -126,16 +132,18 @@ class Keeper:
                 self._wake.wait(max(0.0, until - time.monotonic()))
 
     def _dispatch_due(self) -> None:
-        """Give back what is due; a command leaves the heap once it was given."""
+        """Give back what is due; what cannot be given now is tried again in a moment."""
         while True:
             with self._wake:
                 if not self._heap or self._heap[0][0] > time.monotonic():
                     return
-                entry = self._heap[0]
-            self.dispatch(entry[2])
-            with self._wake:
-                self._heap.remove(entry)
-                heapq.heapify(self._heap)
+                _, number, command = heapq.heappop(self._heap)
+            try:
+                self.dispatch(command)
+            except Exception:
+                with self._wake:
+                    heapq.heappush(self._heap, (time.monotonic() + AGAIN_SECONDS, number, command))
+                raise
 
     def _fire_timers(self) -> float:
         """Seconds until the next look."""
