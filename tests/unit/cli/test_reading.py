@@ -16,7 +16,7 @@ from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 
 from noetl.cli import doctor, live
 from noetl.cli.payload import parse_set, parse_value
-from noetl.cli.text import duration, one_line
+from noetl.cli.text import duration, one_line, printable
 from noetl.cli.watch import TaskLog
 from noetl.services.progress import StepRun
 
@@ -209,6 +209,11 @@ def test_set_keeps_equal_signs_of_the_value():
 )
 def test_durations_are_readable(milliseconds, text):
     assert duration(milliseconds) == text
+
+
+def test_a_printed_line_keeps_its_columns_but_steers_no_terminal():
+    assert printable("a\tb   c\x1b[2J  ", 40) == "a   b   c\\x1b[2J"
+    assert printable("abcdef", 4) == "abc…"
 
 
 def test_one_line_cuts():

@@ -74,10 +74,15 @@ def clock(at: float) -> str:
 
 def one_line(text: str, width: int) -> str:
     """``text`` on one line of at most ``width`` characters; what would steer a terminal is shown instead of obeyed."""
-    flat = _CONTROL.sub(
-        lambda found: f"\\x{ord(found.group()):02x}", " ".join(text[: 4 * width + 100].split())
+    return printable(" ".join(text[: 4 * width + 100].split()), width)
+
+
+def printable(line: str, width: int) -> str:
+    """A line with its spaces (tables stay tables), cut to ``width``; what would steer a terminal is shown instead of obeyed."""
+    shown = _CONTROL.sub(
+        lambda found: f"\\x{ord(found.group()):02x}", line[: 4 * width + 100].expandtabs(4).rstrip()
     )
-    return flat if len(flat) <= width else flat[: max(width - 1, 0)] + "…"
+    return shown if len(shown) <= width else shown[: max(width - 1, 0)] + "…"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

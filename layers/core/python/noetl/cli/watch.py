@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from noetl.cli.text import duration, one_line, out, out_json
+from noetl.cli.text import duration, one_line, out, out_json, printable
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.history import HistoryReader
 from noetl.services.progress import OVER, Progress, StepRun, read_progress
@@ -59,7 +59,7 @@ class TaskLog:
 
     def add(self, line: str) -> None:
         """Called by the runtime, from any thread."""
-        self._lines.append(one_line(line, _LINE))
+        self._lines.append(printable(line, _LINE))
 
     def take(self) -> list[str]:
         lines = []
