@@ -167,7 +167,7 @@ class Simulation:
         for event in batch:
             self.remember(event)
         try:
-            process.driver.handle(batch)
+            process.handle(batch)
         except InfrastructureError:
             process.driver.events += batch
             raise

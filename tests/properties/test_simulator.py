@@ -46,6 +46,7 @@ def setting_of(rng: random.Random) -> Setting:
         queues=rng.random() < 0.4,
         contention=rng.choice((0.02, 0.1, 0.5)),
         processes=rng.choice((1, 2, 3)),
+        remembers=rng.random() < 0.6,
     )
 
 

@@ -111,6 +111,8 @@ class Setting:
     queues: bool = False
     contention: float = 0.06
     """How often others get a turn between two port calls of a process."""
+    remembers: bool = False
+    """Whether processes go on from what they committed last, without reading it again."""
     processes: int = 1
     """How many there are at first."""
 
@@ -159,6 +161,7 @@ class Process:
     """An engine and its workers in one process, with what it holds in memory (``driver``).
 
     ``connected``: its heartbeats arrive. When they do not, it goes on all the same, as a paused machine does when it comes back.
+    ``early``: events that have to wait for others of their command.
     ``confused``: it lost part of its memory, and may never be connected again.
     """
 
@@ -167,6 +170,7 @@ class Process:
         self.owner = owner
         self.connected = True
         self.confused = False
+        self.early: list[Event] = []
         self.doubtful = False
         self.faults = Faults(owner, world.rng, world.meanwhile)
         store, results = FaultyPort(world.store, self.faults), FaultyPort(world.results, self.faults)
@@ -180,7 +184,7 @@ class Process:
             owner=None if setting.queues else owner,
             limits=Limits(inline_bytes=setting.inline_bytes, tier="memory", window=setting.window),
             workers=lambda pool: setting.workers,
-            recent=None if setting.queues or setting.processes > 2 else Recent(world.clock.now),
+            recent=Recent(world.clock.now) if setting.remembers else None,
         )
         self.worker = WorkerDeps(
             programs=world.programs,
@@ -200,7 +204,7 @@ class Process:
     @property
     def idle(self) -> bool:
         driver = self.driver
-        return not driver.events and not driver.ready and not driver.delayed
+        return not (driver.events or self.early or driver.ready or driver.delayed)
 
     def sweep(self, limit: int = 1000) -> None:
         """Adopt what belongs to nobody alive, as the keeper of a process does.
@@ -217,9 +221,18 @@ class Process:
         driver.events += store.undelivered(self.owner, limit)
         driver.events += store.due_timers(self.owner, limit)[0]
 
+    def handle(self, batch: Sequence[Event]) -> None:
+        """What comes back unhandled is handled again when time has passed."""
+        driver = self.driver
+        driver.handle(batch)
+        self.early += [event for event in driver.events if any(event is one for one in batch)]
+        driver.events = [event for event in driver.events if not any(event is one for one in batch)]
+
     def wake(self) -> None:
         """Delays that are over."""
         driver = self.driver
+        driver.events += self.early
+        self.early = []
         now = self.world.clock.now()
         due = sorted(entry for entry in driver.delayed if entry[0] <= now + 1e-9)
         driver.delayed[:] = sorted(entry for entry in driver.delayed if entry[0] > now + 1e-9)

@@ -165,14 +165,15 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
     done = [
         (execution_id, event_id) for execution_id, decided in outcome.items() for event_id in decided.done
     ]
-    if late or done:
-        deps.store.record_superseded(late, done)
     changes = [decided.change for decided in outcome.values() if decided.change is not None]
     if changes:
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
         handled.ended += [(change.execution_id, change.status) for change in changes if change.end]
         _remember(outcome, known, loaded, committed, deps)
+    if late or done:
+        # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
+        deps.store.record_superseded(late, done)
 
 
 def _read(works: list[_Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
@@ -286,8 +287,13 @@ def _needs_nothing(
     now: float,
     deps: EngineDeps,
 ) -> bool:
-    """Whether ``event`` was applied before (``known``: in this very batch), has nobody to go to, or comes too late."""
-    if event.event_id in known or (snapshot is not None and event.event_id in snapshot.applied):
+    """Whether ``event`` was applied before, has nobody to go to, or comes too late.
+
+    ``known``: events that this batch applies; its commit settles them.
+    """
+    if event.event_id in known:
+        return True
+    if snapshot is not None and event.event_id in snapshot.applied:
         decided.done.append(event.event_id)
         return True
     if not born and not isinstance(event, (Start, Cancel)):

@@ -40,7 +40,8 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
 def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled) -> None:
     """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing.
 
-    A message that came before earlier ones of its command, and may not, comes back among the events to handle.
+    A message that came before earlier ones of its command, and may not, comes back among the events to handle (after a moment, if
+    it is alone: what it waits for is on its way).
     """
     events = sorted(
         events, key=lambda event: math.inf if event.undone is None else event.undone, reverse=True
