@@ -109,9 +109,7 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     results: Any = None
     patches: list[Patch] = []
     route: list[Target] | None = None
-    route_index: int = -1
     error: ErrorInfo | None = None
-    error_index: int = -1
     has_value: bool = False
     value: Any = None
     """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
