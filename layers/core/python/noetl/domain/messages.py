@@ -1,0 +1,91 @@
+"""What travels on queues: an event or a command, and the token that says who may say so.
+
+A message is one JSON text. Exactly one of ``event``, ``command`` and ``ref`` is there; ``ref`` stands for a text of this shape that was
+too large for the queue and lies in the result store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.events import CommandDone, Event, ItemsDone
+
+VERSION = 1
+"""Of the message format. A reader refuses a newer one (the message stays in its queue for a newer reader)."""
+SHARDS = 8
+"""Groups that the loop items of one execution are spread over."""
+
+
+class MessageRef(msgspec.Struct, frozen=True):
+    uri: str
+    sha256: str
+    size: int
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``token``: see ``domain/tokens.py``."""
+
+    v: int
+    token: str = ""
+    event: Event | None = None
+    command: Command | None = None
+    ref: MessageRef | None = None
+
+
+class NewerMessageError(InvalidInputError):
+    """A message of a later version than this reader knows."""
+
+    default_code = "message_newer"
+
+
+_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_VERSION: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+
+
+def encode_message(message: Message) -> str:
+    return codec.encode(message).decode()
+
+
+def decode_message(text: str) -> Message:
+    """Raises NewerMessageError, or InvalidInputError(code="message_invalid") for anything that is not a message."""
+    try:
+        message = codec.decode_as(_DECODER, text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, ValueError) as error:
+        if _version(text) > VERSION:
+            raise NewerMessageError(f"a message of version {_version(text)}; this is {VERSION}") from error
+        raise InvalidInputError(f"not a message: {error}", code="message_invalid") from error
+    if message.v > VERSION:
+        raise NewerMessageError(f"a message of version {message.v}; this is {VERSION}")
+    if sum(part is not None for part in (message.event, message.command, message.ref)) != 1:
+        raise InvalidInputError("a message holds one event, command or reference", code="message_invalid")
+    return message
+
+
+def _version(text: str) -> int:
+    try:
+        found = _VERSION.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError, ValueError):
+        return 0
+    version = found.get("v") if isinstance(found, dict) else None
+    return version if type(version) is int else 0
+
+
+def event_group(event: Event) -> str:
+    """The FIFO group of an event: its execution; items of loops have lanes of their own and never lock it."""
+    if isinstance(event, ItemsDone):
+        shard = hashlib.sha256(event.command_id.encode()).digest()[0] % SHARDS
+        return f"{event.execution_id}.{shard}"
+    return str(event.execution_id)
+
+
+def event_dedup(event: Event) -> str:
+    """What makes two sendings of one event the same: the attempt counts too, or the outcome of a second attempt would be taken for the
+    refused one of the first."""
+    attempt = f":{event.attempt}:{event.turn}" if isinstance(event, (CommandDone, ItemsDone)) else ""
+    return hashlib.sha256(f"{event.execution_id}/{event.event_id}{attempt}".encode()).hexdigest()

@@ -1,0 +1,56 @@
+"""A message queue. Adapters: SQS (FIFO and standard), memory. One contract suite holds all of them to this text.
+
+Delivery is at least once and in any order: a FIFO queue limits contention (one batch of a group at a time), and nothing may depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """``group``: messages of one group compete for nothing (FIFO: they follow each other; standard: fair queueing). ``dedup``: repeats
+    within five minutes may be dropped by a FIFO queue (at most 128 characters). ``delay``: seconds, at most MAX_DELAY, standard queues only."""
+
+    body: str
+    group: str = ""
+    dedup: str = ""
+    delay: int = 0
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """``receipt`` acknowledges it. ``received``: which delivery of this message it is (1, 2, …). ``sent_at``: epoch seconds."""
+
+    message_id: str
+    receipt: str
+    body: str
+    received: int = 1
+    sent_at: float = 0.0
+    group: str = ""
+
+
+MAX_DELAY = 900
+"""Seconds: the longest DelaySeconds of SQS."""
+
+
+class Queue(Protocol):
+    """Raises InfrastructureError when the queue cannot be reached; nothing was acknowledged then."""
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        """Send in as few requests as the queue takes; entries that are refused are tried again a few times.
+
+        Returns the positions of messages that could not be sent (normally none): the caller keeps them. Raises InvalidInputError
+        (code="message_too_large") for a message that the queue can never take.
+        """
+
+    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
+        """At most ``limit`` messages; they stay invisible to others for the queue's visibility timeout."""
+
+    def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """These are done with. A receipt that has expired is no error (the message comes again)."""
+
+    def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
+        """These are visible again after ``delay_seconds``."""

@@ -1,0 +1,17 @@
+"""Marks that say "nobody wants this work any more", for workers that cannot ask the engine's database."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Revocations(Protocol):
+    """A mark only saves work: what a revoked worker reports is superseded anyway, so a failure here is never an error of its own.
+
+    Raises InfrastructureError when the store cannot be reached.
+    """
+
+    def revoke(self, execution_id: int, run: int | None = None) -> None:
+        """Work of this execution (or of this step run of it) is not wanted any more."""
+
+    def is_revoked(self, execution_id: int, run: int) -> bool: ...

@@ -1,0 +1,114 @@
+"""Settings of a deployed function, read from its environment once. The CDK app sets them; docs/configuration.md lists them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.results import INLINE_LIMIT
+from noetl.services.messages import MESSAGE_LIMIT
+
+AUTHS = ("iam", "jwt", "none")
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSettings:
+    """Empty text: not given to this function (a worker knows no database, the engine no schedule group)."""
+
+    env: str
+    results_bucket: str
+    database_url: str = ""
+    database_secret: str = ""
+    database_host: str = ""
+    database_pooled: bool = False
+    close_connections: bool = False
+    events_queue: str = ""
+    timers_queue: str = ""
+    queue_prefix: str = ""
+    queues: Mapping[str, str] = field(default_factory=dict)
+    """Kind → name of the worker that runs it."""
+    workers: Mapping[str, int] = field(default_factory=dict)
+    """Worker → how many commands it runs at once."""
+    worker: str = ""
+    token_secret: str = ""
+    kms_key: str = ""
+    credentials_prefix: str = ""
+    schedule_group: str = ""
+    scheduler_target: str = ""
+    scheduler_role: str = ""
+    auth: str = "iam"
+    inline_limit: int = INLINE_LIMIT
+    message_limit: int = MESSAGE_LIMIT
+    http_allow: tuple[str, ...] = ()
+    deployment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:
+        """Raises InvalidInputError(code="setting_invalid") naming the variable that is missing or cannot be understood."""
+        env = os.environ if environ is None else environ
+        auth = env.get("NOETL_AUTH") or "iam"
+        name = _needed(env, "NOETL_ENV")
+        if auth not in AUTHS or (auth == "none" and name != "local"):
+            raise _invalid("NOETL_AUTH", auth, "iam or jwt (none is for the environment local)")
+        return cls(
+            env=name,
+            results_bucket=_needed(env, "NOETL_RESULTS_BUCKET"),
+            database_url=env.get("NOETL_DATABASE_URL", ""),
+            database_secret=env.get("NOETL_DATABASE_SECRET_ARN", ""),
+            database_host=env.get("NOETL_DATABASE_HOST", ""),
+            database_pooled=env.get("NOETL_DATABASE_POOLED") == "1",
+            close_connections=env.get("NOETL_CLOSE_CONNECTIONS") == "1",
+            events_queue=env.get("NOETL_EVENTS_QUEUE_URL", ""),
+            timers_queue=env.get("NOETL_TIMERS_QUEUE_URL", ""),
+            queue_prefix=env.get("NOETL_QUEUE_PREFIX", ""),
+            queues=_texts(env, "NOETL_QUEUES"),
+            workers={worker: int(most) for worker, most in _mapping(env, "NOETL_WORKERS").items()},
+            worker=env.get("NOETL_WORKER", ""),
+            token_secret=env.get("NOETL_TOKEN_SECRET_ARN", ""),
+            kms_key=env.get("NOETL_KMS_KEY_ID", ""),
+            credentials_prefix=env.get("NOETL_CREDENTIALS_PREFIX", ""),
+            schedule_group=env.get("NOETL_SCHEDULE_GROUP", ""),
+            scheduler_target=env.get("NOETL_SCHEDULER_TARGET_ARN", ""),
+            scheduler_role=env.get("NOETL_SCHEDULER_ROLE_ARN", ""),
+            auth=auth,
+            inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
+            message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
+            http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),
+            deployment=_texts(env, "NOETL_DEPLOYMENT"),
+        )
+
+
+def _needed(env: Mapping[str, str], name: str) -> str:
+    found = env.get(name)
+    if not found:
+        raise InvalidInputError(f"{name} is not set", code="setting_invalid")
+    return found
+
+
+def _number(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and int(text) >= 256):
+        raise _invalid(name, text, "a whole number of at least 256")
+    return int(text)
+
+
+def _texts(env: Mapping[str, str], name: str) -> dict[str, str]:
+    return {key: str(value) for key, value in _mapping(env, name).items()}
+
+
+def _mapping(env: Mapping[str, str], name: str) -> dict[str, str | int]:
+    text = env.get(name) or "{}"
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(value, (str, int)) for value in found.values()):
+        raise _invalid(name, text, "a JSON mapping")
+    return found
+
+
+def _invalid(name: str, text: str, wanted: str) -> InvalidInputError:
+    return InvalidInputError(f"{name}={text!r} is not {wanted}", code="setting_invalid")
