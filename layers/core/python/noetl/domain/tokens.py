@@ -1,7 +1,7 @@
 """Capability tokens: what a message may claim, proven by an HMAC whose key no worker has.
 
-* A **command** carries a grant: ``kid.first-past.mac`` over (execution, command, attempt, turn, step run, stage, first, past). A worker sends it back with
-  its outcomes, so it can speak for this command only, and only for the items ``first <= i < past`` it was given.
+* A **command** carries a grant: ``kid.first-past.mac`` over (execution, command, attempt, turn, step run, stage, first, past). A worker
+  sends it back with its outcomes, so it can speak for this command only, and only for the items ``first <= i < past`` it was given.
 * **Control** events (everything else) are signed over their whole text by whoever may make them: ``kid.mac``.
 """
 
