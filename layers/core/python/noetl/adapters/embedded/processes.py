@@ -135,8 +135,11 @@ def write_private(path: Path, text: str) -> None:
         os.fsync(out.fileno())
 
 
-def start(data: Path, settings: Mapping[str, str]) -> None:
-    """Start the server and return when it answers. A postmaster.pid of a server that is gone is removed."""
+def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
+    """Start the server and return when it answers. A postmaster.pid of a server that is gone is removed.
+
+    ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses.
+    """
     identity = run_as()
     folder = socket_folder(data)
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -148,7 +151,7 @@ def start(data: Path, settings: Mapping[str, str]) -> None:
         os.chown(folder, identity["user"], identity["group"])
         let_through(folder)
         let_through(data)
-    command = [str(binaries() / "postgres"), "-D", str(data), "-p", str(PORT), "-k", str(folder)]
+    command = [str(binaries() / "postgres"), "-D", str(data), "-p", str(port), "-k", str(folder)]
     for name, value in {"listen_addresses": "", **settings}.items():
         command += ["-c", f"{name}={value}"]
     began = time.monotonic()

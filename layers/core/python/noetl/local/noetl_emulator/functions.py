@@ -1,0 +1,90 @@
+"""Functions as close to the real thing as a subprocess gets, and quick enough to test with.
+
+* They run under an interpreter that has boto3 and nothing else, like the managed runtime: what a layer lacks is missing here too.
+* Layers are unpacked once, not at every cold start.
+* An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import os
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+SITE = "python/lib/python3/site-packages"
+"""A folder of a layer whose .pth files are executed."""
+QUIET_WAIT = 0.004
+SETTLED_WAIT = 0.002
+TICK_SECONDS = 1
+
+
+def improve(runtime_python: str, layers: Path) -> None:
+    """Patch the emulator (its version is pinned)."""
+    from ministack.core import lambda_runtime
+    from ministack.services import eventbridge, lambda_svc, scheduler
+
+    scripts = lambda_runtime._detect_runtime_binary
+
+    def detect(runtime: str) -> tuple[str, str]:
+        binary, script = scripts(runtime)
+        return (runtime_python if runtime.startswith("python") else binary), script
+
+    lambda_runtime._detect_runtime_binary = detect
+    real = lambda_svc._resolve_layer_zip
+    lambda_svc._layer_unzipped_size = lambda attachment: lambda_svc._unzipped_size(real(attachment))
+    lambda_svc._resolve_layer_zip = functools.partial(_pointer, real, layers)
+    drain = lambda_runtime.Worker._drain_stderr_bounded
+    lambda_runtime.Worker._drain_stderr_bounded = lambda worker: drain(
+        worker, first_line_wait=QUIET_WAIT, idle_confirm=SETTLED_WAIT
+    )
+    scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
+    eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
+
+
+def _pointer(resolve: Any, layers: Path, attachment: Any) -> bytes | None:
+    """Instead of a layer, a tiny one that leads to its unpacked files."""
+    data: bytes | None = resolve(attachment)
+    if data is None:
+        return None
+    folder = unpacked(data, layers)
+    if not (folder / "python").is_dir():
+        return data
+    return pointer_layer(folder)
+
+
+def pointer_layer(folder: Path) -> bytes:
+    """A layer whose only file puts the Python folders of ``folder`` in front of the search path."""
+    python = folder / "python"
+    places = [python, *sorted(python.glob("lib/python3*/site-packages"))]
+    lines = [f"import sys; sys.path.insert({index}, {str(place)!r})" for index, place in enumerate(places)]
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr(f"{SITE}/noetl-layer.pth", "\n".join(lines) + "\n")
+    return packed.getvalue()
+
+
+def unpacked(data: bytes, layers: Path) -> Path:
+    """The folder with the contents of the zip ``data``, made once. Raises RuntimeError for names that lead outside."""
+    folder = layers / hashlib.sha256(data).hexdigest()[:24]
+    if folder.is_dir():
+        return folder
+    fresh = layers / f".{folder.name}-{os.getpid()}-{os.urandom(4).hex()}"
+    fresh.mkdir(parents=True)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for name in archive.namelist():
+            if not (fresh / name).resolve().is_relative_to(fresh.resolve()):
+                shutil.rmtree(fresh, ignore_errors=True)
+                raise RuntimeError(f"the layer has an entry outside of itself: {name}")
+        archive.extractall(fresh)
+    try:
+        fresh.rename(folder)
+    except OSError:
+        shutil.rmtree(fresh, ignore_errors=True)
+        if not folder.is_dir():
+            raise
+    return folder

@@ -1,0 +1,30 @@
+"""Starts the emulator with what it lacks: resource types it does not know, a real Postgres behind RDS, and quicker functions.
+
+The first argument is this package's folder, the second a JSON file (see ``noetl.local.emulator``):
+``runtime_python`` the interpreter of Python functions; ``layers`` a folder for unpacked layers; ``ignored`` a file that gets one
+JSON line per resource that was accepted and ignored; ``postgres`` ``{host, port}`` of the server behind RDS; ``grant`` the command
+that makes a database and its role (request on stdin).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    """Patch, then serve until the process is told to stop."""
+    config = json.loads(Path(sys.argv[2]).read_text())
+    del sys.argv[1:]
+    os.umask(0o077)
+
+    import ministack.app
+    from noetl_emulator import functions, resources
+
+    functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]))
+    resources.register(
+        ignored=Path(config["ignored"]), postgres=config["postgres"], grant=tuple(config["grant"])
+    )
+    ministack.app.main()
