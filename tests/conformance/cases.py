@@ -28,8 +28,9 @@ from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services import read_execution
 from noetl.services.engine_deps import EngineDeps
-from noetl.services.history import HistoryEvent, history
+from noetl.services.history import HistoryEvent
 from noetl.services.hydration import make_hydrate
+from noetl.services.read_history import history
 from noetl.services.recent import Recent
 from noetl.services.start_execution import start_event
 

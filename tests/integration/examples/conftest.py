@@ -17,7 +17,8 @@ from noetl.domain.outcomes import Patch
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services import read_execution
-from noetl.services.history import HistoryEvent, history
+from noetl.services.history import HistoryEvent
+from noetl.services.read_history import history
 
 EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
 SECONDS = 60.0

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 
+import msgspec
 import pytest
 
 from noetl.domain import facts as f
 from noetl.domain.codec import encode
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.facts import encode_facts
 from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend, Trace
 from noetl.domain.vocabulary import NAMES, TERMINAL_EVENTS, formal_names
 from noetl.ports.execution_store import StoredEvent
-from noetl.services import history as module
-from noetl.services.history import HistoryReader, rfc3339, row_events
+from noetl.services import read_history as module
+from noetl.services.history import rfc3339, row_events
+from noetl.services.read_history import HistoryReader, decode_position, encode_position
 
 EID = 382_358_247_895_465_985
 FORMAL = {
@@ -210,3 +213,36 @@ def test_a_suspended_item_waits_for_its_end_and_keeps_its_turns_together(monkeyp
 def test_items_that_never_came_leave_gaps_when_the_gate_was_closed():
     store = Store([START, END], [item(0), item(2)])
     assert told(HistoryReader(store, EID).read()) == [0, 2, "loop.done"]
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_reading_on_from_any_cursor_tells_everything_once(everything):
+    main = [
+        row("start", f.StepEntered(1, "a"), seq=1),
+        msgspec.structs.replace(START, seq=2),
+        msgspec.structs.replace(END, seq=3),
+        row("cmd:9:0", f.StepEntered(9, "z"), seq=4),
+    ]
+    store = Store(main, [item(n) for n in range(5)])
+    whole = list(HistoryReader(store, EID).read(everything=everything))
+    cursor, parts = None, []
+    for _ in range(100):
+        position = decode_position(cursor) if cursor else None
+        reader = HistoryReader(store, EID, position=position)
+        unit = next(reader.units(everything=everything, page=1), None)
+        cursor = encode_position(reader.position)
+        if unit is None:
+            break
+        parts += unit
+    assert parts == whole
+    assert told(whole) == [0, 1, 2, 3, 4, "loop.done"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "7", "x" * 20_000, "W10x", "WzEsW1sxLDJdXV0", "WzEsW1sxLCJhIiwtNV1dXQ", "[0,[]]", "ÿ", "Wy0xLFtdXQ"],
+)
+def test_what_is_not_a_cursor_is_refused(text):
+    with pytest.raises(InvalidInputError) as caught:
+        decode_position(text)
+    assert caught.value.code == "invalid_cursor"

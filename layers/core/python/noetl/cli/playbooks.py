@@ -9,8 +9,7 @@ from typing import Any
 from noetl.cli import errors, wiring
 from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
-
-SUFFIXES = (".yaml", ".yml")
+from noetl.services.register_playbook import playbooks_below
 
 
 def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
@@ -37,23 +36,12 @@ def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
     for target in targets:
         path = Path(target)
         if path.is_dir():
-            found = [
-                file for file in sorted(path.rglob("*")) if file.suffix in SUFFIXES and is_playbook(file)
-            ]
+            found = list(playbooks_below(path))
             if not found:
                 raise NotFoundError(f"there is no playbook below {target}", code="file_not_found")
             yield from found
         else:
             yield path
-
-
-def is_playbook(path: Path) -> bool:
-    """Folders hold other YAML as well: a playbook says so at its root."""
-    try:
-        head = path.read_bytes()[:20_000]
-    except OSError:
-        return False
-    return any(line.startswith((b"apiVersion:", b"kind: Playbook")) for line in head.splitlines())
 
 
 def read_playbook(path: Path) -> bytes:

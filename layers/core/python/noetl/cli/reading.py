@@ -14,9 +14,10 @@ from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
-from noetl.services.history import HistoryEvent, HistoryReader
+from noetl.services.history import HistoryEvent
 from noetl.services.progress import read_progress
 from noetl.services.read_execution import STATUSES, ExecutionView
+from noetl.services.read_history import HistoryReader
 from noetl.services.replay import ReplayReport
 from noetl.services.replay import replay as replay_one
 

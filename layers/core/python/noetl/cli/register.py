@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.cli import errors, wiring
-from noetl.cli.playbooks import SUFFIXES, is_playbook, playbook_files, playbook_text
+from noetl.cli.playbooks import playbook_files, playbook_text
 from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
+from noetl.services.register_playbook import SUFFIXES, is_playbook
 
 _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
 _MOST = 200

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from noetl.cli.text import duration, one_line, out, out_json, printable
 from noetl.ports.execution_store import ExecutionStore
-from noetl.services.history import HistoryReader
 from noetl.services.progress import OVER, Progress, StepRun, read_progress
+from noetl.services.read_history import HistoryReader
 
 _LINE = 400
 """Most characters of a line that a task printed."""

@@ -7,20 +7,16 @@ version is shown as well as it can be. Order: the main lane, and each loop's ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.vocabulary import NAMES, EventStatus, Source, Vocabulary, formal_names, name_of
-from noetl.ports.execution_store import ExecutionStore, StoredEvent
-
-PAGE = 500
+from noetl.ports.execution_store import StoredEvent
 
 
 class HistoryEvent(msgspec.Struct, frozen=True):
@@ -121,7 +117,7 @@ def rfc3339(at: float) -> str:
 
 def _tell_row(execution_id: int, row: StoredEvent) -> Iterator[_Told]:
     command = _command_of(row.event_id)
-    for fact in _facts(row):
+    for fact in facts_of(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
             continue
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
@@ -262,7 +258,8 @@ def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[st
 # --- reading ids --------------------------------------------------------------------------------
 
 
-def _facts(row: StoredEvent) -> list[dict[str, Any]]:
+def facts_of(row: StoredEvent) -> list[dict[str, Any]]:
+    """What a row tells, as plain JSON."""
     found = codec.decode(row.facts)
     return [fact for fact in found if isinstance(fact, dict)] if isinstance(found, list) else []
 
@@ -286,89 +283,3 @@ def _loop_of(event_id: str) -> str:
     if len(parts) < 4 or not (parts[1].isdigit() and parts[2].isdigit()):
         return event_id
     return ids.loop_done_event(int(parts[1]), int(parts[2]))
-
-
-# --- walking the lanes --------------------------------------------------------------------------
-
-
-class HistoryReader:
-    """Reads an execution's history once, from the start or from where the last ``read`` stopped.
-
-    While a loop runs, its items are told as far as they are complete in index order; the others follow when the loop ends.
-    """
-
-    def __init__(self, store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored") -> None:
-        self._store = store
-        self._execution_id = execution_id
-        self._vocabulary = vocabulary
-        self._seq = 0
-        self._lanes: dict[int, tuple[str, int]] = {}
-        """Run of a live loop → its step, and the last item index that was told."""
-
-    def read(self, *, everything: bool = False) -> Iterator[HistoryEvent]:
-        """Events since the last call. ``everything``: also items that wait for earlier ones (nothing more will be read)."""
-        for row in self._main_rows():
-            yield from self._row(row)
-        for run in list(self._lanes):
-            yield from self._items(run, gaps=everything)
-
-    def _main_rows(self) -> Iterator[StoredEvent]:
-        while True:
-            page = self._store.events(self._execution_id, after=self._seq, limit=PAGE)
-            for row in page:
-                self._seq = max(self._seq, row.seq)
-                yield row
-            if len(page) < PAGE:
-                return
-
-    def _row(self, row: StoredEvent) -> Iterator[HistoryEvent]:
-        for fact in _facts(row):
-            run = fact.get("run", -1)
-            if fact.get("name") == "loop.started":
-                self._lanes[run] = (str(fact.get("step", "")), -1)
-            elif fact.get("name") == "loop.done" and run in self._lanes:
-                yield from self._items(run, gaps=True)
-                del self._lanes[run]
-        yield from row_events(self._execution_id, row, vocabulary=self._vocabulary)
-
-    def _items(self, run: int, *, gaps: bool) -> Iterator[HistoryEvent]:
-        step, last = self._lanes[run]
-        more = True
-        while more:
-            page, more = self._item_page(run, last)
-            for index, rows in groupby(page, key=attrgetter("seq")):
-                item = sorted(rows, key=_turn_order)
-                if not gaps and (index != last + 1 or _suspended(item[-1])):
-                    more = False
-                    break
-                for row in item:
-                    yield from row_events(self._execution_id, row, step=step, vocabulary=self._vocabulary)
-                last = index
-        self._lanes[run] = (step, last)
-
-    def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
-        """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""
-        limit = PAGE
-        while True:
-            page = self._store.item_events(self._execution_id, run, after=after, limit=limit)
-            if len(page) < limit:
-                return page, False
-            whole = [row for row in page if row.seq < page[-1].seq]
-            if whole:
-                return whole, True
-            limit *= 2
-
-
-def _suspended(row: StoredEvent) -> bool:
-    return row.event_id.count(":") > 3
-
-
-def _turn_order(row: StoredEvent) -> tuple[bool, float, str]:
-    return (not _suspended(row), row.at, row.event_id)
-
-
-def history(
-    store: ExecutionStore, execution_id: int, vocabulary: Vocabulary = "stored"
-) -> Iterator[HistoryEvent]:
-    """All events of an execution so far, in order."""
-    return HistoryReader(store, execution_id, vocabulary).read(everything=True)
