@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from noetl.cli import errors
+from noetl.cli.local import invoke, local_app
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -33,6 +34,8 @@ context_app = typer.Typer(help="Change what a running playbook sees.", no_args_i
 database_app = typer.Typer(help="The database that executions live in.", no_args_is_help=True)
 app.add_typer(context_app, name="ctx")
 app.add_typer(database_app, name="db")
+app.add_typer(local_app, name="local")
+app.command()(invoke)
 
 Home = Annotated[
     str | None,

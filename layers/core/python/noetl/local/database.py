@@ -39,6 +39,7 @@ def start(layout: Layout, port: int) -> Process:
     else:
         kept = conninfo.conninfo_to_dict(dsn_file(layout).read_text())
         _write_dsn(layout, port, str(kept["password"]))
+    processes.stop(data)  # over our own folder: one that a killed `up` had not recorded yet
     settings = {**SETTINGS, "listen_addresses": HOST, "max_connections": "200"}
     processes.start(data, settings, port=port)
     found = process(int(processes.pid_file_line(data, 0) or 0))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from noetl.domain.errors import InfrastructureError
 from noetl.local import database
 from noetl.local.layout import Layout
-from noetl.local.state import Process, process
+from noetl.local.state import Process, end, process, runs
 from noetl.local.tools import Progress, emulator_python, functions_python
 
 HOST = "127.0.0.1"
@@ -56,6 +56,10 @@ def environment(layout: Layout, port: int, node_modules: Path) -> dict[str, str]
         "IOT_MTLS_ENABLED": "0",
         "SFTP_ENABLED": "0",
         "TMPDIR": str(layout.scratch),
+        "PERSIST_STATE": "1",
+        "STATE_DIR": str(layout.objects / "state"),
+        "S3_PERSIST": "1",
+        "S3_DATA_DIR": str(layout.objects / "s3"),
         "NODE_PATH": str(node_modules),
         "AWS_SECRET_ACCESS_KEY": "test",
         "AWS_EC2_METADATA_DISABLED": "true",
@@ -64,8 +68,11 @@ def environment(layout: Layout, port: int, node_modules: Path) -> dict[str, str]
     }
 
 
-def start(layout: Layout, port: int, postgres_port: int, node_modules: Path, progress: Progress) -> Process:
-    """Start the emulator in the background and return when it answers. Raises InfrastructureError."""
+def spawn(layout: Layout, port: int, postgres_port: int, node_modules: Path, progress: Progress) -> Process:
+    """Start the emulator in the background, as the leader of a group of its own. Raises InfrastructureError.
+
+    Record what it gives before ``wait``: from now on there is something to stop.
+    """
     python = emulator_python(progress)
     config = {
         "runtime_python": str(functions_python(progress)),
@@ -76,7 +83,6 @@ def start(layout: Layout, port: int, postgres_port: int, node_modules: Path, pro
     }
     shutil.rmtree(layout.scratch, ignore_errors=True)
     layout.scratch.mkdir(parents=True, mode=0o700)
-    layout.ignored.unlink(missing_ok=True)
     layout.emulator_config.write_text(json.dumps(config, indent=2))
     command = [str(python), "-c", BOOT, str(GUEST), str(layout.emulator_config)]
     with layout.emulator_log.open("ab") as log:
@@ -89,7 +95,6 @@ def start(layout: Layout, port: int, postgres_port: int, node_modules: Path, pro
             cwd=layout.root,
             env=environment(layout, port, node_modules),
         )
-    _wait(started, f"http://{HOST}:{port}", layout)
     found = process(started.pid)
     if found is None:
         raise _ended(layout)
@@ -99,7 +104,20 @@ def start(layout: Layout, port: int, postgres_port: int, node_modules: Path, pro
 
 def answers(endpoint: str, timeout: float = 2.0) -> bool:
     """Whether an emulator (this one or LocalStack) answers at this URL."""
-    return _get(endpoint, "/_localstack/health", timeout) == 200
+    return status_of(endpoint, "/_localstack/health", timeout) == 200
+
+
+def status_of(endpoint: str, path: str, timeout: float) -> int | None:
+    """The status of a GET; None when nobody answers."""
+    url = urlsplit(endpoint)
+    maker = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
+    connection = maker(url.hostname or HOST, url.port, timeout=timeout)
+    with contextlib.closing(connection):
+        try:
+            connection.request("GET", f"{url.path.rstrip('/')}{path}")
+            return connection.getresponse().status
+        except (OSError, http.client.HTTPException):
+            return None
 
 
 def port_is_free(port: int) -> bool:
@@ -119,17 +137,20 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait(started: subprocess.Popen[bytes], endpoint: str, layout: Layout) -> None:
+def wait(started: Process, endpoint: str, layout: Layout) -> None:
+    """Return when the emulator answers. Raises InfrastructureError when it ended or stays silent."""
     deadline = time.monotonic() + START_SECONDS
     while not answers(endpoint):
-        if started.poll() is not None:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(started.pid, os.WNOHANG)
+        if not runs(started):
             raise _ended(layout)
         if time.monotonic() > deadline:
-            started.terminate()
+            end(started)
             raise InfrastructureError(
                 f"the emulator does not answer at {endpoint}",
                 code="emulator_start",
-                hint=str(layout.emulator_log),
+                hint=f"its log: {layout.emulator_log}",
             )
         time.sleep(POLL_SECONDS)
 
@@ -142,16 +163,3 @@ def _ended(layout: Layout) -> InfrastructureError:
         hint=f"the whole log: {layout.emulator_log}",
         retryable=False,
     )
-
-
-def _get(endpoint: str, path: str, timeout: float) -> int | None:
-    """The status of a GET; None when nobody answers."""
-    url = urlsplit(endpoint)
-    maker = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = maker(url.hostname or HOST, url.port, timeout=timeout)
-    with contextlib.closing(connection):
-        try:
-            connection.request("GET", f"{url.path.rstrip('/')}{path}")
-            return connection.getresponse().status
-        except (OSError, http.client.HTTPException):
-            return None

@@ -39,7 +39,7 @@ class Layout:
     @property
     def ignored(self) -> Path:
         """A JSON line for each resource that the emulator accepted and ignored."""
-        return self.root / "ignored.jsonl"
+        return self.objects / "ignored.jsonl"
 
     @property
     def deploy_log(self) -> Path:

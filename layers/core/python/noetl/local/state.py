@@ -78,33 +78,28 @@ def runs(recorded: Process | None) -> bool:
     return recorded is not None and process(recorded.pid) == recorded
 
 
-def end(recorded: Process | None, *, group: bool) -> bool:
-    """Ask the process (and its group, which it must lead) to stop, then make it; false when it did not run any more."""
+def end(recorded: Process | None) -> bool:
+    """Ask the process to stop and, if it does not, make it; with it goes what is left of the group it leads.
+
+    False when it did not run any more.
+    """
     if recorded is None or not runs(recorded):
         return False
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            if group:
-                os.killpg(recorded.pid, number)
-            else:
-                os.kill(recorded.pid, number)
-        if _wait_gone(recorded):
-            break
-    if group:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(recorded.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(recorded.pid, signal.SIGTERM)
+    _wait_gone(recorded)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(recorded.pid, signal.SIGKILL)
+    _wait_gone(recorded)
     return True
 
 
-def _wait_gone(recorded: Process) -> bool:
+def _wait_gone(recorded: Process) -> None:
     deadline = time.monotonic() + GRACE_SECONDS
-    while time.monotonic() < deadline:
+    while runs(recorded) and time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(recorded.pid, os.WNOHANG)
-        if not runs(recorded):
-            return True
         time.sleep(POLL_SECONDS)
-    return False
 
 
 def _started(pid: int) -> str | None:

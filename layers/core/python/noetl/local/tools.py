@@ -10,16 +10,16 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 from noetl.domain.errors import InfrastructureError
 from noetl.local.layout import cache
 
 REQUIREMENTS = Path(__file__).parent / "requirements"
 OLDEST_NODE = 18
-KEPT_OUTPUT = 2000
+KEPT_LINES = 30
 
 Progress = Callable[[str], None]
 """Told what is done next, a short phrase."""
@@ -81,42 +81,46 @@ def run(
     name: str,
     *,
     cwd: Path,
-    env: dict[str, str] | None = None,
-    log: IO[str] | None = None,
-) -> str:
-    """Run a tool to its end and give its output (stdout and stderr together). Raises InfrastructureError with the end of it."""
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    kept: list[str] = []
-    try:
-        assert process.stdout is not None
-        for line in process.stdout:
-            kept.append(line)
-            if log is not None:
-                log.write(line)
-                log.flush()
-        code = process.wait()
-    except BaseException:
-        process.terminate()
-        process.wait()
-        raise
-    text = "".join(kept)
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
+    watch: Callable[[str], None] | None = None,
+) -> None:
+    """Run a tool to its end; ``watch`` is told each line of its output, ``log`` gets all of it.
+
+    Raises InfrastructureError with the end of the output when it fails.
+    """
+    kept: deque[str] = deque(maxlen=KEPT_LINES)
+    with log.open("a") if log else contextlib.nullcontext() as out:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        try:
+            for line in process.stdout or ():
+                kept.append(line)
+                if out is not None:
+                    out.write(line)
+                    out.flush()
+                if watch is not None:
+                    watch(line.rstrip())
+            code = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
     if code:
         raise InfrastructureError(
-            f"{name} failed (exit {code}); the end of its output:\n{text.strip()[-KEPT_OUTPUT:]}",
+            f"{name} failed (exit {code}); the end of its output:\n{''.join(kept).strip()}",
             code="tool_failed",
-            hint=f"the whole output is in {log.name}" if log is not None else "see the output above",
+            hint=f"the whole output is in {log}" if log else "see the output above",
             retryable=False,
         )
-    return text
 
 
 def _environment(name: str, progress: Progress) -> Path:

@@ -2,7 +2,8 @@
 
 * They run under an interpreter that has boto3 and nothing else, like the managed runtime: what a layer lacks is missing here too.
 * Layers are unpacked once, not at every cold start.
-* An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten.
+* An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten,
+  and the placeholders in a schedule's input are filled.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import io
 import os
 import shutil
 import zipfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +45,30 @@ def improve(runtime_python: str, layers: Path) -> None:
     lambda_runtime.Worker._drain_stderr_bounded = lambda worker: drain(
         worker, first_line_wait=QUIET_WAIT, idle_confirm=SETTLED_WAIT
     )
+    eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
+
+
+def _invoke_scheduled(invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Any) -> Any:
+    """EventBridge Scheduler fills placeholders in a target's input; the emulator leaves them as they are."""
+    if event.get("Source") == "aws.scheduler" and "Input" in target:
+        moment = datetime.fromtimestamp(float(event["Time"]), UTC).replace(second=0, microsecond=0)
+        target = {**target, "Input": filled(str(target["Input"]), event, moment)}
+    return invoke(target, event, rule)
+
+
+def filled(text: str, event: Mapping[str, Any], moment: datetime) -> str:
+    """``text`` with Scheduler's placeholders filled; schedules are due at full minutes."""
+    values = {
+        "schedule-arn": str((event.get("Resources") or [""])[0]),
+        "scheduled-time": f"{moment:%Y-%m-%dT%H:%M:%SZ}",
+        "execution-id": str(event.get("EventId", "")),
+        "attempt-number": "1",
+    }
+    for name, value in values.items():
+        text = text.replace(f"<aws.scheduler.{name}>", value)
+    return text
 
 
 def _pointer(resolve: Any, layers: Path, attachment: Any) -> bytes | None:

@@ -21,10 +21,11 @@ def main() -> None:
     os.umask(0o077)
 
     import ministack.app
-    from noetl_emulator import functions, resources
+    from noetl_emulator import deployments, functions, resources
 
     functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]))
     resources.register(
         ignored=Path(config["ignored"]), postgres=config["postgres"], grant=tuple(config["grant"])
     )
+    deployments.improve()
     ministack.app.main()

@@ -1,0 +1,114 @@
+"""A client of the deployed stack: logs of functions, and invoking them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.local.emulator import REGION
+
+FOLLOW_SECONDS = 0.5
+LOG_GROUP = "/aws/lambda/"
+LONGEST_INVOCATION = 920
+
+
+def client(service: str, endpoint: str | None) -> Any:
+    """A client of ``service``: of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
+
+    Raises InfrastructureError when botocore is not installed or has no credentials or region.
+    """
+    try:
+        from botocore.config import Config
+        from botocore.session import Session
+    except ModuleNotFoundError:
+        raise InfrastructureError(
+            "the package botocore is missing",
+            code="botocore_missing",
+            hint="pip install 'noetl-serverless[local]'",
+            retryable=False,
+        ) from None
+    config = Config(read_timeout=LONGEST_INVOCATION, retries={"total_max_attempts": 1})
+    if endpoint is None:
+        return Session().create_client(service, config=config)
+    return Session().create_client(
+        service,
+        endpoint_url=endpoint,
+        region_name=REGION,
+        aws_access_key_id="test",
+        aws_secret_access_key="test",
+        config=config,
+    )
+
+
+def functions(lambdas: Any) -> list[str]:
+    """The names of every deployed function, sorted."""
+    names = [
+        str(function["FunctionName"])
+        for page in lambdas.get_paginator("list_functions").paginate()
+        for function in page["Functions"]
+    ]
+    return sorted(names)
+
+
+def resolve(name: str, deployed: Sequence[str], environment: str) -> str:
+    """The deployed function that ``name`` means: its full name, or ``api`` for ``noetl-<environment>-api``. Raises NotFoundError."""
+    prefix = f"noetl-{environment}-"
+    for candidate in (name, f"{prefix}{name}"):
+        if candidate in deployed:
+            return candidate
+    known = [found.removeprefix(prefix) for found in deployed if found.startswith(prefix)] or list(deployed)
+    raise NotFoundError(
+        f"no function {name!r} is deployed",
+        code="unknown_function",
+        hint=f"there are: {', '.join(known)}" if known else "noetl local up deploys them",
+    )
+
+
+def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, str] | None]:
+    """Call a function and wait; gives its answer, or its error as type and message."""
+    answer = lambdas.invoke(FunctionName=function, Payload=json.dumps(payload).encode())
+    text = answer["Payload"].read()
+    value = json.loads(text) if text else None
+    if answer.get("FunctionError") is None:
+        return value, None
+    found = value if isinstance(value, dict) else {}
+    return None, {
+        "type": str(found.get("errorType", answer["FunctionError"])),
+        "message": str(found.get("errorMessage", value)),
+    }
+
+
+def log_lines(logs: Any, names: Sequence[str], since: float, follow: bool) -> Iterator[dict[str, Any]]:
+    """What the functions have printed since then (Unix time), oldest first: ``{"time", "function", "line"}``; follows without end."""
+    begin = {name: int(since * 1000) for name in names}
+    shown: dict[str, Counter[tuple[int, str]]] = {name: Counter() for name in names}
+    while True:
+        fresh = []
+        for name in names:
+            events = [
+                (int(event["timestamp"]), str(event["message"])) for event in _events(logs, name, begin[name])
+            ]
+            fresh += [(moment, name, line) for moment, line in (Counter(events) - shown[name]).elements()]
+            if events:
+                begin[name] = max(moment for moment, _ in events)
+                shown[name] = Counter(event for event in events if event[0] == begin[name])
+        for moment, name, line in sorted(fresh, key=lambda entry: entry[0]):
+            yield {"time": moment / 1000, "function": name, "line": line.rstrip("\n")}
+        if not follow:
+            return
+        time.sleep(FOLLOW_SECONDS)
+
+
+def _events(logs: Any, name: str, begin: int) -> Iterator[dict[str, Any]]:
+    pages = logs.get_paginator("filter_log_events").paginate(
+        logGroupName=f"{LOG_GROUP}{name}", startTime=begin
+    )
+    try:
+        for page in pages:
+            yield from page["events"]
+    except logs.exceptions.ResourceNotFoundException:
+        return  # it has not run yet

@@ -1,0 +1,132 @@
+"""From the checkout to deployed stacks: ``cdk synth`` once, ``cdk bootstrap``, ``cdk deploy --all`` of what was synthesized."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from noetl.domain.errors import InfrastructureError
+from noetl.local.emulator import ACCOUNT, REGION, credentials, status_of
+from noetl.local.layout import Layout
+from noetl.local.tools import Progress, run
+
+READY_SECONDS = 90.0
+POLL_SECONDS = 0.1
+QUIET = {
+    "CDK_DISABLE_CLI_TELEMETRY": "1",
+    "CDK_DISABLE_VERSION_CHECK": "1",
+    "JSII_SILENCE_WARNING_UNTESTED_NODE_VERSION": "1",
+    "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION": "1",
+    "NO_COLOR": "1",
+}
+_API = re.compile(r"^https?://([a-z0-9]+)\.execute-api\.")
+_DONE = re.compile(r"^ ?✅ +(\S+)")
+
+
+def check_library() -> None:
+    """Raises InfrastructureError when the CDK's Python library is not installed beside this one."""
+    if importlib.util.find_spec("aws_cdk") is None:
+        raise InfrastructureError(
+            "the package aws-cdk-lib is missing; the stacks are written with it",
+            code="cdk_missing",
+            hint="pip install 'noetl-serverless[infra]', or `make setup` in the checkout",
+            retryable=False,
+        )
+
+
+def environment(endpoint: str) -> dict[str, str]:
+    """The caller's environment with AWS's variables replaced, and this interpreter first on the path."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+    path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", "")])
+    return {**kept, "PATH": path, **QUIET, **credentials(endpoint)}
+
+
+def synth(
+    layout: Layout,
+    project: Path,
+    node_modules: Path,
+    endpoint: str,
+    environment_name: str,
+    context: Sequence[str],
+) -> None:
+    """Synthesize every stack of the environment into the layout's assembly. Raises InfrastructureError."""
+    shutil.rmtree(layout.assembly, ignore_errors=True)
+    command = [*_cdk(node_modules), "synth", "--quiet", "--output", str(layout.assembly)]
+    command += ["--context", f"env={environment_name}"]
+    for pair in context:
+        command += ["--context", pair]
+    run(command, "cdk synth", cwd=project, env=environment(endpoint), log=layout.deploy_log)
+
+
+def bootstrap(layout: Layout, node_modules: Path, endpoint: str) -> None:
+    """Make the bucket and roles that every deployment needs. Raises InfrastructureError."""
+    command = [*_cdk(node_modules), "bootstrap", f"aws://{ACCOUNT}/{REGION}"]
+    run(command, "cdk bootstrap", cwd=layout.root, env=environment(endpoint), log=layout.deploy_log)
+
+
+def deploy(
+    layout: Layout, node_modules: Path, endpoint: str, progress: Progress
+) -> dict[str, dict[str, str]]:
+    """Deploy what was synthesized; gives the outputs of each stack. Raises InfrastructureError."""
+    layout.outputs.unlink(missing_ok=True)
+    command = [*_cdk(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
+    command += ["--require-approval", "never", "--concurrency", "4", "--progress", "events"]
+    command += ["--outputs-file", str(layout.outputs)]
+
+    def watch(line: str) -> None:
+        done = _DONE.match(line)
+        if done:
+            progress(f"{done[1]} deployed")
+
+    run(
+        command,
+        "cdk deploy",
+        cwd=layout.root,
+        env=environment(endpoint),
+        log=layout.deploy_log,
+        watch=watch,
+    )
+    outputs: dict[str, dict[str, str]] = json.loads(layout.outputs.read_text())
+    return outputs
+
+
+def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> str | None:
+    """The API's URL on this machine: its name under ``execute-api`` does not resolve here, so by path.
+
+    Our emulator serves the default stage at the API's root; LocalStack wants the stage's name.
+    """
+    for values in outputs.values():
+        for value in values.values():
+            found = _API.match(str(value))
+            if found:
+                return f"{endpoint}/_aws/execute-api/{found[1]}{'' if ours else '/$default'}"
+    return None
+
+
+def wait_ready(api: str) -> None:
+    """Return when the API's ``/ready`` answers 200. Raises InfrastructureError when it does not in time."""
+    deadline = time.monotonic() + READY_SECONDS
+    status: int | None = None
+    while time.monotonic() < deadline:
+        status = status_of(api, "/ready", timeout=30.0)
+        if status == 200:
+            return
+        time.sleep(POLL_SECONDS)
+    shown = "nobody answers" if status is None else f"it answers {status}"
+    raise InfrastructureError(
+        f"the deployed API is not ready: {urlsplit(api).path}/ready: {shown}",
+        code="api_not_ready",
+        hint="noetl local logs api shows what the function says",
+    )
+
+
+def _cdk(node_modules: Path) -> list[str]:
+    return [str(node_modules / ".bin" / "cdk"), "--no-notices", "--no-version-reporting"]
