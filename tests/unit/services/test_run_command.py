@@ -742,3 +742,79 @@ def test_finished_items_are_told_of_before_the_store_goes_away() -> None:
     (event,) = events
     assert isinstance(event, ItemsDone)
     assert (results([event]), event.closed, event.rest) == ([(0, 1)], False, None)
+
+
+def timed(
+    body: str, left: list[float], tool: Tool = lambda params, context: params, **settings: Any
+) -> Worker:
+    """A worker in which no call can have more than 100 seconds."""
+    return Worker(body, tool, deadline=lambda: left[0], longest=100.0, **settings)
+
+
+def task_of(timeout: float | None) -> str:
+    wanted = "" if timeout is None else f", spec: {{ timeout: {timeout} }}"
+    return f"workflow:\n  - step: s\n    tool: {{ kind: tool{wanted} }}\n"
+
+
+def test_a_call_that_would_not_fit_is_left_to_the_next_turn() -> None:
+    left = [79.0]
+    worker = timed(task_of(80), left)
+    first = worker.outcome()
+    assert first.suspend is not None and first.suspend.delay == 0
+    assert worker.kinds.contexts == []
+    left[0] = 100.0
+    resumed = worker.command(turn=1, machine=first.suspend.machine)
+    assert worker.outcome(resumed).status == "ok"
+    (context,) = worker.kinds.contexts
+    assert (context.timeout, context.attempt, context.idempotency_key) == (80, 1, "7/1/s_task")
+
+
+def test_a_call_that_would_fit_into_no_turn_fails_and_says_what_to_do() -> None:
+    worker = timed(task_of(101), [100.0])
+    error = worker.outcome().error
+    assert error is not None and worker.kinds.contexts == []
+    assert (error.kind, error.code, error.retryable) == ("schema", "timeout_too_long", False)
+    assert "101 s" in error.message and "100 s" in error.message
+    assert error.hint is not None and "Fargate" in error.hint
+
+
+def test_a_default_timeout_gives_way_to_what_the_worker_has() -> None:
+    worker = Worker(task_of(None), deadline=lambda: 20.0, longest=20.0)
+    assert worker.outcome().status == "ok"
+    assert worker.kinds.contexts[0].timeout == 20.0
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_a_chunk_whose_next_call_would_not_fit_hands_back_the_rest(mode: str) -> None:
+    left = [100.0]
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        left[0] -= 30
+        return params["v"]
+
+    worker = timed(LOOP, left, tool)
+    (event,) = worker.items(worker.chunk([1, 2, 3, 4, 5], mode))
+    assert [index for index, _ in results([event])] == [0, 1, 2], "30 s each, and 33 s must be left for one"
+    assert event.rest is not None and (event.rest.start, event.closed) == (3, False)
+    assert event.undone == 2
+
+
+@pytest.mark.parametrize("mode", ["sequential", "parallel"])
+def test_a_chunk_that_begins_too_late_goes_back_whole(mode: str) -> None:
+    worker = timed(LOOP, [32.0])
+    (event,) = worker.items(worker.chunk([1, 2, 3], mode))
+    assert event.items == [] and event.undone == 3
+    assert event.rest is not None and event.rest.start == 0
+    assert (event.rest.outcome is not None) == (mode == "sequential")
+
+
+def test_an_item_that_waits_for_nothing_but_time_goes_on_as_its_own_command() -> None:
+    worker = timed(LOOP, [32.0])
+    alone = msgspec.structs.replace(
+        worker.chunk(["c"], "parallel"),
+        command_id=ids.item_command_id(1, 1, 2),
+        loop=LoopSlice(1, 2, 3, 3, "x", "parallel", items=["c"]),
+    )
+    (event,) = worker.items(alone)
+    (item,) = event.items
+    assert item.index == 2 and item.outcome.suspend is not None and event.rest is None

@@ -11,7 +11,7 @@ from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.patches import combine
 from noetl.pipeline import item_of
 from noetl.pipeline.overlay import Overlay
-from noetl.services.run_tasks import MARGIN_SECONDS, TaskRunner
+from noetl.services.run_tasks import TaskRunner
 
 FLUSH_SECONDS = 1.0
 FLUSH_ITEMS = 1000
@@ -51,12 +51,15 @@ class _Chunk:
         for number, index in enumerate(self.indexes):
             if self.deps.revoked(self.command.execution_id, self.command.run):
                 break
-            if number and self.deps.deadline() < MARGIN_SECONDS:
+            if number and self.deps.deadline() < self.runner.longest_seen:
                 self._send(closed=False, rest=Rest(index, overlay=self._visible()))
                 return
             outcome = self._item(index, first=number == 0)
             if outcome.suspend is not None and self.sequential:
                 self._send(closed=False, rest=Rest(index, outcome, self._visible()))
+                return
+            if self.runner.unbegun and not self._is_own(index):
+                self._send(closed=False, rest=Rest(index))
                 return
             if outcome.suspend is not None and self._is_own(index):
                 self.pending.append(ItemOutcome(index, outcome))

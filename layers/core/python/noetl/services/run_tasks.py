@@ -5,6 +5,7 @@ Everything the items of a command share is prepared once, in ``TaskRunner``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -74,6 +75,10 @@ class TaskRunner:
             declared_workload(program),
         )
         self.timeouts: dict[str, float] = {}
+        self.longest_seen = MARGIN_SECONDS
+        """What a later item's calls are likely to want: the longest time-out so far."""
+        self.unbegun = False
+        """The last pass was handed back before its first call."""
         self.prefix = f"{command.execution_id}/{command.run}"
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
@@ -92,6 +97,7 @@ class TaskRunner:
         deps = self.deps
         began = deps.clock() if item is None else 0.0
         run = PipelineRun(self.pipeline, self.around, item, overlay)
+        self.unbegun = False
         try:
             outcome = self._drive(run, machine, child)
             outcome = self._ready(run, outcome)
@@ -119,25 +125,44 @@ class TaskRunner:
             op = run.resume(self.secrets.unseal(unpack(dict(machine), self.hydrate)), child)
         calls = 0
         while isinstance(op, RunTask):
-            if calls and self._must_stop():
+            timeout = self._timeout(op)
+            if self._must_stop(timeout, calls):
+                self.unbegun = calls == 0
                 return run.park()
             calls += 1
-            op = run.feed(self._call(op, run))
+            op = run.feed(self._call(op, run, timeout))
         return op.outcome
 
-    def _must_stop(self) -> bool:
-        return self.deps.deadline() < MARGIN_SECONDS
+    def _must_stop(self, timeout: float, calls: int) -> bool:
+        """Whether a call of ``timeout`` seconds is left to another turn. One that would fit into none is not: it fails instead."""
+        deps = self.deps
+        left = deps.deadline()
+        if math.isinf(deps.longest):
+            return calls > 0 and left < MARGIN_SECONDS
+        return left < timeout <= deps.longest
+
+    def _timeout(self, op: RunTask) -> float:
+        """Seconds a call may take. A kind's own default gives way to what a worker can give; what the playbook asks for does not."""
+        longest = self.deps.longest
+        timeout = op.timeout or min(self._default_timeout(op.kind), longest)
+        if op.kind in PLAIN_KINDS:
+            return min(timeout, MARGIN_SECONDS)
+        if timeout <= longest < math.inf:
+            self.longest_seen = max(self.longest_seen, timeout)
+        return timeout
 
     # --- one call ---------------------------------------------------------------------------------
 
-    def _call(self, op: RunTask, run: PipelineRun) -> TaskOutcome:
+    def _call(self, op: RunTask, run: PipelineRun, timeout: float) -> TaskOutcome:
         deps = self.deps
         began = deps.clock()
+        if timeout > deps.longest:
+            return self._error(_too_long(op, timeout, deps.longest), began)
         try:
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params, given = hydrated(params, self.hydrate), hydrated(given, self.hydrate)
-            answer = deps.registry.run(op.kind, params, self._context(op, run, given))
+            answer = deps.registry.run(op.kind, params, self._context(op, run, given, timeout))
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began)
         except Exception as error:
@@ -159,7 +184,9 @@ class TaskRunner:
         elapsed = (deps.clock() - began) * 1000
         return TaskOutcome(error=self.secrets.redact_error(error), duration_ms=elapsed, chance=deps.chance())
 
-    def _context(self, op: RunTask, run: PipelineRun, given: Mapping[str, Any]) -> TaskContext:
+    def _context(
+        self, op: RunTask, run: PipelineRun, given: Mapping[str, Any], timeout: float
+    ) -> TaskContext:
         command, item = self.command, run.item
         loop = command.loop
         place = f"/{loop.round}.{item.index}" if loop is not None and item is not None else ""
@@ -169,7 +196,7 @@ class TaskRunner:
             op.label,
             op.attempt,
             f"{self.prefix}{place}/{op.key}",
-            op.timeout or self._default_timeout(op.kind),
+            timeout,
             self.settings,
             self.secrets.credential,
             lambda: self.deps.revoked(command.execution_id, command.run),
@@ -234,6 +261,15 @@ def internal(error: Exception) -> ErrorInfo:
         "unknown",
         "internal",
         hint="this is a defect, not the playbook's fault: the worker's log has the details",
+    )
+
+
+def _too_long(op: RunTask, timeout: float, longest: float) -> ErrorInfo:
+    return ErrorInfo(
+        f"{op.label} may take {timeout:g} s, and no call can have more than {longest:g} s in this worker",
+        "schema",
+        "timeout_too_long",
+        hint=f"set `spec.timeout` to at most {longest:g}, or run the kind {op.kind} on Fargate (long_running)",
     )
 
 

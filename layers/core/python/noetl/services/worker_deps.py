@@ -44,7 +44,8 @@ class WorkerDeps:
     """Shared by all threads of a worker.
 
     ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
-    between two calls when they get short. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
+    between two calls when they get short. ``longest``: seconds that one call can have here at all; where it is finite, a call is only
+    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
     so it has to be cheap. ``folder_of``: where a program's own files are, which its tasks may read (local runs). ``clock``: monotonic
     seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
     """
@@ -61,6 +62,7 @@ class WorkerDeps:
     chance: Callable[[], float] = random.random
     folder_of: Callable[[Program], str | None] = _nowhere
     deadline: Callable[[], float] = lambda: math.inf
+    longest: float = math.inf
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
     log: Callable[[str], None] = _silent
 
