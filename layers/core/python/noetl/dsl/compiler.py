@@ -19,8 +19,8 @@ from noetl.dsl.expressions import BUILT_INS
 from noetl.dsl.loader import load
 from noetl.dsl.lowering import lower
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.lowering.document import PROGRAM_VERSION, SEMANTICS
-from noetl.dsl.program import Program
+from noetl.dsl.lowering.document import SEMANTICS
+from noetl.dsl.program import PROGRAM_VERSION, Program
 from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
 from noetl.dsl.refusals import refuse_known_shapes

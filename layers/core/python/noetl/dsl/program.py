@@ -27,6 +27,9 @@ from noetl.dsl.nodes import Seq as Seq
 from noetl.dsl.nodes import Sql as Sql
 from noetl.dsl.nodes import Text as Text
 
+PROGRAM_VERSION = 1
+"""Shape of ``Program``; raised when an old one can no longer be decoded."""
+
 
 class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
     """The names templates touch, as text.

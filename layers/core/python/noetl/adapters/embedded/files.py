@@ -34,7 +34,7 @@ class FileResultStore:
             if not path.parent.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 _sync_folder(path.parent.parent)
-            created = _write_once(path, data)
+            created = write_once(path, data)
             same = created or path.read_bytes() == data
         except OSError as error:
             raise _unusable(uri, error) from error
@@ -72,7 +72,7 @@ class FileResultStore:
         )
 
 
-def _write_once(path: Path, data: bytes) -> bool:
+def write_once(path: Path, data: bytes) -> bool:
     """Whether this call made the file: complete and durable under its name, or not there at all."""
     if path.exists():
         return False

@@ -9,11 +9,9 @@ from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.steps import Defaults, lower_step
 from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.workbook import read_workbook
-from noetl.dsl.program import KeychainEntry, Pos, Program, Step
+from noetl.dsl.program import PROGRAM_VERSION, KeychainEntry, Pos, Program, Step
 from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
-PROGRAM_VERSION = 1
-"""Shape of ``Program``; raised when an old one can no longer be decoded."""
 SEMANTICS = 1
 """Meaning of a Program; raised when the engine must treat new ones differently from stored ones."""
 

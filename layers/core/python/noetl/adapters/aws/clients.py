@@ -1,0 +1,172 @@
+"""Clients of AWS services: one botocore session per process, one client per service, and one reading of their errors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import botocore.exceptions as wrong
+from botocore.config import Config
+
+from noetl.domain.errors import InfrastructureError
+
+CONNECT_SECONDS = 2
+READ_SECONDS = {"sqs": 25, "s3": 20}
+"""A receive that polls for 20 seconds must not look like a dead connection."""
+OTHER_READ_SECONDS = 10
+ATTEMPTS = 3
+CONNECTIONS = 50
+
+_REFUSED = frozenset(
+    {
+        "AccessDenied",
+        "AccessDeniedException",
+        "AllAccessDisabled",
+        "AuthorizationError",
+        "Forbidden",
+        "403",
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "InvalidAccessKeyId",
+        "InvalidClientTokenId",
+        "InvalidSecurity",
+        "KMS.AccessDeniedException",
+        "KmsAccessDenied",
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
+        "NotAuthorized",
+        "OptInRequired",
+        "SignatureDoesNotMatch",
+        "UnauthorizedOperation",
+        "UnrecognizedClientException",
+    }
+)
+_THROTTLED = ("throttl", "slowdown", "toomanyrequests", "requestlimitexceeded", "limitexceeded")
+_ACTIONS = {
+    "sqs:SendMessageBatch": "sqs:SendMessage",
+    "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
+    "sqs:ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+    "s3:ListObjectsV2": "s3:ListBucket",
+    "s3:DeleteObjects": "s3:DeleteObject",
+    "s3:HeadObject": "s3:GetObject",
+    "scheduler:CreateSchedule": "scheduler:CreateSchedule and iam:PassRole",
+    "scheduler:UpdateSchedule": "scheduler:UpdateSchedule and iam:PassRole",
+    "ecs:RunTask": "ecs:RunTask and iam:PassRole",
+}
+"""Operations that IAM knows by another name."""
+
+_lock = threading.Lock()
+_clients: dict[str, Any] = {}
+_session: Any = None
+
+
+def make_client(service: str) -> Any:
+    """The process's client of this service; thread-safe, made once. Endpoint, region and credentials are those of the environment.
+
+    Raises InfrastructureError(code="aws_not_configured") when no region is configured.
+    """
+    global _session
+    with _lock:
+        found = _clients.get(service)
+        if found is None:
+            if _session is None:
+                from botocore.session import get_session
+
+                _session = get_session()
+            with answering(service):
+                found = _session.create_client(
+                    service, region_name=os.environ.get("AWS_REGION") or None, config=_config(service)
+                )
+            _clients[service] = found
+        return found
+
+
+def forget_clients() -> None:
+    """After a fork, or when the environment changed: clients are made anew."""
+    global _session
+    with _lock:
+        _clients.clear()
+        _session = None
+
+
+def _config(service: str) -> Config:
+    return Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS.get(service, OTHER_READ_SECONDS),
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        max_pool_connections=CONNECTIONS,
+        tcp_keepalive=True,
+        # Buckets of an emulator are paths: nobody resolves <bucket>.localhost.
+        s3={"addressing_style": "path"} if _own_endpoint() else None,
+    )
+
+
+def _own_endpoint() -> bool:
+    return bool(os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
+
+
+@contextmanager
+def answering(service: str) -> Iterator[None]:
+    """Errors of botocore inside become InfrastructureError."""
+    try:
+        yield
+    except (wrong.ClientError, wrong.BotoCoreError, wrong.HTTPClientError) as error:
+        raise away(error, service) from error
+
+
+def error_code(error: Exception) -> str:
+    """``NoSuchKey``, ``AccessDenied`` …; empty for what is not the answer of a service. SQS's old prefix is left out."""
+    if not isinstance(error, wrong.ClientError):
+        return ""
+    code = str(error.response.get("Error", {}).get("Code", ""))
+    return code.removeprefix("AWS.SimpleQueueService.")
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether the caller's permissions or credentials are at fault."""
+    return error_code(error) in _REFUSED
+
+
+def away(error: Exception, service: str) -> InfrastructureError:
+    """What an error of botocore means.
+
+    Codes: ``aws_not_configured`` (no region or credentials), ``aws_refused`` (permissions; names the action), both not retryable;
+    ``aws_throttled``, ``aws_unreachable``, ``aws_failed`` (5xx), retryable; ``aws_rejected`` (any other 4xx), not retryable.
+    """
+    if isinstance(error, wrong.ClientError):
+        return _answered(error, service)
+    if isinstance(error, (wrong.NoCredentialsError, wrong.PartialCredentialsError, wrong.NoRegionError)):
+        return InfrastructureError(
+            f"{service}: {error}",
+            code="aws_not_configured",
+            hint="set AWS_REGION and credentials (a role, a profile, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)",
+            retryable=False,
+        )
+    if isinstance(error, wrong.ParamValidationError):
+        return InfrastructureError(f"{service}: {error}", code="aws_rejected", retryable=False)
+    return InfrastructureError(f"{service}: {error}", code="aws_unreachable", details={"service": service})
+
+
+def _answered(error: Any, service: str) -> InfrastructureError:
+    code = error_code(error)
+    operation = str(error.operation_name)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    text = f"{service} {operation}: {code}: {error.response.get('Error', {}).get('Message', '')}"
+    details = {"service": service, "operation": operation, "aws_code": code}
+    if is_refusal(error):
+        action = _ACTIONS.get(f"{service}:{operation}", f"{service}:{operation}")
+        return InfrastructureError(
+            text,
+            code="aws_refused",
+            hint=f"check the credentials, and that their role allows {action} on this resource",
+            retryable=False,
+            details=details,
+        )
+    if any(word in code.lower() for word in _THROTTLED) or status == 429:
+        return InfrastructureError(text, code="aws_throttled", details=details)
+    if status >= 500 or not status:
+        return InfrastructureError(text, code="aws_failed", details=details)
+    return InfrastructureError(text, code="aws_rejected", retryable=False, details=details)

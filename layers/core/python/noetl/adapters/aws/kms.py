@@ -1,0 +1,105 @@
+"""Envelope encryption: KMS makes and opens data keys, AES-GCM does the work here.
+
+Sealed: version (1 byte) · length of the wrapped data key (2 bytes, big-endian) · wrapped data key · nonce · ciphertext with tag.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import botocore.exceptions as wrong
+
+from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.sealing import not_sealed, seal, unseal
+
+VERSION = 1
+KEEP_SECONDS = 300.0
+USES = 1_000
+"""How long and how often one data key seals: what one leaked key could open."""
+KEPT = 256
+_FOREIGN = frozenset({"InvalidCiphertextException", "IncorrectKeyException", "InvalidKeyUsageException"})
+
+Context = tuple[tuple[str, str], ...]
+
+
+class _Keys:
+    """A bounded memory of data keys. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float], uses: int) -> None:
+        self._clock = clock
+        self._uses = uses
+        self._kept: OrderedDict[Hashable, tuple[float, int, tuple[bytes, bytes]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: Hashable) -> tuple[bytes, bytes] | None:
+        with self._lock:
+            until, left, keys = self._kept.pop(name, (0.0, 0, (b"", b"")))
+            if self._clock() >= until or not left:
+                return None
+            self._kept[name] = (until, left - 1, keys)
+            return keys
+
+    def put(self, name: Hashable, keys: tuple[bytes, bytes]) -> None:
+        with self._lock:
+            self._kept[name] = (self._clock() + KEEP_SECONDS, self._uses, keys)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+
+
+class KmsCipher:
+    """``key_id``: id, ARN or alias of a symmetric key. ``context`` is KMS's encryption context (it shows in CloudTrail), so a role can
+    be held to it by its policy."""
+
+    def __init__(self, key_id: str, client: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._key_id = key_id
+        self._client = client
+        self._sealing = _Keys(clock, USES - 1)
+        self._opening = _Keys(clock, USES)
+
+    def encrypt(self, plain: bytes, context: Mapping[str, str]) -> bytes:
+        key, wrapped = self._data_key(tuple(sorted(context.items())))
+        return seal(key, _header(wrapped), plain, context)
+
+    def decrypt(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
+        size = int.from_bytes(sealed[1:3], "big")
+        header = sealed[: 3 + size]
+        if sealed[:1] != bytes([VERSION]) or not size or len(header) < 3 + size:
+            raise not_sealed()
+        key = self._opened(header[3:], tuple(sorted(context.items())))
+        return unseal(key, header, sealed, context)
+
+    def _data_key(self, context: Context) -> tuple[bytes, bytes]:
+        found = self._sealing.get(context)
+        if found is None:
+            with answering("kms"):
+                answer = self._client.generate_data_key(
+                    KeyId=self._key_id, KeySpec="AES_256", EncryptionContext=dict(context)
+                )
+            found = (answer["Plaintext"], answer["CiphertextBlob"])
+            self._sealing.put(context, found)
+        return found
+
+    def _opened(self, wrapped: bytes, context: Context) -> bytes:
+        found = self._opening.get((wrapped, context))
+        if found is None:
+            try:
+                answer = self._client.decrypt(
+                    KeyId=self._key_id, CiphertextBlob=wrapped, EncryptionContext=dict(context)
+                )
+            except wrong.ClientError as error:
+                if error_code(error) in _FOREIGN:
+                    raise not_sealed() from error
+                raise away(error, "kms") from error
+            except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+                raise away(error, "kms") from error
+            found = (answer["Plaintext"], wrapped)
+            self._opening.put((wrapped, context), found)
+        return found[0]
+
+
+def _header(wrapped: bytes) -> bytes:
+    return bytes([VERSION]) + len(wrapped).to_bytes(2, "big") + wrapped

@@ -1,0 +1,199 @@
+"""The results bucket: large values, compiled programs, marks of work that nobody wants any more."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import botocore.exceptions as wrong
+
+from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.result_uri import check_uri
+from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.dsl.program import PROGRAM_VERSION
+
+ATTEMPTS = 4
+REMEMBER_SECONDS = 5.0
+REMEMBERED = 4096
+_MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class S3ResultStore:
+    """``executions/<execution id>/<SHA-256 of the URI>``. Encryption at rest is the bucket's default.
+
+    The role needs s3:ListBucket on the bucket, or S3 says "forbidden" where it means "missing".
+    """
+
+    name = "s3"
+
+    def __init__(self, bucket: str, client: Any) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def put(self, uri: str, data: bytes) -> None:
+        """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
+        key = self._key(uri)
+        if not _write_once(self._client, self._bucket, key, data) and self.get(uri) != data:
+            raise ConflictError(f"{uri} exists with other content", code="result_exists")
+
+    def get(self, uri: str) -> bytes:
+        found = _read(self._client, self._bucket, self._key(uri))
+        if found is None:
+            raise NotFoundError(
+                f"{uri} is not in bucket {self._bucket}",
+                code="REFERENCE_NOT_AVAILABLE",
+                hint="its execution was deleted, or the bucket's lifecycle rules removed it",
+            )
+        return found
+
+    def delete_execution(self, execution_id: int) -> int:
+        deleted = 0
+        with answering("s3"):
+            for keys in self._listed(f"executions/{int(execution_id)}/"):
+                answer = self._client.delete_objects(
+                    Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+                )
+                if answer.get("Errors"):
+                    first = answer["Errors"][0]
+                    raise InfrastructureError(
+                        f"{len(answer['Errors'])} results of execution {execution_id} could not be deleted: "
+                        f"{first.get('Code')} {first.get('Message')}",
+                        code="result_store_failed",
+                    )
+                deleted += len(keys)
+        return deleted
+
+    def _listed(self, prefix: str) -> Iterator[list[str]]:
+        """Pages of at most 1,000 keys, which is also what one deletion takes."""
+        for page in self._client.get_paginator("list_objects_v2").paginate(
+            Bucket=self._bucket, Prefix=prefix
+        ):
+            keys = [entry["Key"] for entry in page.get("Contents", ())]
+            if keys:
+                yield keys
+
+    @staticmethod
+    def _key(uri: str) -> str:
+        execution_id, _ = check_uri(uri)
+        return f"executions/{execution_id}/{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+class S3ProgramStore:
+    """``programs/v<version of the Program format>/<hash>.json``."""
+
+    def __init__(self, bucket: str, client: Any) -> None:
+        self._bucket = bucket
+        self._client = client
+
+    def get(self, program: str) -> bytes | None:
+        return _read(self._client, self._bucket, self._key(program))
+
+    def put(self, program: str, data: bytes) -> None:
+        _write_once(self._client, self._bucket, self._key(program), data)
+
+    @staticmethod
+    def _key(program: str) -> str:
+        if not _HASH.fullmatch(program):
+            raise InvalidInputError(f"{program[:80]!r} is not the hash of a program", code="program_hash")
+        return f"programs/v{PROGRAM_VERSION}/{program}.json"
+
+
+class S3Revocations:
+    """``revoked/<execution id>`` and ``revoked/<execution id>/<run>``: empty objects.
+
+    Asking between items is cheap: a mark that is not there is not looked for again for ``remember`` seconds, one that is there never.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        client: Any,
+        *,
+        remember: float = REMEMBER_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._bucket = bucket
+        self._client = client
+        self._remember = remember
+        self._clock = clock
+        self._known: OrderedDict[str, float] = OrderedDict()
+        """Key → until when it is known to be missing; infinity: it exists."""
+
+    def revoke(self, execution_id: int, run: int | None = None) -> None:
+        key = _mark(execution_id, run)
+        with answering("s3"):
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=b"")
+        self._note(key, True)
+
+    def is_revoked(self, execution_id: int, run: int) -> bool:
+        return self._exists(_mark(execution_id, None)) or self._exists(_mark(execution_id, run))
+
+    def _exists(self, key: str) -> bool:
+        until = self._known.get(key, 0.0)
+        if until == float("inf"):
+            return True
+        if self._clock() < until:
+            return False
+        try:
+            self._client.head_object(Bucket=self._bucket, Key=key)
+        except wrong.ClientError as error:
+            if error_code(error) not in _MISSING:
+                raise away(error, "s3") from error
+            self._note(key, False)
+            return False
+        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+            raise away(error, "s3") from error
+        self._note(key, True)
+        return True
+
+    def _note(self, key: str, exists: bool) -> None:
+        self._known[key] = float("inf") if exists else self._clock() + self._remember
+        while len(self._known) > REMEMBERED:
+            try:
+                self._known.popitem(last=False)
+            except KeyError:  # another thread made room
+                return
+
+
+def _mark(execution_id: int, run: int | None) -> str:
+    whole = f"revoked/{int(execution_id)}"
+    return whole if run is None else f"{whole}/{int(run)}"
+
+
+def _read(client: Any, bucket: str, key: str) -> bytes | None:
+    """None when there is no such object."""
+    try:
+        data: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+    except wrong.ClientError as error:
+        if error_code(error) in _MISSING:
+            return None
+        raise away(error, "s3") from error
+    except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+        raise away(error, "s3") from error
+    return data
+
+
+def _write_once(client: Any, bucket: str, key: str, data: bytes) -> bool:
+    """Whether this call made the object; False when there is one."""
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(0.05 * 2**attempt)
+        try:
+            client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+        except wrong.ClientError as error:
+            code = error_code(error)
+            if code in ("PreconditionFailed", "412"):
+                return False
+            # Somebody else is writing the same object right now: who was first shows in a moment.
+            if code not in ("ConditionalRequestConflict", "409") or attempt == ATTEMPTS - 1:
+                raise away(error, "s3") from error
+        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+            raise away(error, "s3") from error
+        else:
+            return True
+    raise AssertionError("the last attempt returns or raises")

@@ -1,0 +1,171 @@
+"""Secrets Manager: credentials of playbooks, the token key, the database's password."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import quote
+
+import botocore.exceptions as wrong
+
+from noetl.adapters.aws.clients import away, error_code, is_refusal
+from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
+from noetl.domain.kinds import Credential
+
+KEEP_SECONDS = 60.0
+"""How long a rotated secret may still be used by a process that read it before."""
+KEPT = 256
+_NAME = re.compile(r"[A-Za-z0-9/_+=.@-]{1,400}", re.ASCII)
+_EXAMPLE = '{"type": "postgres", "data": {"host": "…", "user": "…", "password": "…"}}'
+
+
+class SecretsCredentials:
+    """The secret ``<prefix><name>`` holds ``{"type": …, "data": {…}}``. Read again after a minute."""
+
+    def __init__(self, prefix: str, client: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._prefix = prefix
+        self._client = client
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Credential]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str, execution_id: int) -> Credential:
+        """Raises TaskError: kind ``auth``, code ``credential_not_found``, ``credential_invalid`` (not of that form) or
+        ``credential_refused`` (the worker may not read it); kind ``connection``, code ``credentials_away``, retryable."""
+        with self._lock:
+            until, known = self._kept.get(name, (0.0, None))
+        if known is not None and self._clock() < until:
+            return known
+        found = _credential(name, self._prefix, self._text(name))
+        with self._lock:
+            self._kept[name] = (self._clock() + KEEP_SECONDS, found)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def _text(self, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise self._unknown(name)
+        try:
+            text = secret_text(self._client, self._prefix + name)
+        except InfrastructureError as error:
+            if error.code == "aws_refused":
+                raise TaskError(
+                    f"credential {name!r} may not be read: {error.message}",
+                    kind="auth",
+                    code="credential_refused",
+                    hint=error.hint,
+                ) from error
+            raise TaskError(
+                f"credential {name!r} cannot be read: {error}",
+                kind="connection",
+                code="credentials_away",
+                retryable=error.retryable,
+            ) from error
+        if text is None:
+            raise self._unknown(name)
+        return text
+
+    def _unknown(self, name: str) -> TaskError:
+        return TaskError(
+            f"there is no credential {name[:120]!r}{self._names()}",
+            kind="auth",
+            code="credential_not_found",
+            hint=f"aws secretsmanager create-secret --name '{self._prefix}NAME' --secret-string '{_EXAMPLE}'",
+        )
+
+    def _names(self) -> str:
+        """What exists; nothing when this role may not list secrets (most may not)."""
+        try:
+            answer = self._client.list_secrets(
+                Filters=[{"Key": "name", "Values": [self._prefix]}], MaxResults=20
+            )
+        except (wrong.ClientError, wrong.BotoCoreError, wrong.HTTPClientError):
+            return ""
+        names = [entry["Name"] for entry in answer.get("SecretList", ())]
+        known = sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
+        more = " …" if answer.get("NextToken") else ""
+        return f"; known: {', '.join(known)}{more}" if known else "; none is defined"
+
+
+def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | None:
+    """The text of one version of a secret (name or ARN); None when there is none, or it is marked for deletion.
+
+    Raises InfrastructureError.
+    """
+    try:
+        answer = client.get_secret_value(SecretId=secret, VersionStage=stage)
+    except wrong.ClientError as error:
+        gone = error_code(error) == "ResourceNotFoundException" or _is_deleted(error)
+        if gone and not is_refusal(error):
+            return None
+        raise away(error, "secretsmanager") from error
+    except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+        raise away(error, "secretsmanager") from error
+    text = answer.get("SecretString")
+    return str(text) if text is not None else bytes(answer["SecretBinary"]).decode("utf-8", "replace")
+
+
+def secret_texts(client: Any, arn: str) -> list[str]:
+    """The current version, then the previous one if there is one: what a key that rotates needs.
+
+    Raises InfrastructureError(code="secret_missing") when the secret has no current version.
+    """
+    current = secret_text(client, arn)
+    if current is None:
+        raise InfrastructureError(f"the secret {arn} does not exist", code="secret_missing", retryable=False)
+    previous = secret_text(client, arn, "AWSPREVIOUS")
+    return [current] if previous is None or previous == current else [current, previous]
+
+
+def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "require") -> str:
+    """The connection URL of an RDS secret (``username``, ``password``, ``host``, ``port``, ``dbname``; a ``sslmode`` of its own wins).
+
+    ``host``: instead of the secret's (a proxy's endpoint). Raises InvalidInputError(code="secret_invalid") naming what is missing,
+    never what is there; InfrastructureError.
+    """
+    fields = _mapping(secret_texts(client, secret_arn)[0])
+    if host:
+        fields = {**fields, "host": host}
+    missing = [name for name in ("username", "password", "host", "dbname") if not fields.get(name)]
+    if missing:
+        raise InvalidInputError(
+            f"the secret {secret_arn} is not that of a database: it lacks {', '.join(missing)}",
+            code="secret_invalid",
+        )
+    user, password, name = (quote(str(fields[key]), safe="") for key in ("username", "password", "dbname"))
+    port = int(fields.get("port") or 5432)
+    mode = quote(str(fields.get("sslmode") or sslmode), safe="")
+    return f"postgresql://{user}:{password}@{fields['host']}:{port}/{name}?sslmode={mode}"
+
+
+def _is_deleted(error: wrong.ClientError) -> bool:
+    message = str(error.response.get("Error", {}).get("Message", ""))
+    return error_code(error) == "InvalidRequestException" and "deletion" in message
+
+
+def _mapping(text: str) -> dict[str, Any]:
+    """Empty for what is not a JSON mapping."""
+    try:
+        found = codec.decode(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _credential(name: str, prefix: str, text: str) -> Credential:
+    found = _mapping(text)
+    kind, data = found.get("type"), found.get("data")
+    if set(found) != {"type", "data"} or not isinstance(kind, str) or not isinstance(data, dict):
+        raise TaskError(
+            f"the secret {prefix}{name} is not a credential: it has to be JSON with exactly the keys type (text) and data (a mapping)",
+            kind="auth",
+            code="credential_invalid",
+            hint=f"for example {_EXAMPLE}",
+        )
+    return Credential(name, kind, data)

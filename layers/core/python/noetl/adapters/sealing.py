@@ -1,0 +1,44 @@
+"""AES-256-GCM as this system seals with it: a fresh nonce each time, everything public authenticated."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from noetl.domain.errors import InvalidInputError
+
+KEY_BYTES = 32
+NONCE_BYTES = 12
+
+
+def seal(key: bytes, header: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
+    """header, nonce, then the ciphertext with its tag. The header is public; it and ``context`` cannot be changed unnoticed."""
+    nonce = os.urandom(NONCE_BYTES)
+    return header + nonce + AESGCM(key).encrypt(nonce, plain, _public(header, context))
+
+
+def unseal(key: bytes, header: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
+    """``sealed`` begins with ``header``. Raises InvalidInputError(code="sealed_invalid")."""
+    start = len(header)
+    nonce, text = sealed[start : start + NONCE_BYTES], sealed[start + NONCE_BYTES :]
+    if len(nonce) < NONCE_BYTES:
+        raise not_sealed()
+    try:
+        return AESGCM(key).decrypt(nonce, text, _public(header, context))
+    except InvalidTag:
+        raise not_sealed() from None
+
+
+def not_sealed() -> InvalidInputError:
+    return InvalidInputError(
+        "this was changed after it was sealed, or sealed with another key or for another purpose",
+        code="sealed_invalid",
+    )
+
+
+def _public(header: bytes, context: Mapping[str, str]) -> bytes:
+    return header + json.dumps(dict(context), sort_keys=True, separators=(",", ":")).encode()
