@@ -12,8 +12,9 @@ import msgspec
 
 
 class Outgoing(msgspec.Struct, frozen=True):
-    """``group``: messages of one group compete for nothing (FIFO: they follow each other; standard: fair queueing). ``dedup``: repeats
-    within five minutes may be dropped by a FIFO queue (at most 128 characters). ``delay``: seconds, at most MAX_DELAY, standard queues only."""
+    """``body``: JSON text (characters that queues refuse are escaped on the way). ``group``: messages of one group compete for nothing
+    (FIFO: they follow each other; standard: fair queueing). ``dedup``: repeats within five minutes may be dropped by a FIFO queue, which
+    needs both (at most 128 printable ASCII characters). ``delay``: seconds, at most MAX_DELAY, standard queues only."""
 
     body: str
     group: str = ""
@@ -43,7 +44,7 @@ class Queue(Protocol):
         """Send in as few requests as the queue takes; entries that are refused are tried again a few times.
 
         Returns the positions of messages that could not be sent (normally none): the caller keeps them. Raises InvalidInputError
-        (code="message_too_large") for a message that the queue can never take.
+        (code="message_too_large") for a message that the queue can never take, InfrastructureError when none could be sent.
         """
 
     def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:

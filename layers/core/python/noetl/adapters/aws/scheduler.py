@@ -1,0 +1,180 @@
+"""Schedules as entries of one group of EventBridge Scheduler."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import botocore.exceptions as wrong
+
+from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.cron import aws_cron, aws_rate
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
+from noetl.ports.schedules import ScheduleEntry
+
+MAX_INPUT = 256 * 1024
+MAX_NAME = 64
+RETRY = {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 30}
+TIME = "<aws.scheduler.scheduled-time>"
+_ESCAPED = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class EventBridgeSchedules:
+    """``target_arn``: the scheduler function; ``role_arn``: may invoke it. ``dead_letter_arn``: a queue for starts that failed for good.
+
+    A target receives ``{"schedule", "path", "version", "payload", "scheduled_time"}``. The description keeps the expression as written.
+    Schedules of the group that were not made by this class are left alone and not listed.
+    """
+
+    def __init__(
+        self, group: str, target_arn: str, role_arn: str, client: Any, *, dead_letter_arn: str = ""
+    ) -> None:
+        self._group = group
+        self._target_arn = target_arn
+        self._role_arn = role_arn
+        self._client = client
+        self._dead_letter_arn = dead_letter_arn
+
+    def put(self, entry: ScheduleEntry) -> None:
+        """Raises InvalidInputError: ``cron_invalid``, ``cron_inexpressible``, ``rate_invalid``, ``schedule_invalid``,
+        ``schedule_too_large``."""
+        wanted = self._request(entry)
+        with answering("scheduler"):
+            try:
+                self._create_or_update(wanted)
+            except wrong.ClientError as error:
+                if error_code(error) != "ValidationException":
+                    raise
+                message = error.response.get("Error", {}).get("Message", "")
+                raise InvalidInputError(
+                    f"EventBridge Scheduler does not take schedule {entry.name!r}: {message}",
+                    code="schedule_invalid",
+                ) from error
+
+    def delete(self, name: str) -> bool:
+        try:
+            self._client.delete_schedule(GroupName=self._group, Name=aws_name(name))
+        except wrong.ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                return False
+            raise away(error, "scheduler") from error
+        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+            raise away(error, "scheduler") from error
+        return True
+
+    def get(self, name: str) -> ScheduleEntry | None:
+        return self._read(aws_name(name))
+
+    def entries(self) -> Sequence[ScheduleEntry]:
+        with answering("scheduler"):
+            pages = self._client.get_paginator("list_schedules").paginate(GroupName=self._group)
+            names = [found["Name"] for page in pages for found in page["Schedules"]]
+        found = filter(None, map(self._read, names))
+        return sorted(found, key=lambda entry: entry.name)
+
+    def _create_or_update(self, wanted: dict[str, Any]) -> None:
+        try:
+            self._client.create_schedule(**wanted)
+        except wrong.ClientError as error:
+            if error_code(error) != "ConflictException":
+                raise
+            self._client.update_schedule(**wanted)
+
+    def _read(self, name: str) -> ScheduleEntry | None:
+        """None as well for a schedule that somebody else made."""
+        try:
+            found = self._client.get_schedule(GroupName=self._group, Name=name)
+        except wrong.ClientError as error:
+            if error_code(error) == "ResourceNotFoundException":
+                return None
+            raise away(error, "scheduler") from error
+        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
+            raise away(error, "scheduler") from error
+        return _entry(found)
+
+    def _request(self, entry: ScheduleEntry) -> dict[str, Any]:
+        target: dict[str, Any] = {
+            "Arn": self._target_arn,
+            "RoleArn": self._role_arn,
+            "Input": _input(entry),
+            "RetryPolicy": dict(RETRY),
+        }
+        if self._dead_letter_arn:
+            target["DeadLetterConfig"] = {"Arn": self._dead_letter_arn}
+        return {
+            "GroupName": self._group,
+            "Name": aws_name(entry.name),
+            "Description": _description(entry),
+            "ScheduleExpression": aws_cron(entry.cron)
+            if entry.cron is not None
+            else aws_rate(entry.rate or ""),
+            "ScheduleExpressionTimezone": entry.timezone,
+            "State": "ENABLED" if entry.enabled else "DISABLED",
+            "FlexibleTimeWindow": {"Mode": "OFF"},
+            "Target": target,
+        }
+
+
+def aws_name(name: str) -> str:
+    """The name as EventBridge Scheduler takes it: other characters as ``.xx`` per byte, the end of a long one as a hash. Different
+    names stay different. Raises InvalidInputError(code="schedule_invalid") for an empty one."""
+    if not name:
+        raise InvalidInputError("a schedule needs a name", code="schedule_invalid")
+    data = name.encode("utf-8", "surrogatepass")
+    written = _ESCAPED.sub(
+        lambda found: "".join(f".{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), name
+    )
+    if len(written) <= MAX_NAME:
+        return written
+    return f"{written[:30]}..{hashlib.sha256(data).hexdigest()[:32]}"
+
+
+def _description(entry: ScheduleEntry) -> str:
+    text = f"cron: {entry.cron}" if entry.cron is not None else f"rate: {entry.rate}"
+    if len(text) > 512:
+        raise InvalidInputError(
+            f"the expression of schedule {entry.name!r} is too long", code="schedule_invalid"
+        )
+    return text
+
+
+def _input(entry: ScheduleEntry) -> str:
+    facts = {
+        "schedule": entry.name,
+        "path": entry.path,
+        "version": entry.version,
+        "payload": entry.payload,
+    }
+    # The service replaces <aws.scheduler.…> wherever it stands: what a payload says is not for it to read.
+    text = codec.encode(facts).decode().replace("<", "\\u003c")
+    text = f'{text[:-1]},"scheduled_time":"{TIME}"}}'
+    size = len(text.encode())
+    if size > MAX_INPUT:
+        raise InvalidInputError(
+            f"the payload of schedule {entry.name!r} makes {size} bytes; EventBridge Scheduler takes {MAX_INPUT}",
+            code="schedule_too_large",
+        )
+    return text
+
+
+def _entry(found: dict[str, Any]) -> ScheduleEntry | None:
+    word, separator, expression = str(found.get("Description") or "").partition(": ")
+    try:
+        facts = codec.decode(found["Target"].get("Input") or "null")
+        if not separator or word not in ("cron", "rate"):
+            return None
+        return ScheduleEntry(
+            name=facts["schedule"],
+            path=facts["path"],
+            cron=expression if word == "cron" else None,
+            rate=expression if word == "rate" else None,
+            timezone=found.get("ScheduleExpressionTimezone") or "UTC",
+            version=facts["version"],
+            payload=facts["payload"],
+            enabled=found.get("State") != "DISABLED",
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
