@@ -10,6 +10,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
+EMULATED := layers/core/python/noetl/local/requirements
 SEEDS ?= 5000
 KILLS ?= 500
 
@@ -34,6 +35,10 @@ setup: $(READY) ## make the environment in .venv
 .PHONY: run
 run: $(READY) ## run the example playbook (FILE=… for another one)
 	@$(BIN)/noetl run $(FILE)
+
+.PHONY: local
+local: $(READY) ## deploy everything to an emulator on this machine (needs Node; noetl local down ends it)
+	@$(BIN)/noetl local up
 
 .PHONY: lint
 lint: $(READY) ## style, types, direction of imports
@@ -67,6 +72,8 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	  --upgrade --extra local --extra dev pyproject.toml -o requirements.lock
+	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 
 .PHONY: clean
 clean: ## remove the environment and what tools leave behind (never data of executions)

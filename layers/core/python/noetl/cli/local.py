@@ -137,10 +137,13 @@ def logs(
         raise typer.Exit(errors.DONE)
     state = _running(home)
     deployed = aws.functions(aws.client("lambda", state.endpoint))
-    ours = [name for name in deployed if name.startswith(f"noetl-{state.environment}-")]
-    names = [aws.resolve(function, deployed, state.environment)] if function else ours
+    prefix = f"noetl-{state.environment}-"
+    names = [aws.resolve(function, deployed, state.environment)] if function else sorted(deployed)
+    groups = {
+        name.removeprefix(prefix): deployed[name] for name in names if function or name.startswith(prefix)
+    }
     since = time.time() - minutes * 60
-    for entry in aws.log_lines(aws.client("logs", state.endpoint), names, since, follow):
+    for entry in aws.log_lines(aws.client("logs", state.endpoint), groups, since, follow):
         if as_json:
             out_json(entry)
         else:

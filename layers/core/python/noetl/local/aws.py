@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.local.emulator import REGION
 
 FOLLOW_SECONDS = 0.5
-LOG_GROUP = "/aws/lambda/"
 LONGEST_INVOCATION = 920
 
 
@@ -44,23 +43,23 @@ def client(service: str, endpoint: str | None) -> Any:
     )
 
 
-def functions(lambdas: Any) -> list[str]:
-    """The names of every deployed function, sorted."""
-    names = [
-        str(function["FunctionName"])
+def functions(lambdas: Any) -> dict[str, str]:
+    """Every deployed function with the log group it writes to, by name."""
+    return {
+        function["FunctionName"]: function.get("LoggingConfig", {}).get("LogGroup")
+        or f"/aws/lambda/{function['FunctionName']}"
         for page in lambdas.get_paginator("list_functions").paginate()
-        for function in page["Functions"]
-    ]
-    return sorted(names)
+        for function in sorted(page["Functions"], key=lambda found: str(found["FunctionName"]))
+    }
 
 
-def resolve(name: str, deployed: Sequence[str], environment: str) -> str:
+def resolve(name: str, deployed: Iterable[str], environment: str) -> str:
     """The deployed function that ``name`` means: its full name, or ``api`` for ``noetl-<environment>-api``. Raises NotFoundError."""
-    prefix = f"noetl-{environment}-"
+    deployed, prefix = list(deployed), f"noetl-{environment}-"
     for candidate in (name, f"{prefix}{name}"):
         if candidate in deployed:
             return candidate
-    known = [found.removeprefix(prefix) for found in deployed if found.startswith(prefix)] or list(deployed)
+    known = [found.removeprefix(prefix) for found in deployed if found.startswith(prefix)] or deployed
     raise NotFoundError(
         f"no function {name!r} is deployed",
         code="unknown_function",
@@ -82,15 +81,19 @@ def invoke(lambdas: Any, function: str, payload: Any) -> tuple[Any, dict[str, st
     }
 
 
-def log_lines(logs: Any, names: Sequence[str], since: float, follow: bool) -> Iterator[dict[str, Any]]:
-    """What the functions have printed since then (Unix time), oldest first: ``{"time", "function", "line"}``; follows without end."""
-    begin = {name: int(since * 1000) for name in names}
-    shown: dict[str, Counter[tuple[int, str]]] = {name: Counter() for name in names}
+def log_lines(logs: Any, groups: Mapping[str, str], since: float, follow: bool) -> Iterator[dict[str, Any]]:
+    """What functions have printed since then (Unix time), oldest first: ``{"time", "function", "line"}``; follows without end.
+
+    ``groups`` is a function's name and its log group.
+    """
+    begin = {name: int(since * 1000) for name in groups}
+    shown: dict[str, Counter[tuple[int, str]]] = {name: Counter() for name in groups}
     while True:
         fresh = []
-        for name in names:
+        for name, group in groups.items():
             events = [
-                (int(event["timestamp"]), str(event["message"])) for event in _events(logs, name, begin[name])
+                (int(event["timestamp"]), str(event["message"]))
+                for event in _events(logs, group, begin[name])
             ]
             fresh += [(moment, name, line) for moment, line in (Counter(events) - shown[name]).elements()]
             if events:
@@ -103,10 +106,8 @@ def log_lines(logs: Any, names: Sequence[str], since: float, follow: bool) -> It
         time.sleep(FOLLOW_SECONDS)
 
 
-def _events(logs: Any, name: str, begin: int) -> Iterator[dict[str, Any]]:
-    pages = logs.get_paginator("filter_log_events").paginate(
-        logGroupName=f"{LOG_GROUP}{name}", startTime=begin
-    )
+def _events(logs: Any, group: str, begin: int) -> Iterator[dict[str, Any]]:
+    pages = logs.get_paginator("filter_log_events").paginate(logGroupName=group, startTime=begin)
     try:
         for page in pages:
             yield from page["events"]

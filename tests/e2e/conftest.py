@@ -1,0 +1,191 @@
+"""One deployment for all end-to-end tests: `noetl local up` with a home and ports of its own, taken down at the end.
+
+The tests of this folder share it, so xdist gets them as one group. What a run that was killed left running is stopped by the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import localstack_client.session
+import pytest
+
+from noetl.local import aws
+from noetl.local.emulator import free_port
+
+ROOT = Path(__file__).resolve().parents[2]
+HOMES = Path(tempfile.gettempdir())
+UP_SECONDS = 600
+TEST_SECONDS = 900
+"""Of a test: the first one waits for the deployment."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("e2e"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TEST_SECONDS))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Of the API. ``body`` is the decoded JSON, or text when it is none."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """The deployed system. ``url`` is the API's, without a slash at its end; ``endpoint`` the emulator's."""
+
+    environment: str
+    endpoint: str
+    url: str
+    outputs: Mapping[str, Mapping[str, str]]
+    home: Path
+
+    def api(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Ask the API; ``body`` is sent as JSON. Statuses that mean failure are answers, too."""
+        data = None if body is None else json.dumps(body).encode()
+        sent = {"content-type": "application/json", **(headers or {})}
+        request = urllib.request.Request(f"{self.url}{path}", data=data, headers=sent, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return _answer(answer.status, answer.headers, answer.read())
+        except urllib.error.HTTPError as refused:
+            with refused:
+                return _answer(refused.code, refused.headers, refused.read())
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the emulator, made by localstack-client."""
+        host = self.endpoint.removeprefix("http://")
+        return localstack_client.session.Session(localstack_host=host).client(service)
+
+    def output(self, name: str) -> str:
+        """An output of any stack."""
+        found = [values[name] for values in self.outputs.values() if name in values]
+        assert len(found) == 1, f"output {name}: {found} in {json.dumps(self.outputs, indent=1)}"
+        return found[0]
+
+    def queue_url(self, name: str) -> str:
+        """The URL of ``noetl-<environment>-<name>``, such as ``commands-io-dlq``."""
+        url: str = self.client("sqs").get_queue_url(QueueName=f"noetl-{self.environment}-{name}")["QueueUrl"]
+        return url
+
+    def queue_depth(self, name: str) -> int:
+        """Messages in a queue, waiting, delayed or being handled."""
+        counts = (
+            "ApproximateNumberOfMessages",
+            "ApproximateNumberOfMessagesDelayed",
+            "ApproximateNumberOfMessagesNotVisible",
+        )
+        answer = self.client("sqs").get_queue_attributes(
+            QueueUrl=self.queue_url(name), AttributeNames=list(counts)
+        )
+        return sum(int(answer["Attributes"][count]) for count in counts)
+
+    def function(self, name: str) -> str:
+        """A function's full name: ``engine`` is ``noetl-<environment>-engine``."""
+        return f"noetl-{self.environment}-{name}"
+
+    def invoke(self, name: str, payload: Any) -> tuple[Any, dict[str, str] | None]:
+        """Call a function; gives its answer, or its error."""
+        return aws.invoke(self.client("lambda"), self.function(name), payload)
+
+    def logs(self, name: str, since: float = 0.0) -> list[str]:
+        """Every line that a function has printed since then (Unix time)."""
+        full = self.function(name)
+        groups = aws.functions(self.client("lambda"))
+        lines = aws.log_lines(self.client("logs"), {full: groups[full]}, since, follow=False)
+        return [str(entry["line"]) for entry in lines]
+
+    def wait(self, check: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> Any:
+        """What ``check`` gives, as soon as that is something."""
+        deadline = time.monotonic() + seconds
+        while True:
+            found = check()
+            if found:
+                return found
+            assert time.monotonic() < deadline, f"{what} did not happen within {seconds:.0f} s"
+            time.sleep(0.05)
+
+
+@pytest.fixture(scope="session")
+def deployment() -> Iterator[Deployment]:
+    if shutil.which("node") is None and not os.environ.get("CI"):
+        pytest.skip("needs Node for the CDK command line")
+    _stop_orphans()
+    home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
+    try:
+        up = _local("up", "--json", "--port", str(free_port()), "--project", str(ROOT), home=home)
+        if up.returncode:
+            pytest.fail(
+                f"noetl local up ended with {up.returncode}:\n{up.stdout[-1500:]}\n{up.stderr[-6000:]}"
+            )
+        last = json.loads(up.stdout.splitlines()[-1])
+        assert last["event"] == "up", up.stdout
+        yield Deployment("local", last["endpoint"], last["api"], last["outputs"], home)
+    finally:
+        _remove(home)
+
+
+def _answer(status: int, headers: Mapping[str, str], data: bytes) -> Answer:
+    text = data.decode()
+    try:
+        body = json.loads(text) if text else None
+    except ValueError:
+        body = text
+    return Answer(status, {name.lower(): value for name, value in headers.items()}, body)
+
+
+def _local(command: str, *options: str, home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "noetl.cli", "local", command, *options, "--home", str(home)],
+        capture_output=True,
+        text=True,
+        timeout=UP_SECONDS,
+        check=False,
+        cwd=ROOT,
+    )
+
+
+def _remove(home: Path) -> None:
+    _local("down", "--purge", home=home)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def _stop_orphans() -> None:
+    """A run that was killed could not take its deployment down."""
+    for home in HOMES.glob("noetl-e2e-*"):
+        owner = re.match(r"noetl-e2e-(\d+)-", home.name)
+        if owner and not _lives(int(owner[1])):
+            _remove(home)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,176 @@
+"""What is added to the emulator: resources that are pretended, databases that are real, layers, placeholders of schedules."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import types
+import zipfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from noetl.local import stack
+from noetl.local.layout import Layout
+from noetl.local.noetl_emulator import functions, resources
+
+POSTGRES = {"host": "127.0.0.1", "port": 5999}
+
+
+def _zip(files: dict[str, str]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("kind", sorted(resources.IGNORED))
+def test_a_pretended_resource_has_its_attributes(kind: str, tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.objects.mkdir()
+    handler = resources.ignoring(kind, "127.0.0.1", layout.ignored)
+    physical_id, attributes = handler["create"]("Logical", {}, "Stack")
+    assert set(attributes) == set(resources.IGNORED[kind])
+    for name, value in attributes.items():
+        if name in resources.HOSTS:
+            assert value == "127.0.0.1"
+        elif name.lower().endswith("arn"):
+            assert value.startswith("arn:aws:") and value.endswith(physical_id)
+    assert handler["update"](physical_id, {}, {}, "Stack") == (physical_id, attributes)
+    handler["create"]("Logical", {}, "Stack")
+    handler["create"]("Other", {}, "Stack")
+    assert stack.ignored(layout) == {kind: 2}, "one that was replaced is still one resource"
+    handler["delete"](physical_id, {})
+
+
+def _provisioners() -> Any:
+    """As much of the emulator as the databases need."""
+    fake = types.SimpleNamespace(_rds=types.SimpleNamespace(_instances={}, _clusters={}))
+
+    def instance(logical_id: str, props: dict[str, str], stack: str) -> tuple[str, dict[str, Any]]:
+        fake._rds._instances["db"] = {
+            "MasterUsername": "owner",
+            "_MasterUserPassword": "pä's",
+            "DBName": "noetl",
+            "DBClusterIdentifier": props.get("cluster", ""),
+            "Endpoint": {"Address": "db.rds.amazonaws.com", "Port": 5432},
+        }
+        return "db", {}
+
+    def cluster(logical_id: str, props: dict[str, str], stack: str) -> tuple[str, dict[str, Any]]:
+        fake._rds._clusters["c"] = {
+            "MasterUsername": "owner",
+            "_MasterUserPassword": "secret",
+            "DatabaseName": "",
+            "Endpoint": "c.rds.amazonaws.com",
+            "ReaderEndpoint": "ro.rds.amazonaws.com",
+            "Port": 5432,
+        }
+        return "c", {}
+
+    def update(kind: str) -> Any:
+        return lambda physical_id, old, new, stack, logical_id=None: (physical_id, {"stale": kind})
+
+    fake._RESOURCE_HANDLERS = {
+        "AWS::RDS::DBInstance": {"create": instance, "update": update("i")},
+        "AWS::RDS::DBCluster": {"create": cluster, "update": update("c")},
+        "AWS::EC2::EIP": {"create": "the emulator's own"},
+    }
+    fake._rds_db_instance_attrs = lambda record: dict(record["Endpoint"])
+    fake._rds_db_cluster_attrs = lambda record: {"Address": record["Endpoint"], "Port": record["Port"]}
+    return fake
+
+
+@pytest.fixture
+def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Path]:
+    fake, granted = _provisioners(), tmp_path / "granted"
+    package = types.ModuleType("ministack.services.cloudformation")
+    package.provisioners = fake  # type: ignore[attr-defined]
+    for name in ("ministack", "ministack.services"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, "ministack.services.cloudformation", package)
+    code = f"import sys; open({str(granted)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    resources.register(tmp_path / "ignored", POSTGRES, (sys.executable, "-c", code))
+    return fake._RESOURCE_HANDLERS, granted
+
+
+def _granted(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_an_instance_leads_to_the_local_postgres(registered: tuple[Any, Path]) -> None:
+    handlers, granted = registered
+    made = handlers["AWS::RDS::DBInstance"]["create"]("Db", {}, "Stack")
+    assert made == ("db", {"Address": "127.0.0.1", "Port": 5999})
+    assert handlers["AWS::RDS::DBInstance"]["update"]("db", {}, {}, "Stack", "Db") == made
+    assert _granted(granted) == [{"user": "owner", "password": "pä's", "database": "noetl"}] * 2
+
+
+def test_a_cluster_is_granted_once_and_its_members_are_not(registered: tuple[Any, Path]) -> None:
+    handlers, granted = registered
+    made = handlers["AWS::RDS::DBCluster"]["create"]("Db", {}, "Stack")
+    assert made == ("c", {"Address": "127.0.0.1", "Port": 5999})
+    handlers["AWS::RDS::DBInstance"]["create"]("Db", {"cluster": "c"}, "Stack")
+    assert _granted(granted) == [{"user": "owner", "password": "secret", "database": "postgres"}]
+
+
+def test_what_the_emulator_knows_is_left_to_it(registered: tuple[Any, Path]) -> None:
+    handlers, _ = registered
+    assert handlers["AWS::EC2::EIP"] == {"create": "the emulator's own"}
+    assert set(resources.IGNORED) <= set(handlers)
+
+
+def test_a_refused_grant_fails_the_resource() -> None:
+    code = "import sys; sys.exit('role exists elsewhere')"
+    with pytest.raises(ValueError, match="role exists elsewhere"):
+        resources._grant((sys.executable, "-c", code), {"user": "u"})
+
+
+def test_a_layer_is_unpacked_once_and_leads_the_search_path(tmp_path: Path) -> None:
+    data = _zip(
+        {
+            "python/mine.py": "WHERE = 'layer'",
+            "python/lib/python3.11/site-packages/other.py": "WHERE = 'site'",
+        }
+    )
+    folder = functions.unpacked(data, tmp_path / "layers")
+    (folder / "python" / "marker").touch()
+    assert functions.unpacked(data, tmp_path / "layers") == folder
+    assert (folder / "python" / "marker").exists()
+    pointer = tmp_path / "pointer"
+    with zipfile.ZipFile(io.BytesIO(functions.pointer_layer(folder))) as archive:
+        archive.extractall(pointer)
+    code = f"import site; site.addsitedir({str(pointer / functions.SITE)!r}); import mine, other; print(mine.WHERE, other.WHERE)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.split() == ["layer", "site"]
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "python/../../outside"])
+def test_a_layer_cannot_write_elsewhere(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RuntimeError, match="outside of itself"):
+        functions.unpacked(_zip({"python/fine.py": "", name: "x"}), tmp_path / "layers")
+    assert not (tmp_path / "outside").exists()
+    assert list((tmp_path / "layers").iterdir()) == []
+
+
+def test_placeholders_of_a_schedule_are_filled() -> None:
+    names = {"at": "scheduled-time", "id": "execution-id", "of": "schedule-arn", "n": "attempt-number"}
+    text = json.dumps({key: f"<aws.scheduler.{name}>" for key, name in names.items()})
+    event = {"Resources": ["arn:x"], "EventId": "e-1"}
+    filled = json.loads(functions.filled(text, event, datetime(2026, 11, 21, 5, 30, tzinfo=UTC)))
+    assert filled == {"at": "2026-11-21T05:30:00Z", "id": "e-1", "of": "arn:x", "n": "1"}
+
+
+def test_only_schedules_have_placeholders() -> None:
+    seen: list[Any] = []
+    event = {"Source": "aws.scheduler", "Time": 1795239000.0, "EventId": "e"}
+    target = {"Arn": "a", "Input": "<aws.scheduler.scheduled-time>"}
+    functions._invoke_scheduled(lambda *call: seen.append(call), target, event, {})
+    functions._invoke_scheduled(lambda *call: seen.append(call), target, {"Source": "aws.events"}, {})
+    functions._invoke_scheduled(lambda *call: seen.append(call), {"Arn": "a"}, event, {})
+    assert [call[0].get("Input") for call in seen] == ["2026-11-21T05:30:00Z", target["Input"], None]
