@@ -265,6 +265,12 @@ def test_doctor_names_what_is_wrong_with_a_fix(tmp_path):
     assert doctor.check_credentials(secrets).status == "failed"
 
 
+def test_doctor_can_do_without_node(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = doctor.check_node()
+    assert found.status == "warning" and "noetl local" in found.fix
+
+
 def test_doctor_reports_a_database_that_does_not_answer(noetl, monkeypatch):
     monkeypatch.setenv("NOETL_DATABASE_URL", "postgresql://nobody:secret@127.0.0.1:1/none?connect_timeout=1")
     ran = noetl("doctor", "--json")

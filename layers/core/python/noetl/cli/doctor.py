@@ -74,6 +74,7 @@ def _checks(home: str | None) -> Iterator[Check]:
     if folder.status != "failed":
         yield _guarded("database", lambda: check_database(settings))
     yield check_credentials(settings.credentials_file)
+    yield check_node()
 
 
 def check_python(version: tuple[int, ...]) -> Check:
@@ -155,6 +156,18 @@ def check_credentials(path: Path | None) -> Check:
             "credentials", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {path}"
         )
     return Check("credentials", "ok", f"{path}: {len(names)} credentials")
+
+
+def check_node() -> Check:
+    """Node, which only deployments need."""
+    from noetl.local import tools
+
+    try:
+        return Check("node", "ok", tools.check_node())
+    except NoetlError as error:
+        return Check(
+            "node", "warning", error.message, f"{error.hint}; only `noetl local` and deployments need it"
+        )
 
 
 def _guarded(name: str, check: Callable[[], Check]) -> Check:
