@@ -5,10 +5,12 @@ The tests of this folder share it, so xdist gets them as one group. What a run t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -117,6 +119,23 @@ class Deployment:
         groups = aws.functions(self.client("lambda"))
         lines = aws.log_lines(self.client("logs"), {full: groups[full]}, since, follow=False)
         return [str(entry["line"]) for entry in lines]
+
+    def set_visibility(self, name: str, seconds: int) -> None:
+        """How soon a message that was not acknowledged comes back; deployed it is six times the function's timeout."""
+        self.client("sqs").set_queue_attributes(
+            QueueUrl=self.queue_url(name), Attributes={"VisibilityTimeout": str(seconds)}
+        )
+
+    def kill(self, name: str) -> int:
+        """Kill every process that runs this function at the moment; gives how many there were."""
+        place = f"{self.home / 'local' / 'tmp' / 'ministack-lambda-'}{self.function(name)}-"
+        killed = 0
+        for entry in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                if any(part.startswith(place) for part in entry.read_text().split("\0")):
+                    os.kill(int(entry.parent.name), signal.SIGKILL)
+                    killed += 1
+        return killed
 
     def wait(self, check: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> Any:
         """What ``check`` gives, as soon as that is something."""

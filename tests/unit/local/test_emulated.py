@@ -168,9 +168,12 @@ def test_placeholders_of_a_schedule_are_filled() -> None:
 
 def test_only_schedules_have_placeholders() -> None:
     seen: list[Any] = []
-    event = {"Source": "aws.scheduler", "Time": 1795239000.0, "EventId": "e"}
+    event = {"Source": "aws.scheduler", "Time": 1795239001.5, "EventId": "e"}
     target = {"Arn": "a", "Input": "<aws.scheduler.scheduled-time>"}
     functions._invoke_scheduled(lambda *call: seen.append(call), target, event, {})
     functions._invoke_scheduled(lambda *call: seen.append(call), target, {"Source": "aws.events"}, {})
     functions._invoke_scheduled(lambda *call: seen.append(call), {"Arn": "a"}, event, {})
-    assert [call[0].get("Input") for call in seen] == ["2026-11-21T05:30:00Z", target["Input"], None]
+    rule = {"ScheduleExpression": "at(2026-11-21T05:29:58)"}
+    functions._invoke_scheduled(lambda *call: seen.append(call), target, event, rule)
+    inputs = [call[0].get("Input") for call in seen]
+    assert inputs == ["2026-11-21T05:30:00Z", target["Input"], None, "2026-11-21T05:29:58Z"]

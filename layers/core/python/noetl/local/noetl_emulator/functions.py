@@ -12,6 +12,7 @@ import functools
 import hashlib
 import io
 import os
+import re
 import shutil
 import zipfile
 from collections.abc import Mapping
@@ -50,16 +51,26 @@ def improve(runtime_python: str, layers: Path) -> None:
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
 
 
-def _invoke_scheduled(invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Any) -> Any:
+def _invoke_scheduled(
+    invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]
+) -> Any:
     """EventBridge Scheduler fills placeholders in a target's input; the emulator leaves them as they are."""
     if event.get("Source") == "aws.scheduler" and "Input" in target:
-        moment = datetime.fromtimestamp(float(event["Time"]), UTC).replace(second=0, microsecond=0)
+        moment = due(str(rule.get("ScheduleExpression", "")), float(event["Time"]))
         target = {**target, "Input": filled(str(target["Input"]), event, moment)}
     return invoke(target, event, rule)
 
 
+def due(expression: str, now: float) -> datetime:
+    """When a schedule that fires now was due: the moment it names, else the full minute."""
+    once = re.fullmatch(r"at\((.+)\)", expression)
+    if once:
+        return datetime.fromisoformat(once[1]).replace(tzinfo=UTC)
+    return datetime.fromtimestamp(now, UTC).replace(second=0, microsecond=0)
+
+
 def filled(text: str, event: Mapping[str, Any], moment: datetime) -> str:
-    """``text`` with Scheduler's placeholders filled; schedules are due at full minutes."""
+    """``text`` with Scheduler's placeholders filled."""
     values = {
         "schedule-arn": str((event.get("Resources") or [""])[0]),
         "scheduled-time": f"{moment:%Y-%m-%dT%H:%M:%SZ}",
