@@ -111,8 +111,8 @@ def describe(
     progress = read_progress(store, execution_id, progress)
     state = _state(info)
     return ExecutionView(
-        summary=_summary(info, now),
-        steps=[_step_view(run, now) for run in progress.runs.values()],
+        summary=summarize(info, now),
+        steps=[step_view(run, now) for run in progress.runs.values()],
         error=_error(state, progress),
         reason=progress.reason,
         parked=_parked(state, programs),
@@ -127,7 +127,7 @@ def list_executions(
     stored = "running" if status == "waiting" else status
     found: list[ExecutionSummary] = []
     for info in _all(store, limit, before, stored):
-        summary = _summary(info, now)
+        summary = summarize(info, now)
         if status is None or summary.status == status:
             found.append(summary)
         if len(found) == limit:
@@ -163,14 +163,19 @@ def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> An
     Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``) when there is no result, and
     TaskError(code="REFERENCE_NOT_AVAILABLE") when a part of it is gone or damaged.
     """
+    return resolve(unresolved_result(store, execution_id), results)
+
+
+def unresolved_result(store: ExecutionStore, execution_id: int) -> Any:
+    """As ``result``, with references where large values were put aside. Raises NotFoundError and ConflictError."""
     info = find(store, execution_id)
     if info.status != "completed":
         raise _no_result(info)
     slots = store.slots(execution_id)
     steps = _completed_steps(store, info)
     if len(steps) == 1:
-        return resolve(_step_value(slots, steps[0]), results)
-    return {name: resolve(_step_value(slots, name), results) for name in steps} or None
+        return _step_value(slots, steps[0])
+    return {name: _step_value(slots, name) for name in steps} or None
 
 
 def _no_result(info: ExecutionInfo) -> ConflictError:
@@ -211,8 +216,13 @@ def resolve(value: Any, results: ResultStore) -> Any:
 
     Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is away.
     """
+    return resolve_with(value, make_hydrate(results, cache_bytes=0))
+
+
+def resolve_with(value: Any, hydrate: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """As ``resolve``, reading by ``hydrate``."""
     with outages():
-        return _resolved(value, make_hydrate(results, cache_bytes=0), 0)
+        return _resolved(value, hydrate, 0)
 
 
 def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: int) -> Any:
@@ -242,7 +252,8 @@ def _state(info: ExecutionInfo) -> ExecutionState:
     return decode_state(info.state) if info.state else ExecutionState(program=info.program)
 
 
-def _summary(info: ExecutionInfo, now: float) -> ExecutionSummary:
+def summarize(info: ExecutionInfo, now: float) -> ExecutionSummary:
+    """One line about an execution, from its row alone."""
     parent = info.parent_execution_id
     return ExecutionSummary(
         execution_id=str(info.execution_id),
@@ -256,7 +267,8 @@ def _summary(info: ExecutionInfo, now: float) -> ExecutionSummary:
     )
 
 
-def _step_view(run: StepRun, now: float) -> StepView:
+def step_view(run: StepRun, now: float) -> StepView:
+    """One step run for people."""
     loop = run.loop
     return StepView(
         run=run.run,
@@ -273,6 +285,12 @@ def _step_view(run: StepRun, now: float) -> StepView:
 
 def _milliseconds(started: float, ended: float | None, now: float) -> int:
     return max(0, round(((now if ended is None else ended) - started) * 1000))
+
+
+def error_of(info: ExecutionInfo) -> dict[str, Any] | None:
+    """Why an execution failed, from its row alone."""
+    error = _state(info).error
+    return None if error is None else msgspec.to_builtins(error)
 
 
 def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:

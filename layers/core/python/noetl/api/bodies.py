@@ -1,0 +1,273 @@
+"""Shapes of bodies, asked and answered; the OpenAPI document is made from them. Ids are text: they do not fit a JavaScript number."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.ports.catalog import CatalogEntry
+from noetl.ports.gauges import QueueGauge
+from noetl.services.history import HistoryEvent
+from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
+
+# --- asked ------------------------------------------------------------------------------------------
+
+
+class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``content``: the playbook's YAML, or base64 of it. ``path``: instead of the one it names. ``source_name``: what diagnostics print.
+    ``resource_type`` may say ``playbook``."""
+
+    content: str
+    path: str | None = None
+    source_name: str | None = None
+    resource_type: Literal["playbook", "Playbook"] | None = None
+
+
+class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
+    of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with."""
+
+    path: str | None = None
+    version: int | str | None = None
+    playbook_id: str | None = None
+    catalog_id: str | None = None
+    program: str | None = None
+    payload: dict[str, Any] | None = None
+    workload: dict[str, Any] | None = None
+    resource_kind: Literal["playbook", "Playbook"] | None = None
+    parent_execution_id: None = None
+
+
+class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``cascade``: its children as well."""
+
+    reason: str = ""
+    cascade: bool = True
+
+
+class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One operation of a JSON Patch."""
+
+    op: Literal["add", "replace"]
+    path: str
+    value: Any
+
+
+class ContextBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``patch``: a mapping (mappings in it merge with what is there, anything else replaces it), or JSON Patch operations."""
+
+    patch: dict[str, Any] | list[Operation]
+    reason: str = ""
+    correlation_id: str = ""
+
+
+class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``step`` runs (once more), with ``args``."""
+
+    step: str
+    args: dict[str, Any] = {}
+    reason: str = ""
+
+
+# --- answered ---------------------------------------------------------------------------------------
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something about a playbook. ``location``: ``file:line:column``; ``path``: the place in the document; ``fix``: what to write instead."""
+
+    location: str
+    line: int
+    column: int
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+    fix: str | None = None
+    path: str | None = None
+
+
+class RegisteredAnswer(msgspec.Struct, frozen=True):
+    """``created``: this call made the version (the same content at the same path keeps the one it has). ``program``: the compiled form's
+    hash. ``catalog_id``: ``path@version``."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created: bool
+    warnings: list[Finding]
+    kind: Literal["playbook"] = "playbook"
+    status: Literal["success"] = "success"
+
+
+class PlaybookLine(msgspec.Struct, frozen=True):
+    """``created_at``: epoch seconds."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created_at: float
+
+    @classmethod
+    def of(cls, entry: CatalogEntry) -> PlaybookLine:
+        return cls(entry.path, entry.version, entry.name, entry.program, catalog_id(entry), entry.created_at)
+
+
+class PlaybookAnswer(msgspec.Struct, frozen=True):
+    """``content``: the YAML text as it was registered."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    catalog_id: str
+    created_at: float
+    content: str
+
+
+class PlaybookPage(msgspec.Struct, frozen=True):
+    """The latest version of each path, in path order. ``next``: the cursor of the next page, null on the last."""
+
+    playbooks: list[PlaybookLine]
+    next: str | None
+
+
+class StartedAnswer(msgspec.Struct, frozen=True):
+    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes."""
+
+    execution_id: str
+    path: str
+    version: int | None
+    program: str
+    status: Literal["started"] = "started"
+    commands_generated: int = 0
+
+
+class ExecutionPage(msgspec.Struct, frozen=True):
+    """Newest first. ``next``: the cursor of the next page, null on the last."""
+
+    executions: list[ExecutionSummary]
+    next: str | None
+
+
+class StatusAnswer(msgspec.Struct, frozen=True):
+    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, timers and outbox. Times are epoch seconds."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    ended: bool
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+    error: dict[str, Any] | None
+    outstanding: dict[str, int]
+
+
+class ExecutionAnswer(msgspec.Struct, frozen=True):
+    """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
+
+    ``parked``: steps that wait until the context admits them."""
+
+    execution_id: str
+    path: str
+    name: str
+    status: str
+    started_at: float
+    ended_at: float | None
+    duration_ms: int
+    parent_execution_id: str | None
+    steps: list[StepView]
+    steps_left_out: int
+    error: dict[str, Any] | None
+    reason: str
+    parked: list[ParkedStep]
+    outstanding: dict[str, int]
+
+
+class StepPage(msgspec.Struct, frozen=True):
+    """Step runs in the order they began."""
+
+    execution_id: str
+    steps: list[StepView]
+    next: str | None
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """``next``: pass it as ``?after`` to go on, now or later. ``complete``: the execution has ended, and everything has been told."""
+
+    execution_id: str
+    events: list[HistoryEvent]
+    next: str
+    complete: bool
+
+
+class Download(msgspec.Struct, frozen=True):
+    """A part of a result, for ``seconds`` at ``url``: JSON text of ``size`` bytes."""
+
+    ref: str
+    url: str
+    size: int | None
+    sha256: str | None
+    seconds: int
+
+
+class ResultAnswer(msgspec.Struct, frozen=True):
+    """``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` tells where they can be had."""
+
+    execution_id: str
+    result: Any
+    complete: bool
+    downloads: list[Download]
+    status: Literal["completed"] = "completed"
+
+
+class AcceptedAnswer(msgspec.Struct, frozen=True):
+    """It will be done; ``event_id`` names it in the history."""
+
+    execution_id: str
+    event_id: str
+    status: Literal["accepted"] = "accepted"
+
+
+class QueuesAnswer(msgspec.Struct, frozen=True):
+    queues: list[QueueGauge]
+
+
+class HealthAnswer(msgspec.Struct, frozen=True):
+    """``deployment``: what was deployed (stack, version)."""
+
+    status: Literal["ok"]
+    deployment: dict[str, str]
+
+
+class ReadyAnswer(msgspec.Struct, frozen=True):
+    """``checks``: ``ok``, or the code of what is wrong."""
+
+    status: Literal["ready", "not_ready"]
+    checks: dict[str, str]
+
+
+class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """RFC 9457. ``code`` is stable. ``retryable``: the same request may succeed later. ``errors``: what is wrong with a playbook."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str | None = None
+    retryable: bool = False
+    errors: list[Finding] | None = None
+    details: dict[str, Any] | None = None
+    instance: str | None = None
+    request_id: str | None = None
+
+
+def catalog_id(entry: CatalogEntry) -> str:
+    return f"{entry.path}@{entry.version}"

@@ -1,0 +1,110 @@
+"""One way through for every request, whoever carried it: who asks, may they, do it, and what became of it as an answer."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from noetl.api.access import check_scope
+from noetl.api.deps import MAX_ANSWER, ApiDeps
+from noetl.api.endpoints.executions import escaped_size
+from noetl.api.endpoints.state import healthy
+from noetl.api.exchange import Answer, Principal, Request
+from noetl.api.problems import MethodError, problem
+from noetl.api.table import ROUTES, Route
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+
+LOST = ("outcome_unknown", "database_unreachable")
+"""Codes of errors that a new connection may cure. Every endpoint may be run twice: ids come from the request."""
+REQUEST_ID = "X-Request-Id"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """``open``: what the routes need, made on first use (health needs none of it). ``auth``: iam, jwt or none; ``grants``: pattern of an
+    ARN → scopes."""
+
+    open: Callable[[], ApiDeps]
+    auth: str = "iam"
+    grants: Mapping[str, str] = field(default_factory=dict)
+    deployment: Mapping[str, str] = field(default_factory=dict)
+    log: Callable[[str], None] = lambda line: None
+
+
+def answer(api: Api, route: Route, request: Request, principal: Principal | None) -> Answer:
+    """Never raises: whatever goes wrong becomes a problem."""
+    try:
+        request = replace(request, principal=check_scope(principal, route.scope))
+        found = _run(api, route, request)
+        _check_size(found)
+    except Exception as error:
+        found = _refused(api, request, error)
+    return replace(found, headers={**found.headers, REQUEST_ID: request.request_id})
+
+
+def unknown_route(api: Api, request: Request) -> Answer:
+    """404, or 405 where other methods would do."""
+    allowed = sorted({route.method for route in ROUTES if _fits(route, request.path)})
+    error: Exception
+    if allowed:
+        error = MethodError(
+            f"{request.path[:200]} has no {request.method}",
+            hint=f"it has {', '.join(allowed)}",
+            details={"allow": allowed},
+        )
+    else:
+        error = NotFoundError(
+            f"there is nothing at {request.path[:200]}", code="route_not_found", hint="see /openapi.json"
+        )
+    return replace(_refused(api, request, error), headers={REQUEST_ID: request.request_id, **_headers(error)})
+
+
+def _headers(error: Exception) -> Mapping[str, str]:
+    return problem(error).headers
+
+
+def _fits(route: Route, path: str) -> bool:
+    wanted, given = route.path.split("/"), path.split("/")
+    if wanted[-1].endswith("+}"):
+        return len(given) >= len(wanted) and given[: len(wanted) - 1] == wanted[:-1] and bool(given[-1])
+    return len(wanted) == len(given) and all(
+        part == text or (part.startswith("{") and text) for part, text in zip(wanted, given, strict=True)
+    )
+
+
+def _run(api: Api, route: Route, request: Request) -> Answer:
+    if route.endpoint is None:
+        return _plain(api, route)
+    deps = api.open()
+    try:
+        return route.endpoint(deps, request)
+    except InfrastructureError as error:
+        if error.code not in LOST:
+            raise
+        api.log(f"trying once more with a new connection: {error}")
+        deps.reconnect()
+        return route.endpoint(deps, replace(request, again=True))
+
+
+def _plain(api: Api, route: Route) -> Answer:
+    if route.name == "health":
+        return healthy(dict(api.deployment))
+    from noetl.api.openapi import document
+
+    return Answer(200, document())
+
+
+def _check_size(found: Answer) -> None:
+    text = found.body()
+    if len(text) > MAX_ANSWER // 6 and escaped_size(text) > MAX_ANSWER:
+        raise InvalidInputError(
+            "the answer is too large to be sent", code="answer_too_large", hint="ask for a smaller page"
+        )
+
+
+def _refused(api: Api, request: Request, error: Exception) -> Answer:
+    found = problem(error, request_id=request.request_id, instance=request.path)
+    if found.status == 500:
+        api.log(f"{request.method} {request.path} failed: {''.join(traceback.format_exception(error))}")
+    return found

@@ -1,0 +1,88 @@
+"""Playbooks: register, list, read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from noetl.api import reading
+from noetl.api.bodies import (
+    Finding,
+    PlaybookAnswer,
+    PlaybookLine,
+    PlaybookPage,
+    RegisterBody,
+    RegisteredAnswer,
+    catalog_id,
+)
+from noetl.api.deps import ApiDeps
+from noetl.api.exchange import JSON, Answer, Request
+from noetl.api.problems import diagnostic
+from noetl.domain import codec
+from noetl.services.find_playbook import find_playbook
+from noetl.services.register_playbook import check_path, playbook_text, register_playbook
+
+SOURCE_NAME = "playbook.yaml"
+_PAGE, _MOST = 100, 500
+
+
+def register(deps: ApiDeps, request: Request) -> Answer:
+    """201 for a new version, 200 when the playbook has it already."""
+    asked = _asked(deps, request)
+    done = register_playbook(
+        playbook_text(asked.content),
+        source_name=asked.source_name or SOURCE_NAME,
+        path=asked.path,
+        catalog=deps.catalog,
+        compile=deps.compile,
+        keep=deps.keep,
+    )
+    entry = done.entry
+    deps.registered(done.program, entry.path, entry.version)
+    warnings = [msgspec.convert(diagnostic(one, entry.source_name), Finding) for one in done.warnings]
+    answer = RegisteredAnswer(
+        entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
+    )
+    return Answer(201 if done.created else 200, answer)
+
+
+def _asked(deps: ApiDeps, request: Request) -> RegisterBody:
+    """JSON with ``content``; anything else is the playbook itself (which may be written as JSON, too)."""
+    data = reading.sized_body(request, deps)
+    is_json = request.headers.get("content-type", "").partition(";")[0].strip().lower() == JSON
+    if is_json or data.lstrip()[:1] == b"{":
+        found = _mapping(data)
+        if "content" in found or (is_json and not found.keys() & {"apiVersion", "workflow"}):
+            return reading.body(request, deps, RegisterBody)
+    text = playbook_text(data)
+    return RegisterBody(text, request.query.get("path"), request.query.get("source_name"))
+
+
+def _mapping(data: bytes) -> dict[str, object]:
+    """Empty for what is not a JSON mapping."""
+    try:
+        found = codec.decode(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
+    limit = reading.limit(request, _PAGE, _MOST)
+    found = deps.catalog.entries(limit=limit, after=reading.text_cursor(request))
+    more = reading.cursor_text(found[-1].path) if len(found) == limit else None
+    return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
+
+
+def get_playbook(deps: ApiDeps, request: Request) -> Answer:
+    version = reading.version(request.query.get("version"))
+    entry = find_playbook(deps.catalog, check_path(request.params["path"]), version)
+    answer = PlaybookAnswer(
+        entry.path,
+        entry.version,
+        entry.name,
+        entry.program,
+        catalog_id(entry),
+        entry.created_at,
+        entry.content,
+    )
+    return Answer(200, answer)

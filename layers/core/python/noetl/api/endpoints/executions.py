@@ -1,0 +1,255 @@
+"""Executions: start, list, and read what they do and what came of them."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+
+from noetl.api import reading
+from noetl.api.bodies import (
+    Download,
+    ExecutionAnswer,
+    ExecutionPage,
+    ResultAnswer,
+    StartBody,
+    StartedAnswer,
+    StatusAnswer,
+    StepPage,
+)
+from noetl.api.deps import ApiDeps
+from noetl.api.endpoints.publishing import publish
+from noetl.api.exchange import Answer, Request
+from noetl.api.problems import BadRequestError
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.state import TERMINAL
+from noetl.domain.vocabulary import Vocabulary
+from noetl.ports.catalog import CatalogEntry
+from noetl.services import read_execution
+from noetl.services.deliver_result import deliver_result
+from noetl.services.find_playbook import by_id, by_program, find_playbook
+from noetl.services.history import HistoryEvent
+from noetl.services.progress import read_progress
+from noetl.services.read_history import HistoryReader, Position, decode_position, encode_position
+from noetl.services.register_playbook import check_path
+from noetl.services.start_execution import Wish, start_execution
+
+STEPS = 2000
+"""Most step runs in one answer."""
+LINK_SECONDS = 900
+_LARGE_EVENT = 1_000_000
+
+
+# --- start ------------------------------------------------------------------------------------------
+
+
+def start(deps: ApiDeps, request: Request) -> Answer:
+    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer."""
+    asked = reading.body(request, deps, StartBody)
+    payload = _payload(asked)
+    reading.storable(payload, "payload")
+    entry = _wanted(deps, asked)
+    owner = deps.publisher.owner()
+    wish = Wish(
+        payload,
+        entry.path,
+        entry.version,
+        request.principal.name,
+        request.principal.kind,
+        reading.idempotency_key(request),
+        codec.decode(request.body or b"{}"),
+    )
+    started = start_execution(
+        deps.programs(entry.program),
+        wish,
+        deps.store,
+        owner=owner,
+        now_ms=request.now_ms,
+        random_bits=request.bits,
+        again=request.again,
+    )
+    if started.event is not None:
+        publish(deps, owner, started.event)
+        answer = StartedAnswer(str(started.execution_id), entry.path, entry.version, entry.program)
+    else:
+        answer = _started_before(deps, started.execution_id)
+    location = f"/api/executions/{started.execution_id}"
+    return Answer(201, answer, headers={"Location": location})
+
+
+def _payload(asked: StartBody) -> dict[str, object]:
+    if asked.payload is not None and asked.workload is not None:
+        raise InvalidInputError("payload and workload are the same thing: send one", code="body_invalid")
+    return asked.payload or asked.workload or {}
+
+
+def _wanted(deps: ApiDeps, asked: StartBody) -> CatalogEntry:
+    named = [asked.path, asked.playbook_id or asked.catalog_id, asked.program]
+    if sum(name is not None for name in named) != 1:
+        raise InvalidInputError(
+            "name one playbook: by path (and version), by playbook_id, or by program",
+            code="body_invalid",
+            hint='such as {"path": "reports/daily", "payload": {}}',
+        )
+    path, playbook_id, program = named
+    version = reading.version(asked.version)
+    if path is not None:
+        return find_playbook(deps.catalog, check_path(path), version)
+    if version is not None:
+        raise InvalidInputError("a version belongs to a path", code="body_invalid")
+    if playbook_id is not None:
+        return by_id(deps.catalog, playbook_id)
+    assert program is not None
+    if len(program) != 64 or not program.isalnum() or not program.isascii():
+        raise InvalidInputError("a program is a SHA-256 in hexadecimal digits", code="body_invalid")
+    return by_program(deps.catalog, program)
+
+
+def _started_before(deps: ApiDeps, execution_id: int) -> StartedAnswer:
+    """What was answered when this execution was started: the playbook may have another version now."""
+    info = read_execution.find(deps.store, execution_id)
+    entry = deps.catalog.by_program(info.program)
+    version = entry.version if entry is not None and entry.path == info.path else None
+    return StartedAnswer(str(execution_id), info.path, version, info.program)
+
+
+# --- read -------------------------------------------------------------------------------------------
+
+
+def list_executions(deps: ApiDeps, request: Request) -> Answer:
+    limit = reading.limit(request, 50, 500)
+    status = request.query.get("status")
+    if status is not None and status not in read_execution.STATUSES:
+        raise BadRequestError(
+            f"status={status[:40]!r} is not a status",
+            code="invalid_parameter",
+            hint=f"one of {', '.join(read_execution.STATUSES)}",
+        )
+    after = request.query.get("after")
+    before = reading.whole_number(after) if after is not None else None
+    if after is not None and before is None:
+        raise reading.bad_cursor(after)
+    found = read_execution.list_executions(
+        deps.store, limit=limit, now=deps.clock(), before=before, status=status
+    )
+    more = found[-1].execution_id if len(found) == limit else None
+    return Answer(200, ExecutionPage(found, more))
+
+
+def get_execution(deps: ApiDeps, request: Request) -> Answer:
+    execution_id = _id(request)
+    view = read_execution.describe(deps.store, deps.programs, execution_id, now=deps.clock())
+    shown = view.to_dict()
+    steps = shown.pop("steps")
+    answer = msgspec.convert(
+        {**shown, "steps": steps[-STEPS:], "steps_left_out": max(0, len(steps) - STEPS)}, ExecutionAnswer
+    )
+    return Answer(200, answer)
+
+
+def get_status(deps: ApiDeps, request: Request) -> Answer:
+    """From the execution's row alone, whatever the length of its history."""
+    execution_id = _id(request)
+    info = read_execution.find(deps.store, execution_id)
+    summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock()))
+    answer = StatusAnswer(
+        **summary,
+        ended=info.status in TERMINAL,
+        error=read_execution.error_of(info),
+        outstanding=dict(deps.store.open_work(execution_id)),
+    )
+    return Answer(200, answer)
+
+
+def get_steps(deps: ApiDeps, request: Request) -> Answer:
+    execution_id, limit = _id(request), reading.limit(request, 200, STEPS)
+    after = request.query.get("after")
+    since = reading.whole_number(after) if after is not None else -1
+    if since is None:
+        raise reading.bad_cursor(str(after))
+    read_execution.find(deps.store, execution_id)
+    progress = read_progress(deps.store, execution_id)
+    runs = [run for run in progress.runs.values() if run.run > since]
+    steps = [read_execution.step_view(run, deps.clock()) for run in runs[:limit]]
+    more = str(steps[-1].run) if len(runs) > limit else None
+    return Answer(200, StepPage(str(execution_id), steps, more))
+
+
+def get_events(deps: ApiDeps, request: Request) -> Answer:
+    """A page ends with a stored row, so it may hold a few events more than ``limit``, or fewer when they are large."""
+    execution_id, limit = _id(request), reading.limit(request, 200, 1000)
+    position = _position(request)
+    over = read_execution.find(deps.store, execution_id).status in TERMINAL
+    reader = HistoryReader(deps.store, execution_id, _vocabulary(request), position)
+    told: list[str] = []
+    size, complete = 0, over
+    for unit in reader.units(everything=over, page=limit):
+        texts = [_event_text(event) for event in unit]
+        told += texts
+        size += sum(map(escaped_size, texts))
+        if len(told) >= limit or size > deps.max_answer // 2:
+            complete = False
+            break
+    head = codec.encode(
+        {
+            "execution_id": str(execution_id),
+            "next": encode_position(reader.position),
+            "complete": complete,
+        }
+    ).decode()
+    return Answer(200, text=f'{head[:-1]},"events":[{",".join(told)}]}}')
+
+
+def _position(request: Request) -> Position | None:
+    after = request.query.get("after")
+    if not after:
+        return None
+    try:
+        return decode_position(after)
+    except InvalidInputError as error:
+        raise reading.bad_cursor(after) from error
+
+
+def _vocabulary(request: Request) -> Vocabulary:
+    asked = request.query.get("vocabulary", "stored")
+    if asked == "formal":
+        return "formal"
+    if asked == "stored":
+        return "stored"
+    raise BadRequestError(f"vocabulary={asked[:40]!r} is neither stored nor formal", code="invalid_parameter")
+
+
+def _event_text(event: HistoryEvent) -> str:
+    """An event as JSON; one that would fill an answer alone is told without its payload."""
+    text = codec.encode(event).decode()
+    if len(text) <= _LARGE_EVENT:
+        return text
+    short = {"truncated": True, "bytes": len(text)}
+    return codec.encode(msgspec.structs.replace(event, payload=short)).decode()
+
+
+def get_result(deps: ApiDeps, request: Request) -> Answer:
+    """All of it where it fits into an answer; otherwise its large parts as references, and where they can be downloaded."""
+    execution_id = _id(request)
+    found = deliver_result(deps.store, deps.results, execution_id, most=deps.max_answer)
+    if found.whole:
+        answer = Answer(200, ResultAnswer(str(execution_id), found.value, True, []))
+        text = answer.body()
+        if escaped_size(text) <= deps.max_answer:
+            return Answer(200, text=text)
+        found = deliver_result(deps.store, deps.results, execution_id, most=0)
+    downloads = [
+        Download(uri, deps.link(uri, LINK_SECONDS), ref.get("size"), ref.get("sha256"), LINK_SECONDS)
+        for uri, ref in found.parts.items()
+    ]
+    return Answer(200, ResultAnswer(str(execution_id), found.value, found.whole, downloads))
+
+
+def escaped_size(text: str) -> int:
+    """Bytes of ``text`` as a JSON string: how an answer of a function is counted."""
+    return len(json.dumps(text))
+
+
+def _id(request: Request) -> int:
+    return reading.execution_id(request.params["execution_id"])

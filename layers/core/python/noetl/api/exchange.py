@@ -1,0 +1,70 @@
+"""Requests and answers, whoever carried them here: API Gateway, or the local server."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.domain import codec, ids
+
+JSON = "application/json"
+PROBLEM = "application/problem+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who asks. ``name`` is recorded with every change; ``account`` owns idempotency keys (the same for every session of a role).
+
+    ``kind``: iam, jwt or local.
+    """
+
+    name: str
+    kind: str
+    account: str
+    scopes: frozenset[str]
+
+
+ANYBODY = Principal("", "", "", frozenset())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _random_bits() -> int:
+    return secrets.randbits(ids.RANDOM_BITS)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits`` and ``again``: ids are
+    made from the request, so that doing it again after a lost connection makes the same ones."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    principal: Principal = ANYBODY
+    request_id: str = ""
+    now_ms: int = field(default_factory=_now_ms)
+    bits: int = field(default_factory=_random_bits)
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already."""
+
+    status: int
+    value: Any = None
+    text: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    content_type: str = JSON
+
+    def body(self) -> str:
+        return codec.encode(self.value).decode() if self.text is None else self.text

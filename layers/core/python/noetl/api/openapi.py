@@ -1,0 +1,151 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the shapes of bodies."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+from noetl.api import bodies
+from noetl.api.exchange import JSON, PROBLEM
+from noetl.api.table import ROUTES, Route
+
+TITLE = "NoETL Serverless"
+VERSION = "1"
+_REF = "#/components/schemas/{name}"
+_ABOUT = {
+    400: "The request cannot be read: body, cursor, id or parameter.",
+    401: "Nobody said who asks.",
+    403: "The scope is missing.",
+    404: "There is no such thing.",
+    409: "It does not fit the present state, or an idempotency key stands for another request.",
+    410: "The bytes of the result are gone.",
+    413: "The body is too large.",
+    422: "It can be read, but does not fit; of playbooks, every diagnostic is told.",
+    503: "Something this depends on is away; try again.",
+}
+
+
+def document() -> dict[str, Any]:
+    """The whole document, as JSON values."""
+    shapes = _shapes()
+    _, components = msgspec.json.schema_components(shapes, ref_template=_REF)
+    paths: dict[str, dict[str, Any]] = {}
+    for route in ROUTES:
+        path = route.path.replace("+}", "}")
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": TITLE,
+            "version": VERSION,
+            "description": "Durable YAML playbooks: register them, start executions, follow them. Ids are text. Errors are problem+json.",
+        },
+        "security": [{"iam": []}, {"jwt": []}],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(components.items())),
+            "securitySchemes": {
+                "iam": {
+                    "type": "apiKey",
+                    "name": "Authorization",
+                    "in": "header",
+                    "description": "AWS Signature Version 4 (execute-api).",
+                },
+                "jwt": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
+            },
+        },
+    }
+
+
+def committed() -> str:
+    """The document as it stands in docs/openapi.json."""
+    return json.dumps(document(), indent=2) + "\n"
+
+
+def _shapes() -> list[Any]:
+    found: list[Any] = [bodies.ProblemAnswer]
+    for route in ROUTES:
+        found += [shape for shape in (route.body, *route.answers.values()) if shape is not None]
+    return list(dict.fromkeys(found))
+
+
+def _schema(shape: Any) -> Any:
+    (schema,), _ = msgspec.json.schema_components([shape], ref_template=_REF)
+    return schema
+
+
+def _operation(route: Route) -> dict[str, Any]:
+    needs = f" Needs the scope `{route.scope}`." if route.scope else ""
+    operation: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.about.partition(". ")[0].rstrip("."),
+        "description": f"{route.about}{needs}",
+        "tags": [route.tag],
+        "responses": _responses(route),
+    }
+    if route.scope is None:
+        operation["security"] = []
+    parameters = _parameters(route)
+    if parameters:
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = _request_body(route)
+    return operation
+
+
+def _parameters(route: Route) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)\+?}", route.path)
+    ]
+    found += [
+        {"name": one.name, "in": "query", "description": one.about, "schema": dict(one.schema)}
+        for one in route.query
+    ]
+    if route.keyed:
+        found.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "description": "Asking again under the same key is the same request.",
+                "schema": {"type": "string", "maxLength": 255},
+            }
+        )
+    return found
+
+
+def _request_body(route: Route) -> dict[str, Any]:
+    content: dict[str, Any] = {JSON: {"schema": _schema(route.body)}}
+    if route.yaml:
+        content["application/yaml"] = {"schema": {"type": "string"}}
+    return {"required": route.name != "cancelExecution", "content": content}
+
+
+def _responses(route: Route) -> dict[str, Any]:
+    found = {
+        str(status): {
+            "description": "Not ready." if status >= 400 else "As asked.",
+            "content": {JSON: {"schema": _schema(shape)}},
+        }
+        for status, shape in route.answers.items()
+    }
+    problem = {PROBLEM: {"schema": _schema(bodies.ProblemAnswer)}}
+    for status in _refusals(route):
+        found.setdefault(str(status), {"description": _ABOUT[status], "content": problem})
+    return dict(sorted(found.items()))
+
+
+def _refusals(route: Route) -> list[int]:
+    if route.scope is None:
+        return []
+    refusals = (
+        [400, 401, 403, 404, 422, 503] if "{" in route.path or route.body else [400, 401, 403, 422, 503]
+    )
+    if route.keyed or route.name == "getExecutionResult":
+        refusals += [409]
+    if route.name == "getExecutionResult":
+        refusals += [410]
+    return sorted([*refusals, 413] if route.body is not None else refusals)

@@ -1,0 +1,127 @@
+"""Errors as ``application/problem+json`` (RFC 9457): one table from families of errors to HTTP, for every route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.api.exchange import PROBLEM, Answer
+from noetl.domain.errors import (
+    ConflictError,
+    InfrastructureError,
+    InvalidInputError,
+    NoetlError,
+    NotFoundError,
+    PlaybookError,
+    TaskError,
+)
+from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
+
+RETRY_SECONDS = 1
+"""What ``Retry-After`` says about conflicts that pass, and about outages."""
+
+
+class BadRequestError(InvalidInputError):
+    """The request itself cannot be read: body, cursor, id, parameter."""
+
+    default_code = "bad_request"
+
+
+class BodyTooLargeError(InvalidInputError):
+    default_code = "body_too_large"
+
+
+class UnauthenticatedError(NoetlError):
+    """Nobody said who asks."""
+
+    default_code = "unauthenticated"
+
+
+class ForbiddenError(NoetlError):
+    """Whoever asks may not."""
+
+    default_code = "forbidden"
+
+
+class MethodError(NoetlError):
+    """The resource has other methods; ``details["allow"]`` lists them."""
+
+    default_code = "method_not_allowed"
+
+
+FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
+    (BadRequestError, 400, "Bad request"),
+    (BodyTooLargeError, 413, "Body too large"),
+    (UnauthenticatedError, 401, "Not authenticated"),
+    (ForbiddenError, 403, "Forbidden"),
+    (MethodError, 405, "Method not allowed"),
+    (PlaybookError, 422, "Invalid playbook"),
+    (InvalidInputError, 422, "Invalid input"),
+    (NotFoundError, 404, "Not found"),
+    (ConflictError, 409, "Conflict"),
+    (TaskError, 410, "Gone"),
+    (InfrastructureError, 503, "Temporarily unavailable"),
+)
+"""First match wins. A TaskError that reaches a reader is a result whose bytes are gone or damaged."""
+
+
+def problem(error: Exception, *, request_id: str = "", instance: str = "") -> Answer:
+    """``error`` as an answer; of one that is not ours nothing is told but that it happened."""
+    status, title = _family(error)
+    if not isinstance(error, NoetlError):
+        body = _body("internal_error", title, status, "something went wrong on our side; the log knows more")
+    else:
+        body = _body(error.code, title, status, error.message)
+        body |= {"hint": error.hint, "retryable": error.retryable}
+        if isinstance(error, InvalidPlaybookError):
+            body["errors"] = [diagnostic(one, error.source_name) for one in error.diagnostics]
+        elif error.details:
+            body["details"] = error.details
+    body |= {"instance": instance or None, "request_id": request_id or None}
+    return Answer(
+        status,
+        {key: value for key, value in body.items() if value is not None},
+        headers=_headers(error, status),
+        content_type=PROBLEM,
+    )
+
+
+def diagnostic(found: Diagnostic, source_name: str) -> dict[str, Any]:
+    """One problem of a playbook: where (``location`` is ``file:line:column``), what, and the ``fix``."""
+    return {
+        "location": f"{source_name}:{found.line}:{found.column}",
+        "line": found.line,
+        "column": found.column,
+        "severity": found.severity,
+        "code": found.code,
+        "message": found.message,
+        "fix": found.hint,
+        "path": found.path or None,
+    }
+
+
+def _family(error: Exception) -> tuple[int, str]:
+    for family, status, title in FAMILIES:
+        if isinstance(error, family):
+            if status == 503 and isinstance(error, NoetlError) and not error.retryable:
+                return 500, "Internal error"
+            return status, title
+    return 500, "Internal error"
+
+
+def _body(code: str, title: str, status: int, detail: str) -> dict[str, Any]:
+    return {
+        "type": f"urn:noetl:problem:{code}",
+        "title": title,
+        "status": status,
+        "code": code,
+        "detail": detail,
+    }
+
+
+def _headers(error: Exception, status: int) -> dict[str, str]:
+    headers = {}
+    if isinstance(error, NoetlError) and error.retryable and status in (409, 503):
+        headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, MethodError):
+        headers["Allow"] = ", ".join(error.details["allow"])
+    return headers

@@ -1,0 +1,130 @@
+"""What a request says, checked: ids, limits, cursors, bodies. Whatever cannot be read is a 400, whatever does not fit a 422."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TypeVar
+
+import msgspec
+
+from noetl.api.deps import ApiDeps
+from noetl.api.exchange import Request
+from noetl.api.problems import BadRequestError, BodyTooLargeError
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
+
+B = TypeVar("B")
+MAX_KEY = 255
+
+
+def execution_id(text: str) -> int:
+    """Raises BadRequestError(code="invalid_execution_id")."""
+    found = whole_number(text)
+    if found is None or found == 0:
+        raise BadRequestError(
+            f"{text[:80]!r} is not an execution id",
+            code="invalid_execution_id",
+            hint="an id is a number such as POST /api/executions answers, as text",
+        )
+    return found
+
+
+def whole_number(text: str) -> int | None:
+    """A number below 2**63 in plain digits, else None."""
+    if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 2**63:
+        return int(text)
+    return None
+
+
+def limit(request: Request, default: int, most: int) -> int:
+    """``?limit``: 1 … ``most``."""
+    text = request.query.get("limit")
+    if text is None:
+        return default
+    found = whole_number(text)
+    if not found or found > most:
+        raise BadRequestError(
+            f"limit={text[:40]!r} is not a number from 1 to {most}", code="invalid_parameter"
+        )
+    return found
+
+
+def version(text: str | int | None) -> int | None:
+    """A version's number; None for the latest."""
+    if text is None or text in ("", "latest"):
+        return None
+    found = whole_number(str(text))
+    if not found:
+        raise BadRequestError(
+            f"{str(text)[:40]!r} is not a version",
+            code="invalid_parameter",
+            hint="versions are numbers from 1, or latest",
+        )
+    return found
+
+
+def cursor_text(text: str) -> str:
+    """``text`` as a cursor."""
+    return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def text_cursor(request: Request, name: str = "after") -> str:
+    """What ``cursor_text`` was made of; empty without a cursor."""
+    text = request.query.get(name, "")
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        return base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8")
+    except (ValueError, binascii.Error) as error:
+        raise bad_cursor(text) from error
+
+
+def bad_cursor(text: str) -> BadRequestError:
+    return BadRequestError(
+        f"{text[:40]!r} is not a cursor",
+        code="invalid_cursor",
+        hint="pass on the `next` of the page before, unchanged",
+    )
+
+
+def idempotency_key(request: Request) -> str:
+    """The key of this request among all of them: what the caller sent, kept apart by who sent it. Empty without one."""
+    sent = request.headers.get("idempotency-key", "").strip()
+    if not sent:
+        return ""
+    if len(sent) > MAX_KEY or not sent.isprintable():
+        raise BadRequestError(
+            f"an Idempotency-Key is at most {MAX_KEY} printable characters", code="invalid_parameter"
+        )
+    return f"{request.principal.account}\n{sent}"
+
+
+def sized_body(request: Request, deps: ApiDeps) -> bytes:
+    """Raises BodyTooLargeError."""
+    if len(request.body) > deps.max_body:
+        raise BodyTooLargeError(
+            f"the body has {len(request.body)} bytes; at most {deps.max_body} are taken",
+            hint="put large input into a bucket, and its address into the payload",
+        )
+    return request.body
+
+
+def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
+    """The JSON body as ``shape``. Raises BodyTooLargeError, BadRequestError (not JSON), InvalidInputError (another shape)."""
+    data = sized_body(request, deps) or b"{}"
+    try:
+        return codec.decode_as(msgspec.json.Decoder(shape), data)
+    except msgspec.ValidationError as error:
+        raise InvalidInputError(f"the body does not fit: {error}", code="body_invalid") from error
+    except (ValueError, RecursionError) as error:
+        what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise BadRequestError(
+            f"the body is not JSON: {what}", code="body_not_json", hint="send one JSON mapping as UTF-8"
+        ) from error
+
+
+def storable(value: object, what: str) -> None:
+    """Raises InvalidInputError when ``value`` cannot be kept as JSON."""
+    found = codec.find_unstorable(value, what)
+    if found:
+        raise InvalidInputError(f"{found}", code=f"{what}_invalid")

@@ -1,0 +1,68 @@
+"""The result of an execution for a reader whose answers have a limit: all of it, or where its large parts can be fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.results import is_ref
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services import read_execution
+from noetl.services.hydration import make_hydrate
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) where large values belong."""
+
+    value: Any
+    whole: bool
+    parts: dict[str, Mapping[str, Any]]
+
+
+class _TooMuchError(Exception):
+    """More has to be read than anybody could be told."""
+
+
+def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: int, *, most: int) -> Delivered:
+    """Read large parts as long as the whole stays below ``most`` bytes of JSON.
+
+    Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``), TaskError(code="REFERENCE_NOT_AVAILABLE") and
+    InfrastructureError.
+    """
+    value = read_execution.unresolved_result(store, execution_id)
+    parts = {str(ref["ref"]): ref for ref in _references(value)}
+    if not parts:
+        return Delivered(value, True, {})
+    left = most
+    hydrate = make_hydrate(results, cache_bytes=0)
+
+    def read(ref: Mapping[str, Any]) -> Any:
+        nonlocal left
+        size = ref.get("size")
+        left -= size if isinstance(size, int) else 0
+        if left < 0:
+            raise _TooMuchError
+        return hydrate(ref)
+
+    try:
+        whole = read_execution.resolve_with(value, read)
+    except _TooMuchError:
+        return Delivered(value, False, parts)
+    if len(codec.encode(whole)) > most:
+        return Delivered(value, False, parts)
+    return Delivered(whole, True, {})
+
+
+def _references(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
+    if is_ref(value):
+        yield value
+    elif depth <= read_execution.MAX_DEPTH and isinstance(value, Mapping):
+        for item in value.values():
+            yield from _references(item, depth + 1)
+    elif depth <= read_execution.MAX_DEPTH and isinstance(value, list):
+        for item in value:
+            yield from _references(item, depth + 1)

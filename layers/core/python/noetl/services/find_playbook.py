@@ -1,0 +1,51 @@
+"""Which playbook somebody means, by path and version, id, or hash."""
+
+from __future__ import annotations
+
+from noetl.domain.errors import NotFoundError
+from noetl.ports.catalog import Catalog, CatalogEntry
+
+SUGGESTED_FROM = 1000
+"""Most paths that a mistyped one is compared with."""
+
+
+def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:
+    """Raises NotFoundError(code="playbook_not_found") with what was probably meant."""
+    entry = catalog.get(path, version)
+    if entry is not None:
+        return entry
+    latest = catalog.get(path) if version is not None else None
+    if latest is not None:
+        raise NotFoundError(
+            f"{path} has no version {version}",
+            code="playbook_not_found",
+            hint=f"its latest is {latest.version}",
+        )
+    raise NotFoundError(
+        f"no playbook is registered as {path[:200]}",
+        code="playbook_not_found",
+        hint=suggestion(catalog, path, "register it first"),
+    )
+
+
+def suggestion(catalog: Catalog, path: str, otherwise: str) -> str | None:
+    """``did you mean …?``, else ``otherwise``."""
+    from noetl.dsl.diagnostics import did_you_mean
+
+    return did_you_mean(path, [entry.path for entry in catalog.entries(limit=SUGGESTED_FROM)], otherwise)
+
+
+def by_id(catalog: Catalog, playbook_id: str) -> CatalogEntry:
+    """``path@version``, or a path (its latest version). Raises NotFoundError."""
+    path, _, version = playbook_id.rpartition("@")
+    if path and version.isascii() and version.isdigit() and len(version) < 10:
+        return find_playbook(catalog, path, int(version))
+    return find_playbook(catalog, playbook_id)
+
+
+def by_program(catalog: Catalog, program: str) -> CatalogEntry:
+    """Raises NotFoundError(code="program_not_found")."""
+    entry = catalog.by_program(program)
+    if entry is None:
+        raise NotFoundError(f"no playbook has the program {program[:80]}", code="program_not_found")
+    return entry
