@@ -1,0 +1,35 @@
+"""The same worker as a process of its own, for commands that take longer than a function may: `python main.py`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Sequence
+
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.cloud_worker import open_worker
+from noetl.runtime.worker_loop import WorkerLoop
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Serves its queue until it is told to end (SIGTERM, SIGINT)."""
+    parser = argparse.ArgumentParser(description="Runs commands of the queue that NOETL_WORKER names.")
+    parser.add_argument(
+        "--exit-when-idle", type=float, metavar="SECONDS", help="end after this long without work"
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=110.0,
+        metavar="SECONDS",
+        help="time to end in, less than ECS gives (120)",
+    )
+    options = parser.parse_args(argv)
+    loop = WorkerLoop(open_worker(CloudSettings.from_env()), grace=options.grace, idle=options.exit_when_idle)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: loop.stop())
+    loop.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Compiled programs by hash, read from a store: for those who must not load the compiler."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+
+import msgspec
+
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.dsl.program import Program, decode
+from noetl.ports.programs import ProgramStore
+
+KEPT = 256
+"""Programs that stay in memory: they never change, so none is read twice."""
+
+
+class StoredPrograms:
+    """``programs(hash)`` gives a Program. Shared by the threads of a process."""
+
+    def __init__(self, store: ProgramStore, size: int = KEPT) -> None:
+        self._store = store
+        self._size = size
+        self._known: OrderedDict[str, Program] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, program: str) -> Program:
+        """Raises NotFoundError for what is no hash of a program, and InfrastructureError when there is none yet or the store is away."""
+        with self._lock:
+            found = self._known.get(program)
+            if found is not None:
+                self._known.move_to_end(program)
+                return found
+        found = self._read(program)
+        with self._lock:
+            self._known[program] = found
+            while len(self._known) > self._size:
+                self._known.popitem(last=False)
+        return found
+
+    def _read(self, program: str) -> Program:
+        try:
+            data = self._store.get(program)
+        except InvalidInputError as error:
+            raise NotFoundError(error.message, code="program_not_found") from error
+        if data is None:
+            # The engine writes it before it sends anybody here; one of another version may still have to.
+            raise InfrastructureError(
+                f"the program {program[:12]} is not in the store yet", code="program_not_stored"
+            )
+        try:
+            return decode(data)
+        except msgspec.DecodeError as error:
+            raise InfrastructureError(
+                f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
+            ) from error

@@ -1,0 +1,59 @@
+"""Whether work is still wanted, asked often and looked up seldom."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.revocations import Revocations
+
+EVERY_SECONDS = 5.0
+"""Work younger than this is not looked up at all, and none more often: a mark saves work, and looking costs a request."""
+MOST = 1000
+
+
+@dataclass(slots=True)
+class _Known:
+    looked: float
+    revoked: bool = False
+
+
+class RevocationWatch:
+    """Shared by the threads of a worker. ``clock``: monotonic seconds."""
+
+    def __init__(self, revocations: Revocations, clock: Callable[[], float] = time.monotonic) -> None:
+        self._revocations = revocations
+        self._clock = clock
+        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, execution_id: int, run: int) -> bool:
+        """Fits ``WorkerDeps.revoked``: work that was first asked about just now counts as wanted."""
+        return self._ask(execution_id, run, fresh=True)
+
+    def now(self, execution_id: int, run: int) -> bool:
+        """Look it up, for work that has been waiting."""
+        return self._ask(execution_id, run, fresh=False)
+
+    def _ask(self, execution_id: int, run: int, *, fresh: bool) -> bool:
+        now = self._clock()
+        with self._lock:
+            known = self._known.get((execution_id, run))
+            if known is None:
+                known = self._known[execution_id, run] = _Known(now)
+                while len(self._known) > MOST:
+                    self._known.popitem(last=False)
+                if fresh:
+                    return False
+            elif known.revoked or now - known.looked < EVERY_SECONDS:
+                return known.revoked
+            known.looked = now
+        try:
+            known.revoked = self._revocations.is_revoked(execution_id, run)
+        except InfrastructureError:
+            return False
+        return known.revoked

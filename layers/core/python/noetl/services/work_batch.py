@@ -1,0 +1,376 @@
+"""A batch of commands from a queue: run together, their outcomes sent together.
+
+Nothing is lost here and nothing dies silently. A command is done with when the queue of events has accepted all it said; any other is
+given back, and whoever gets it next runs it again. What cannot be run at all is answered as ``worker_lost`` at its third delivery.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.events import Event
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.ports.queue import Delivery, Outgoing, Queue
+from noetl.services.messages import MESSAGE_LIMIT, pack, unpack
+from noetl.services.run_command import run_command
+from noetl.services.run_tasks import MARGIN_SECONDS
+from noetl.services.worker_deps import WorkerDeps
+from noetl.services.worker_lost import worker_lost
+
+BROKEN_TRIES = 3
+"""Deliveries after which a command that breaks its worker is answered instead of tried again."""
+YOUNG_SECONDS = 5.0
+"""A command younger than this is run without asking whether it is still wanted."""
+LINGER_SECONDS = 0.02
+"""How long an outcome waits for others of its batch, to share their request and the engine's commit."""
+SEND_AT = 10
+"""Outcomes that fill a request."""
+NEWER_SECONDS = 60
+"""Until a message of a later version is offered again, by then perhaps to a worker of that version."""
+LONGEST_PAUSE = 60
+TICK_SECONDS = 0.5
+
+
+def _nobody(execution_id: int) -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDeps:
+    """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
+    ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
+    than a moment; 0 leaves the queue's own visibility alone. ``about``: names the execution in what its thread logs. ``now``: epoch seconds.
+    """
+
+    worker: WorkerDeps
+    commands: Queue
+    events: Queue
+    slots: Mapping[str, int]
+    revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    message_limit: int = MESSAGE_LIMIT
+    lease_seconds: int = 60
+    about: Callable[[int], AbstractContextManager[None]] = _nobody
+    now: Callable[[], float] = time.time
+
+
+@dataclass(slots=True)
+class Worked:
+    """What came of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
+
+    give_back: list[str] = field(default_factory=list)
+    commands: int = 0
+    failures: int = 0
+    """Commands that could not be run, or not to the end, for reasons that are not the playbook's."""
+    revoked: int = 0
+    lost: int = 0
+    refused: int = 0
+    """Messages that are no commands."""
+    events: int = 0
+    sends: int = 0
+    executions: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    """``back``: seconds until the queue offers the command again; None while it is not given back."""
+
+    delivery: Delivery
+    command: Command
+    token: str
+    twins: list[Delivery] = field(default_factory=list)
+    ended: bool = False
+    back: int | None = None
+
+
+def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
+    """Run the commands of ``deliveries`` and send their outcomes. Returns when all are done with or given back.
+
+    It returns in time even when a call does not: what still runs at the end of ``deps.worker.deadline`` is given back, or lost.
+    """
+    return _Batch(deps).work(deliveries)
+
+
+class _Batch:
+    """The caller's thread sends, keeps hold of the messages and watches the time; threads per pool run commands."""
+
+    def __init__(self, deps: BatchDeps) -> None:
+        self.deps = deps
+        self.worker = deps.worker
+        self.clock = deps.worker.clock
+        self.changed = threading.Condition()
+        self.jobs: list[_Job] = []
+        self.waiting: deque[tuple[_Job, Outgoing]] = deque()
+        self.waiting_since = 0.0
+        self.closed = False
+        self.backs: dict[int, list[Delivery]] = {}
+        self.worked = Worked()
+
+    def work(self, deliveries: Sequence[Delivery]) -> Worked:
+        self._admit(deliveries)
+        self._start()
+        self._see_through()
+        self._hand_back()
+        return self.worked
+
+    # --- in ---
+
+    def _admit(self, deliveries: Iterable[Delivery]) -> None:
+        known: dict[tuple[int, str, int, int], _Job] = {}
+        for delivery in deliveries:
+            job = self._unpacked(delivery)
+            if job is None:
+                continue
+            command = job.command
+            key = (command.execution_id, command.command_id, command.attempt, command.turn)
+            if key in known:
+                known[key].twins.append(delivery)
+                continue
+            known[key] = job
+            self.jobs.append(job)
+            self.worked.executions.add(command.execution_id)
+
+    def _unpacked(self, delivery: Delivery) -> _Job | None:
+        try:
+            message = unpack(delivery.body, self.worker.results)
+            if message.command is not None:
+                return _Job(delivery, message.command, message.token)
+            raise InvalidInputError("it holds no command", code="message_invalid")
+        except NewerMessageError as newer:
+            self._refuse(delivery, NEWER_SECONDS, newer)
+        except InfrastructureError as away:
+            self._refuse(delivery, _pause(delivery), away)
+        except (InvalidInputError, NotFoundError) as invalid:
+            self._refuse(delivery, 0, invalid)
+        return None
+
+    def _refuse(self, delivery: Delivery, delay: int, why: Exception) -> None:
+        """What nobody here can read stays in its queue, which moves it to the dead letters after some deliveries."""
+        self.worker.log(f"message {delivery.message_id} is given back: {why}")
+        self.worked.refused += 1
+        self.backs.setdefault(delay, []).append(delivery)
+
+    # --- commands, each in a thread of its pool ---
+
+    def _start(self) -> None:
+        pools: dict[str, deque[_Job]] = {}
+        for job in self.jobs:
+            pool = job.command.pool if job.command.pool in self.deps.slots else "io"
+            pools.setdefault(pool, deque()).append(job)
+        for pool, jobs in pools.items():
+            for _ in range(min(len(jobs), max(1, self.deps.slots[pool]))):
+                threading.Thread(
+                    target=self._run_all, args=(jobs,), name=f"noetl-{pool}", daemon=True
+                ).start()
+
+    def _run_all(self, jobs: deque[_Job]) -> None:
+        while (job := self._next(jobs)) is not None:
+            with self.deps.about(job.command.execution_id):
+                self._run(job)
+
+    def _next(self, jobs: deque[_Job]) -> _Job | None:
+        """The next command that there is time to begin; the others are for somebody else, at once."""
+        with self.changed:
+            while jobs and not self.closed:
+                job = jobs.popleft()
+                if self.worker.deadline() >= MARGIN_SECONDS:
+                    return job
+                self._end(job, back=0)
+            return None
+
+    def _run(self, job: _Job) -> None:
+        command = job.command
+        try:
+            if self._unwanted(job):
+                with self.changed:
+                    self.worked.revoked += 1
+            else:
+                run_command(command, self.worker, lambda event: self._emit(job, event))
+        except InfrastructureError as away:
+            self._fail(job, f"is tried again: {away}")
+        except BaseException as error:
+            self._broken(job, f"{type(error).__name__}: {error}")
+        else:
+            with self.changed:
+                self._end(job)
+
+    def _unwanted(self, job: _Job) -> bool:
+        """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.
+
+        The items of a loop are answered always: a loop that closes counts the chunks that are out. (A revoked one is answered at once.)
+        """
+        command = job.command
+        if command.loop is not None or self.deps.now() - job.delivery.sent_at <= YOUNG_SECONDS:
+            return False
+        return self.deps.revoked(command.execution_id, command.run)
+
+    def _emit(self, job: _Job, event: Event) -> None:
+        """Put an outcome in line. Raises InfrastructureError when it cannot be sent any more: the command then runs again elsewhere."""
+        body = pack(
+            Message(VERSION, token=job.token, event=event),
+            self.worker.results,
+            limit=self.deps.message_limit,
+        )
+        # By its text: a second run of a chunk may cut its items into other messages, under the same event ids.
+        dedup = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+        with self.changed:
+            if self.closed or job.ended:
+                raise InfrastructureError("the outcome comes too late or cannot be sent")
+            self._put(job, Outgoing(body, event_group(event), dedup))
+
+    def _put(self, job: _Job, message: Outgoing) -> None:
+        if not self.waiting:
+            self.waiting_since = self.clock()
+        self.waiting.append((job, message))
+        self.changed.notify_all()
+
+    def _fail(self, job: _Job, why: str) -> None:
+        with self.changed:
+            if job.ended:
+                return
+            self.worker.log(f"command {job.command.command_id} {why}")
+            self.worked.failures += 1
+            self._end(job, back=_pause(job.delivery))
+
+    def _broken(self, job: _Job, why: str) -> None:
+        """A defect: tried again, then answered."""
+        if job.delivery.received < BROKEN_TRIES:
+            self._fail(job, f"broke this worker and is tried again: {why}")
+            return
+        try:
+            self._emit(job, worker_lost(job.command, why))
+        except InfrastructureError as away:
+            self._fail(job, f"is lost, which could not be told: {away}")
+            return
+        self.worker.log(f"command {job.command.command_id} is lost: {why}")
+        with self.changed:
+            self.worked.lost += 1
+            self._end(job)
+
+    def _end(self, job: _Job, back: int | None = None) -> None:
+        """Under the lock. The first end of a job counts."""
+        if not job.ended:
+            job.ended, job.back = True, back
+            self.worked.commands += 1
+            self.changed.notify_all()
+
+    # --- the caller's thread ---
+
+    def _see_through(self) -> None:
+        lease = self.deps.lease_seconds
+        beat = self.clock() + min(1.0, lease / 3) if lease else float("inf")
+        while True:
+            with self.changed:
+                if self._unfinished() and not self._due():
+                    self.changed.wait(self._patience(beat))
+                batch = self._take()
+            if batch:
+                self._send(batch)
+            elif not self._unfinished() and not self.waiting:
+                return
+            if self.worker.deadline() <= 0 and not self.closed:
+                self._give_up()
+            if self.clock() >= beat:
+                self._keep_hold(lease)
+                beat = self.clock() + lease / 3
+
+    def _unfinished(self) -> bool:
+        return not all(job.ended for job in self.jobs)
+
+    def _due(self) -> bool:
+        """Whether to send what there is: a full request, the last outcomes, or outcomes that have waited long enough."""
+        if not self.waiting:
+            return False
+        waited = self.clock() - self.waiting_since
+        return len(self.waiting) >= SEND_AT or waited >= LINGER_SECONDS or not self._unfinished()
+
+    def _patience(self, beat: float) -> float:
+        now = self.clock()
+        times = [TICK_SECONDS, beat - now, self.worker.deadline()]
+        if self.waiting:
+            times.append(self.waiting_since + LINGER_SECONDS - now)
+        return max(0.001, min(times))
+
+    def _take(self) -> list[tuple[_Job, Outgoing]]:
+        """Under the lock: what to send now. What an earlier message of the same command could not reach is dropped."""
+        if not self._due():
+            return []
+        taken = [(job, message) for job, message in self.waiting if job.back is None]
+        self.waiting.clear()
+        return taken
+
+    def _send(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
+        self.worked.sends += 1
+        try:
+            unsent = set(self.deps.events.send([message for _, message in batch]))
+        except InfrastructureError as away:
+            self.worker.log(f"{len(batch)} outcome(s) could not be sent: {away}")
+            unsent = set(range(len(batch)))
+        except InvalidInputError as refused:
+            if len(batch) > 1:
+                for one in batch:
+                    self._send([one])
+                return
+            self.worker.log(f"an outcome of {batch[0][0].command.command_id} cannot be sent: {refused}")
+            unsent = {0}
+        with self.changed:
+            self.worked.events += len(batch) - len(unsent)
+            for place in unsent:
+                self._unsend(batch[place][0])
+
+    def _unsend(self, job: _Job) -> None:
+        """Under the lock: something that a command said did not arrive, so it has to say it again."""
+        if job.back is None:
+            self.worked.failures += 1
+            if job.ended:
+                job.back = _pause(job.delivery)
+            else:
+                self._end(job, back=_pause(job.delivery))
+
+    def _keep_hold(self, seconds: int) -> None:
+        """Tell the queue that these are being worked on. The first time it shortens the wait for a worker that dies."""
+        with self.changed:
+            held = [one for job in self.jobs if not job.ended for one in (job.delivery, *job.twins)]
+        try:
+            self.deps.commands.nack(held, seconds)
+        except InfrastructureError as away:
+            self.worker.log(f"{len(held)} command(s) could not be held: {away}")
+
+    def _give_up(self) -> None:
+        """The time is over: nothing more is begun or said, and what still runs was not answered."""
+        with self.changed:
+            late = [job for job in self.jobs if not job.ended]
+            for job in late:
+                if job.delivery.received < BROKEN_TRIES:
+                    self.worked.failures += 1
+                    self._end(job, back=0)
+        for job in late:
+            if not job.ended:
+                self._broken(job, "it did not end within this worker's time")
+        with self.changed:
+            self.closed = True
+
+    def _hand_back(self) -> None:
+        with self.changed:
+            self.closed = True
+            for job in self.jobs:
+                if job.back is not None:
+                    self.backs.setdefault(job.back, []).extend((job.delivery, *job.twins))
+        for delay, deliveries in self.backs.items():
+            self.worked.give_back += [delivery.message_id for delivery in deliveries]
+            try:
+                self.deps.commands.nack(deliveries, delay)
+            except InfrastructureError as away:
+                self.worker.log(f"{len(deliveries)} message(s) come back later than meant: {away}")
+
+
+def _pause(delivery: Delivery) -> int:
+    """Seconds until a command is tried again: longer with each delivery."""
+    return int(min(LONGEST_PAUSE, 2 ** min(delivery.received, 10)))

@@ -1,0 +1,472 @@
+"""A batch of commands: what is sent, what is given back, what is lost, and that nothing else happens."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.results import MemoryResultStore
+from noetl.domain.commands import Command, FrozenScope, LoopSlice
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, TaskError
+from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.kinds import Credential, KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.messages import VERSION, Message, encode_message
+from noetl.domain.tokens import KeyRing, fits, grant
+from noetl.dsl.compiler import compile_playbook
+from noetl.ports.queue import Delivery, Outgoing
+from noetl.services.messages import pack, unpack
+from noetl.services.work_batch import BatchDeps, Worked, work_batch
+from noetl.services.worker_deps import WorkerDeps
+
+RING = KeyRing.of(["a key that is long enough"])
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\nworkflow:\n"
+ONE = HEAD + "  - step: s\n    tool: { kind: tool, v: '{{ workload.v }}' }\n"
+LOOP = (
+    HEAD
+    + "  - step: s\n    loop: { in: '{{ [1] }}', iterator: x, mode: parallel }\n    tool: { kind: tool, v: '{{ x }}' }\n"
+)
+Tool = Callable[[dict[str, Any], TaskContext], Any]
+
+
+class Kinds:
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    def names(self) -> tuple[str, ...]:
+        return ("tool",)
+
+    def spec(self, name: str) -> KindSpec:
+        return KindSpec(name, "A tool.", "io", default_timeout=33.0)
+
+    def check(self, name: str, params: Any) -> list[ParamProblem]:
+        return []
+
+    def schema(self, name: str) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def run(self, name: str, raw_params: Any, context: TaskContext) -> TaskResult:
+        return TaskResult(self.tool(dict(raw_params), context))
+
+
+class NoSecrets:
+    def get(self, name: str, execution_id: int) -> Credential:
+        raise TaskError(name)
+
+
+class Sending(MemoryQueue):
+    """The events queue, with what a real one does wrong. ``refuse`` says which of a request's messages it does not take."""
+
+    def __init__(self) -> None:
+        super().__init__(fifo=True)
+        self.requests: list[list[Outgoing]] = []
+        self.refuse: Callable[[Sequence[Outgoing]], Sequence[int]] = lambda messages: []
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        refused = set(self.refuse(messages))
+        self.requests.append(list(messages))
+        super().send([message for place, message in enumerate(messages) if place not in refused])
+        return sorted(refused)
+
+
+class Bench:
+    """One worker over queues in memory. ``left`` are the seconds it has."""
+
+    def __init__(
+        self, body: str = ONE, tool: Tool = lambda params, context: params["v"], **settings: Any
+    ) -> None:
+        self.program = compile_playbook(body, source_name="t.yaml", kinds=Kinds(tool)).program
+        self.results = MemoryResultStore()
+        self.commands, self.events = MemoryQueue(visibility=5400), Sending()
+        self.logged: list[str] = []
+        self.left = [1e9]
+        worker = {
+            "programs": self.programs,
+            "registry": Kinds(tool),
+            "results": self.results,
+            "credentials": NoSecrets(),
+            "log": self.logged.append,
+            "deadline": lambda: self.left[0],
+        }
+        known = {name: settings.pop(name) for name in list(settings) if name in WorkerDeps.__slots__}
+        self.deps = BatchDeps(
+            worker=WorkerDeps(**worker | known),
+            commands=self.commands,
+            events=self.events,
+            slots=settings.pop("slots", {"io": 10, "python": 1}),
+            **settings,
+        )
+
+    def programs(self, hash_: str) -> Any:
+        if hash_ != self.program.hash:
+            raise NotFoundError(f"no program {hash_}", code="program_not_found")
+        return self.program
+
+    def command(self, number: int = 1, **fields: Any) -> Command:
+        fields = {"pool": "io", "scope": FrozenScope(workload={"v": number})} | fields
+        return Command(100 + number, "1", 1, "s", self.program.hash, **fields)
+
+    def chunk(self, items: list[Any], **fields: Any) -> Command:
+        piece = LoopSlice(1, 0, len(items), len(items), "x", "parallel", items=items)
+        return msgspec.structs.replace(self.command(**fields), command_id="1.r1.0", loop=piece)
+
+    def put(self, *commands: Command, limit: int = 1 << 20) -> list[Delivery]:
+        texts = [
+            pack(Message(VERSION, token=grant(one, RING), command=one), self.results, limit=limit)
+            for one in commands
+        ]
+        return self.put_texts(*texts)
+
+    def put_texts(self, *texts: str) -> list[Delivery]:
+        self.commands.send([Outgoing(text) for text in texts])
+        return list(self.commands.receive(10))
+
+    def work(self, deliveries: list[Delivery]) -> Worked:
+        """As a shell does it: what is not given back is acknowledged."""
+        worked = work_batch(deliveries, self.deps)
+        self.commands.ack([one for one in deliveries if one.message_id not in worked.give_back])
+        return worked
+
+    def said(self) -> list[tuple[str, Event]]:
+        """Token and event of each message on the engine's queue."""
+        found = []
+        while got := self.events.receive(10):
+            for one in got:
+                message = unpack(one.body, self.results)
+                assert message.event is not None
+                found.append((message.token, message.event))
+            self.events.ack(got)
+        return found
+
+    def again(self) -> list[Delivery]:
+        """What is visible in the command queue now."""
+        return list(self.commands.receive(10))
+
+
+def test_a_batch_goes_out_in_one_request_each_outcome_with_its_own_token():
+    together = threading.Barrier(10)
+    bench = Bench(tool=lambda params, context: (together.wait(10) and None) or params["v"])
+    worked = bench.work(bench.put(*(bench.command(number) for number in range(10))))
+    said = bench.said()
+    assert {event.execution_id: event.outcome.result for _, event in said} == {100 + n: n for n in range(10)}
+    assert all(fits(token, event, RING) for token, event in said)
+    other = {event.execution_id: token for token, event in said}
+    assert not fits(other[101], next(event for _, event in said if event.execution_id == 102), RING)
+    assert [len(request) for request in bench.events.requests] == [10]
+    assert {message.group for message in bench.events.requests[0]} == {str(100 + n) for n in range(10)}
+    assert (worked.commands, worked.failures, worked.give_back, len(bench.commands)) == (10, 0, [], 0)
+    assert worked.executions == {100 + n for n in range(10)}
+
+
+def test_a_slow_command_does_not_hold_back_the_outcomes_of_quick_ones():
+    quick = threading.Event()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        return params["v"] if params["v"] else quick.wait(10)
+
+    bench = Bench(tool=tool)
+    bench.events.refuse = lambda messages: quick.set() or []
+    bench.work(bench.put(bench.command(0), bench.command(1)))
+    assert [event.outcome.result for _, event in bench.said()] == [1, True]
+
+
+def test_items_leave_while_their_chunk_goes_on():
+    seen, time_now = [], [0.0]
+    flushed = threading.Event()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        if params["v"] == 3:
+            assert flushed.wait(10), "two items were done a second ago"
+        time_now[0] += 0.6
+        return params["v"]
+
+    bench = Bench(LOOP, tool, clock=lambda: time_now[0] + time.monotonic())
+
+    def watch(messages: Sequence[Outgoing]) -> list[int]:
+        seen.append(len(messages))
+        flushed.set()
+        return []
+
+    bench.events.refuse = watch
+    worked = bench.work(bench.put(bench.chunk([1, 2, 3, 4])))
+    events = [event for _, event in bench.said()]
+    assert all(isinstance(event, ItemsDone) for event in events)
+    assert [[item.index for item in event.items] for event in events] == [[0, 1], [2, 3], []]
+    assert [event.closed for event in events] == [False, False, True]
+    assert (worked.events, worked.sends) == (3, len(seen))
+
+
+@pytest.mark.parametrize(
+    ("text", "delay"),
+    [
+        ("", 0),
+        ("{}", 0),
+        ("[" * 5000, 0),
+        ('{"v":1,"token":"x","event":{"type":"timer","execution_id":1,"event_id":"e","program":"p","timer":"t","generation":1}}', 0),
+        ('{"v":1,"ref":{"uri":"noetl://execution/1/result/message/' + "0" * 64 + '","sha256":"' + "0" * 64 + '","size":3}}', 0),
+        ('{"v":2,"command":{"shape":"of tomorrow"}}', 60),
+    ],
+)  # fmt: skip
+def test_what_is_no_command_is_given_back_and_its_neighbour_is_run(text, delay):
+    bench = Bench()
+    bench.commands.send([Outgoing(text or " ")])
+    good = encode_message(Message(VERSION, command=bench.command(1)))
+    poison, fine = bench.put_texts(good)
+    worked = bench.work([poison, fine])
+    assert worked.give_back == [poison.message_id] and worked.refused == 1
+    assert [event.execution_id for _, event in bench.said()] == [101]
+    assert len(bench.again()) == (1 if delay == 0 else 0), "a newer one waits for a newer worker"
+    assert any(poison.message_id in line for line in bench.logged)
+
+
+def test_a_command_too_large_for_its_queue_and_an_outcome_too_large_for_its():
+    bench = Bench(message_limit=2000)
+    value = "x" * 20_000
+    command = bench.command(1, scope=FrozenScope(workload={"v": value}))
+    deliveries = bench.put(command, limit=1000)
+    assert len(deliveries[0].body) < 1000
+    assert bench.work(deliveries).give_back == []
+    assert len(bench.events.requests[0][0].body) < 2000
+    ((token, event),) = bench.said()
+    assert event.outcome.result == value and fits(token, event, RING)
+
+
+@pytest.mark.parametrize("how", ["refused", "away"])
+def test_what_the_engine_did_not_get_is_run_again(how):
+    bench = Bench()
+
+    def refuse(messages: Sequence[Outgoing]) -> Sequence[int]:
+        if how == "away":
+            raise InfrastructureError("no queue")
+        return [place for place, message in enumerate(messages) if message.group == "102"]
+
+    bench.events.refuse = refuse
+    deliveries = bench.put(bench.command(1), bench.command(2))
+    worked = bench.work(deliveries)
+    expected = [one.message_id for one in deliveries] if how == "away" else [deliveries[1].message_id]
+    assert sorted(worked.give_back) == expected
+    assert worked.failures == len(expected) == len(bench.commands)
+    assert bench.again() == [], "after a pause"
+
+
+def test_after_an_unsent_message_a_command_says_no_more():
+    """Its later messages would close the chunk whose first items nobody heard of."""
+    now, ran = [0.0], []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        ran.append(params["v"])
+        now[0] += 0.6
+        time.sleep(0.05)
+        return params["v"]
+
+    bench = Bench(LOOP, tool, clock=lambda: now[0] + time.monotonic())
+    bench.events.refuse = lambda messages: [0] if len(bench.events.requests) == 0 else []
+    worked = bench.work(bench.put(bench.chunk(list(range(20)))))
+    assert bench.said() == [] and len(worked.give_back) == 1
+    assert len(ran) < 20, "and stops working for nothing"
+
+
+def test_a_second_run_of_a_chunk_is_not_taken_for_the_first():
+    """Its messages may be cut elsewhere: a queue that drops repeats must not take them for those of the first run."""
+    bench = Bench(LOOP, lambda params, context: params["v"])
+    (delivery,) = bench.put(bench.chunk([1, 2]))
+    work_batch([delivery], bench.deps)
+    slow = [0.0]
+
+    def slower(params: dict[str, Any], context: TaskContext) -> Any:
+        slow[0] += 2
+        return params["v"]
+
+    bench.deps.worker.registry.tool = slower
+    object.__setattr__(bench.deps.worker, "clock", lambda: slow[0] + time.monotonic())
+    work_batch([delivery], bench.deps)
+    events = [event for _, event in bench.said()]
+    assert [[item.index for item in event.items] for event in events] == [[0, 1], [0], [1], []]
+
+
+def test_one_command_delivered_twice_in_a_batch_runs_once_and_shares_its_fate():
+    ran: list[Any] = []
+    bench = Bench(tool=lambda params, context: ran.append(params["v"]))
+    deliveries = bench.put(bench.command(1), bench.command(1), bench.command(2))
+    assert bench.work(deliveries).give_back == [] and sorted(ran) == [1, 2]
+    bench.events.refuse = lambda messages: range(len(messages))
+    deliveries = bench.put(bench.command(3), bench.command(3))
+    assert sorted(bench.work(deliveries).give_back) == [one.message_id for one in deliveries]
+
+
+@pytest.mark.parametrize(("age", "marked", "runs"), [(6, True, False), (6, False, True), (4, True, True)])
+def test_a_command_that_waited_and_is_not_wanted_any_more_is_not_run(age, marked, runs):
+    asked = []
+
+    def revoked(execution_id: int, run: int) -> bool:
+        asked.append((execution_id, run))
+        return marked
+
+    bench = Bench()
+    bench.deps = replace(bench.deps, revoked=revoked, now=lambda: time.time() + age)
+    worked = bench.work(bench.put(bench.command(1)))
+    assert worked.give_back == [] and len(bench.commands) == 0
+    assert bool(bench.said()) == runs and worked.revoked == (not runs)
+    assert asked == ([(101, 1)] if age > 5 else [])
+
+
+def test_a_chunk_that_is_not_wanted_any_more_is_answered_at_once():
+    """Its loop closes when every chunk that is out has come back."""
+    bench = Bench(LOOP, revoked=lambda execution_id, run: True)
+    bench.deps = replace(bench.deps, revoked=lambda execution_id, run: True, now=lambda: time.time() + 60)
+    bench.work(bench.put(bench.chunk([1, 2, 3])))
+    ((_, event),) = bench.said()
+    assert (event.items, event.closed, event.undone) == ([], True, 3)
+
+
+class Broken(BaseException):
+    """Worse than an Exception."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), Broken("boom")])
+@pytest.mark.parametrize("body", [ONE, LOOP])
+def test_a_command_that_breaks_its_worker_is_lost_at_the_third_delivery(error, body):
+    def programs(hash_: str) -> Any:
+        raise error
+
+    bench = Bench(body, programs=programs)
+    command = bench.command(1) if body is ONE else bench.chunk([1, 2])
+    (delivery,) = bench.put(command)
+    for received in (1, 2):
+        tried = msgspec.structs.replace(delivery, received=received)
+        assert work_batch([tried], bench.deps).give_back == [delivery.message_id]
+        assert bench.said() == []
+    worked = work_batch([msgspec.structs.replace(delivery, received=3)], bench.deps)
+    assert (worked.give_back, worked.lost) == ([], 1)
+    ((token, event),) = bench.said()
+    assert fits(token, event, RING)
+    outcomes = [event.outcome] if isinstance(event, CommandDone) else [item.outcome for item in event.items]
+    assert outcomes and all(
+        one.error.kind == "worker_lost" and "boom" in one.error.message for one in outcomes
+    )
+
+
+def test_a_store_that_is_away_is_waited_for_however_often():
+    def programs(hash_: str) -> Any:
+        raise InfrastructureError("no bucket")
+
+    bench = Bench(programs=programs)
+    (delivery,) = bench.put(bench.command(1))
+    worked = work_batch([msgspec.structs.replace(delivery, received=9)], bench.deps)
+    assert worked.give_back == [delivery.message_id] and bench.said() == []
+    assert bench.again() == [], "not at once"
+
+
+def test_commands_that_there_is_no_time_for_go_back_at_once():
+    ran: list[Any] = []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        ran.append(params["v"])
+        bench.left[0] -= 10
+
+    bench = Bench(tool=tool, slots={"io": 1})
+    bench.left[0] = 24.0
+    deliveries = bench.put(*(bench.command(number) for number in range(5)))
+    worked = bench.work(deliveries)
+    assert ran == [0, 1]
+    assert len(worked.give_back) == 3 and len(bench.said()) == 2
+    assert len(bench.again()) == 3, "visible to others already"
+
+
+def test_a_call_that_outlives_the_worker_is_given_back_and_then_lost_and_says_no_more():
+    release, ended = threading.Event(), threading.Event()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        if params["v"] == 1:
+            bench.left[0] = 0.0
+            release.wait(10)
+            ended.set()
+        return params["v"]
+
+    bench = Bench(tool=tool)
+    bench.left[0] = 10.0
+    (delivery,) = bench.put(bench.command(1))
+    began = time.monotonic()
+    worked = work_batch([delivery], bench.deps)
+    assert time.monotonic() - began < 5
+    assert worked.give_back == [delivery.message_id] and bench.said() == []
+    release.set()
+    assert ended.wait(10)
+    time.sleep(0.1)
+    assert bench.events.requests == [], "what it says afterwards is for nobody"
+    release.clear()
+    bench.left[0] = 10.0
+    worked = work_batch([msgspec.structs.replace(delivery, received=3)], bench.deps)
+    release.set()
+    ((_, event),) = bench.said()
+    assert worked.give_back == [] and event.outcome.error.kind == "worker_lost"
+
+
+def test_pools_bound_what_runs_at_once():
+    lock, running, most = threading.Lock(), {"io": 0, "python": 0}, {"io": 0, "python": 0}
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        pool = "python" if params["v"] % 2 else "io"
+        with lock:
+            running[pool] += 1
+            most[pool] = max(most[pool], running[pool])
+        time.sleep(0.02)
+        with lock:
+            running[pool] -= 1
+
+    bench = Bench(tool=tool, slots={"io": 3, "python": 1})
+    commands = [bench.command(n, pool="python" if n % 2 else "io") for n in range(10)]
+    assert bench.work(bench.put(*commands)).give_back == []
+    assert most["python"] == 1 and 1 < most["io"] <= 3
+
+
+def test_the_queue_hears_of_commands_that_take_long():
+    """So that those of a worker that dies come back after the lease, not after the queue's visibility."""
+    bench = Bench(tool=lambda params, context: time.sleep(0.8), lease_seconds=1)
+    held: list[tuple[int, int]] = []
+    original = bench.commands.nack
+    bench.commands.nack = lambda deliveries, delay=0: (
+        held.append((len(deliveries), delay)),
+        original(deliveries, delay),
+    )
+    quick = Bench(lease_seconds=60)
+    quick.commands.nack = lambda deliveries, delay=0: pytest.fail("a quick command costs no request")
+    quick.work(quick.put(quick.command(1)))
+    assert bench.work(bench.put(bench.command(1), bench.command(2))).give_back == []
+    assert len(held) >= 2 and set(held) == {(2, 1)}
+    assert len(bench.commands) == 0, "a receipt stays good"
+
+
+def test_an_outcome_that_no_queue_takes_harms_no_other():
+    bench = Bench()
+    bench.events.refuse = lambda messages: (_ for _ in ()).throw(InvalidInputError("too large")) if any(
+        message.group == "101" for message in messages
+    ) else []  # fmt: skip
+    deliveries = bench.put(bench.command(1), bench.command(2))
+    worked = bench.work(deliveries)
+    assert worked.give_back == [deliveries[0].message_id]
+    assert [event.execution_id for _, event in bench.said()] == [102]
+
+
+def test_lines_of_a_command_are_written_about_its_execution():
+    about: list[int] = []
+
+    class About:
+        def __init__(self, execution_id: int) -> None:
+            self.execution_id = execution_id
+
+        def __enter__(self) -> None:
+            about.append(self.execution_id)
+
+        def __exit__(self, *error: object) -> None:
+            about.append(-self.execution_id)
+
+    bench = Bench(about=About)
+    bench.work(bench.put(bench.command(1), bench.command(2)))
+    assert sorted(about) == [-102, -101, 101, 102]
