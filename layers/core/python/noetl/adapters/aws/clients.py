@@ -20,6 +20,8 @@ OTHER_READ_SECONDS = 10
 ATTEMPTS = 3
 CONNECTIONS = 50
 
+FAILURES = (wrong.ClientError, wrong.BotoCoreError)
+"""All that a call can raise, the reading of a body included."""
 _REFUSED = frozenset(
     {
         "AccessDenied",
@@ -113,7 +115,7 @@ def answering(service: str) -> Iterator[None]:
     """Errors of botocore inside become InfrastructureError."""
     try:
         yield
-    except (wrong.ClientError, wrong.BotoCoreError, wrong.HTTPClientError) as error:
+    except FAILURES as error:
         raise away(error, service) from error
 
 
@@ -123,6 +125,13 @@ def error_code(error: Exception) -> str:
         return ""
     code = str(error.response.get("Error", {}).get("Code", ""))
     return code.removeprefix("AWS.SimpleQueueService.")
+
+
+def error_message(error: Exception) -> str:
+    """The words of a service; empty for what is not its answer."""
+    if not isinstance(error, wrong.ClientError):
+        return ""
+    return str(error.response.get("Error", {}).get("Message", ""))
 
 
 def is_refusal(error: Exception) -> bool:
@@ -154,7 +163,7 @@ def _answered(error: Any, service: str) -> InfrastructureError:
     code = error_code(error)
     operation = str(error.operation_name)
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    text = f"{service} {operation}: {code}: {error.response.get('Error', {}).get('Message', '')}"
+    text = f"{service} {operation}: {code}: {error_message(error)}"
     details = {"service": service, "operation": operation, "aws_code": code}
     if is_refusal(error):
         action = _ACTIONS.get(f"{service}:{operation}", f"{service}:{operation}")

@@ -6,9 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
 from noetl.domain.errors import ConflictError, InfrastructureError
 from noetl.ports.containers import Container
 
@@ -68,7 +66,7 @@ class FargateTasks:
                     startedBy="noetl",
                     propagateTags="TASK_DEFINITION",
                 )
-            except wrong.ClientError as error:
+            except FAILURES as error:
                 if error_code(error) != "ConflictException":
                     raise
                 raise ConflictError(
@@ -85,18 +83,16 @@ class FargateTasks:
         with answering("ecs"):
             try:
                 self._client.stop_task(cluster=self._cluster, task=container_id, reason=reason[:1000])
-            except wrong.ClientError as error:
+            except FAILURES as error:
                 if not _is_unknown(error):
                     raise
 
     def describe(self, container_id: str) -> Container | None:
         try:
             answer = self._client.describe_tasks(cluster=self._cluster, tasks=[container_id])
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if _is_unknown(error):
                 return None
-            raise away(error, "ecs") from error
-        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
             raise away(error, "ecs") from error
         return next((self._read(task) for task in answer.get("tasks", ())), None)
 
@@ -114,7 +110,6 @@ class FargateTasks:
         )
 
 
-def _is_unknown(error: wrong.ClientError) -> bool:
+def _is_unknown(error: Exception) -> bool:
     """A task that ECS has forgotten, or a text that names no task."""
-    message = str(error.response.get("Error", {}).get("Message", "")).lower()
-    return error_code(error) == "InvalidParameterException" and "task" in message
+    return error_code(error) == "InvalidParameterException" and "task" in error_message(error).lower()

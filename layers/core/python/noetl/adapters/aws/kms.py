@@ -11,9 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.sealing import not_sealed, seal, unseal
 
 VERSION = 1
@@ -90,11 +88,9 @@ class KmsCipher:
                 answer = self._client.decrypt(
                     KeyId=self._key_id, CiphertextBlob=wrapped, EncryptionContext=dict(context)
                 )
-            except wrong.ClientError as error:
+            except FAILURES as error:
                 if error_code(error) in _FOREIGN:
                     raise not_sealed() from error
-                raise away(error, "kms") from error
-            except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
                 raise away(error, "kms") from error
             found = (answer["Plaintext"], wrapped)
             self._opening.put((wrapped, context), found)

@@ -9,9 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.program import PROGRAM_VERSION
@@ -141,13 +139,11 @@ class S3Revocations:
             return False
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if error_code(error) not in _MISSING:
                 raise away(error, "s3") from error
             self._note(key, False)
             return False
-        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
-            raise away(error, "s3") from error
         self._note(key, True)
         return True
 
@@ -169,11 +165,9 @@ def _read(client: Any, bucket: str, key: str) -> bytes | None:
     """None when there is no such object."""
     try:
         data: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
-    except wrong.ClientError as error:
+    except FAILURES as error:
         if error_code(error) in _MISSING:
             return None
-        raise away(error, "s3") from error
-    except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
         raise away(error, "s3") from error
     return data
 
@@ -185,15 +179,13 @@ def _write_once(client: Any, bucket: str, key: str, data: bytes) -> bool:
             time.sleep(0.05 * 2**attempt)
         try:
             client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
-        except wrong.ClientError as error:
+        except FAILURES as error:
             code = error_code(error)
             if code in ("PreconditionFailed", "412"):
                 return False
             # Somebody else is writing the same object right now: who was first shows in a moment.
             if code not in ("ConditionalRequestConflict", "409") or attempt == ATTEMPTS - 1:
                 raise away(error, "s3") from error
-        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
-            raise away(error, "s3") from error
         else:
             return True
     raise AssertionError("the last attempt returns or raises")

@@ -7,9 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
 from noetl.adapters.aws.cron import aws_cron, aws_rate
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
@@ -45,10 +43,10 @@ class EventBridgeSchedules:
         with answering("scheduler"):
             try:
                 self._create_or_update(wanted)
-            except wrong.ClientError as error:
+            except FAILURES as error:
                 if error_code(error) != "ValidationException":
                     raise
-                message = error.response.get("Error", {}).get("Message", "")
+                message = error_message(error)
                 raise InvalidInputError(
                     f"EventBridge Scheduler does not take schedule {entry.name!r}: {message}",
                     code="schedule_invalid",
@@ -57,11 +55,9 @@ class EventBridgeSchedules:
     def delete(self, name: str) -> bool:
         try:
             self._client.delete_schedule(GroupName=self._group, Name=aws_name(name))
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return False
-            raise away(error, "scheduler") from error
-        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
             raise away(error, "scheduler") from error
         return True
 
@@ -78,7 +74,7 @@ class EventBridgeSchedules:
     def _create_or_update(self, wanted: dict[str, Any]) -> None:
         try:
             self._client.create_schedule(**wanted)
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if error_code(error) != "ConflictException":
                 raise
             self._client.update_schedule(**wanted)
@@ -87,11 +83,9 @@ class EventBridgeSchedules:
         """None as well for a schedule that somebody else made."""
         try:
             found = self._client.get_schedule(GroupName=self._group, Name=name)
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return None
-            raise away(error, "scheduler") from error
-        except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
             raise away(error, "scheduler") from error
         return _entry(found)
 

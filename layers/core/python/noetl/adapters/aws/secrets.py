@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import away, error_code, is_refusal
+from noetl.adapters.aws.clients import FAILURES, away, error_code, error_message
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
@@ -85,7 +83,7 @@ class SecretsCredentials:
             answer = self._client.list_secrets(
                 Filters=[{"Key": "name", "Values": [self._prefix]}], MaxResults=20
             )
-        except (wrong.ClientError, wrong.BotoCoreError, wrong.HTTPClientError):
+        except FAILURES:
             return ""
         names = [entry["Name"] for entry in answer.get("SecretList", ())]
         known = sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
@@ -100,12 +98,9 @@ def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | No
     """
     try:
         answer = client.get_secret_value(SecretId=secret, VersionStage=stage)
-    except wrong.ClientError as error:
-        gone = error_code(error) == "ResourceNotFoundException" or _is_deleted(error)
-        if gone and not is_refusal(error):
+    except FAILURES as error:
+        if _is_missing(error):
             return None
-        raise away(error, "secretsmanager") from error
-    except (wrong.BotoCoreError, wrong.HTTPClientError) as error:
         raise away(error, "secretsmanager") from error
     text = answer.get("SecretString")
     return str(text) if text is not None else bytes(answer["SecretBinary"]).decode("utf-8", "replace")
@@ -129,7 +124,7 @@ def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "r
     ``host``: instead of the secret's (a proxy's endpoint). Raises InvalidInputError(code="secret_invalid") naming what is missing,
     never what is there; InfrastructureError.
     """
-    fields = _mapping(secret_texts(client, secret_arn)[0])
+    fields = _mapping(secret_text(client, secret_arn) or "")
     if host:
         fields = {**fields, "host": host}
     missing = [name for name in ("username", "password", "host", "dbname") if not fields.get(name)]
@@ -144,9 +139,10 @@ def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "r
     return f"postgresql://{user}:{password}@{fields['host']}:{port}/{name}?sslmode={mode}"
 
 
-def _is_deleted(error: wrong.ClientError) -> bool:
-    message = str(error.response.get("Error", {}).get("Message", ""))
-    return error_code(error) == "InvalidRequestException" and "deletion" in message
+def _is_missing(error: Exception) -> bool:
+    code = error_code(error)
+    deleted = code == "InvalidRequestException" and "deletion" in error_message(error)
+    return deleted or code == "ResourceNotFoundException"
 
 
 def _mapping(text: str) -> dict[str, Any]:

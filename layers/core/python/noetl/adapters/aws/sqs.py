@@ -8,9 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import botocore.exceptions as wrong
-
-from noetl.adapters.aws.clients import answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.queue_text import MAX_BYTES, sendable
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
@@ -110,7 +108,7 @@ class SqsQueue:
         """Positions that stay unsent."""
         try:
             answer = self._repeat(self._client.send_message_batch, [entry for _, entry in batch])
-        except wrong.ClientError as error:
+        except FAILURES as error:
             if error_code(error) != "BatchRequestTooLong" or len(batch) == 1:
                 raise away(error, "sqs") from error
             # A region that takes less than we were told: smaller requests may pass.
@@ -132,16 +130,21 @@ class SqsQueue:
     def _repeat(self, call: Callable[..., Any], entries: list[Entry]) -> dict[int, bool]:
         """Call with all entries, then again with those that failed through no fault of ours.
 
-        Returns what failed for good: its index → whether it is our fault. Raises errors of botocore for the whole request.
+        Returns what failed for good: its index → whether it is our fault. Raises the error of botocore when the first request fails.
         """
         failed: dict[int, bool] = {}
         pending = list(range(len(entries)))
         for attempt in range(ATTEMPTS):
             if attempt:
                 self._sleep(BACKOFF_SECONDS * 2**attempt * (0.5 + random.random() / 2))
-            answer = call(
-                QueueUrl=self._url, Entries=[{"Id": str(index), **entries[index]} for index in pending]
-            )
+            try:
+                answer = call(
+                    QueueUrl=self._url, Entries=[{"Id": str(index), **entries[index]} for index in pending]
+                )
+            except FAILURES:
+                if not attempt:
+                    raise
+                break
             again = [failure for failure in answer.get("Failed", ()) if not failure.get("SenderFault")]
             failed.update(
                 {
