@@ -1,0 +1,83 @@
+"""How a worker is wired on AWS. No request is made: clients are."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.services.batch_bench import Bench
+
+from noetl.adapters.aws.clients import forget_clients
+from noetl.domain.errors import InvalidInputError
+from noetl.runtime import cloud_worker
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.cloud_worker import CloudWorker, open_worker
+
+ENVIRONMENT = {
+    "NOETL_ENV": "test",
+    "NOETL_RESULTS_BUCKET": "b",
+    "NOETL_WORKER": "io",
+    "NOETL_QUEUE_PREFIX": "https://sqs.eu-central-1.amazonaws.com/1/noetl-test-commands-",
+    "NOETL_EVENTS_QUEUE_URL": "https://sqs.eu-central-1.amazonaws.com/1/noetl-test-events.fifo",
+    "NOETL_QUEUES": '{"http":"io","postgres":"io","playbook":"io","python":"python","gone":"io"}',
+}
+
+
+@pytest.fixture(autouse=True)
+def aws(monkeypatch, tmp_path):
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        monkeypatch.setenv(name, "eu-central-1")
+    monkeypatch.setattr(cloud_worker, "WORK_FOLDER", str(tmp_path / "work"))
+    forget_clients()
+    yield
+    forget_clients()
+
+
+def opened(**changes: str) -> CloudWorker:
+    return open_worker(CloudSettings.from_env(ENVIRONMENT | changes))
+
+
+@pytest.mark.parametrize("name", ["NOETL_WORKER", "NOETL_QUEUE_PREFIX", "NOETL_EVENTS_QUEUE_URL"])
+def test_a_missing_setting_is_named(name):
+    with pytest.raises(InvalidInputError, match=name):
+        opened(**{name: ""})
+
+
+@pytest.mark.parametrize(("worker", "capacity"), [("io", 10), ("python", 3), ("mixed", 3)])
+def test_a_worker_runs_as_many_commands_as_its_kinds_bear(monkeypatch, worker, capacity):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    found = opened(NOETL_WORKER=worker)
+    assert found.capacity == capacity
+    assert found.deps.slots == {"io": 10, "cpu": 3, "python": 3}
+
+
+@pytest.mark.parametrize(("memory", "each"), [("1024", 416), ("256", 256), ("", 1024)])
+def test_code_of_playbooks_shares_the_memory_of_the_function(monkeypatch, memory, each):
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", memory)
+    assert opened().deps.worker.settings.python_memory_bytes == each * 1024 * 1024
+
+
+def test_what_a_worker_may_do_comes_from_its_settings():
+    found = opened(NOETL_HTTP_ALLOW="10.0.0.0/8", NOETL_INLINE_LIMIT="1000", NOETL_MESSAGE_LIMIT="2000")
+    worker = found.deps.worker
+    assert worker.settings.http_allow == ("10.0.0.0/8",), "and not this machine, as in a local run"
+    assert worker.settings.workspace_dsn is None
+    assert (worker.inline_bytes, found.deps.message_limit) == (1000, 2000)
+
+
+def test_a_late_invocation_does_not_shorten_what_a_call_may_hope_for():
+    """A call that fits into a whole invocation waits for one; a short rest must not make it an error."""
+    bench = Bench(tool=lambda params, context: context.timeout)
+    worker = CloudWorker(bench.deps, capacity=1)
+    assert worker.work(bench.put(bench.command(1)), lambda: 900.0).give_back == []
+    assert worker.work(bench.put(bench.command(2)), lambda: 30.0).give_back == []
+    first, second = (event.outcome for _, event in bench.said())
+    assert first.result == 33.0
+    assert second.suspend is not None and second.suspend.delay == 0
+
+
+def test_a_function_with_little_time_gives_calls_what_it_has():
+    bench = Bench(tool=lambda params, context: context.timeout)
+    worker = CloudWorker(bench.deps, capacity=1)
+    worker.work(bench.put(bench.command(1)), lambda: 20.0)
+    ((_, event),) = bench.said()
+    assert event.outcome.result == 13.0, "20 s less the margin and a tenth"

@@ -1,0 +1,146 @@
+"""A worker that fetches its own commands: how many at once, when it ends, and what it leaves behind."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from tests.unit.services.batch_bench import Bench
+
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.kinds import TaskContext
+from noetl.runtime import worker_loop
+from noetl.runtime.cloud_worker import CloudWorker
+from noetl.runtime.worker_loop import WorkerLoop
+
+
+@contextmanager
+def running(loop: WorkerLoop) -> Iterator[threading.Thread]:
+    """The loop in a thread of its own; it has to end by itself or by the block."""
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        loop.stop()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def send(bench: Bench, *numbers: int) -> None:
+    """Commands that nobody has received yet."""
+    for delivery in bench.put(*(bench.command(number) for number in numbers)):
+        bench.commands.nack([delivery])
+
+
+def wait_for(what: Any) -> None:
+    until = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_it_runs_what_comes_and_ends_when_idle():
+    bench = Bench()
+    send(bench, *range(10))
+    send(bench, *range(10, 14))
+    loop = WorkerLoop(CloudWorker(bench.deps, capacity=3), grace=10, idle=0.3)
+    with running(loop) as thread:
+        thread.join(20)
+        assert not thread.is_alive(), "idle"
+    assert {event.execution_id for _, event in bench.said()} == {100 + number for number in range(14)}
+    assert len(bench.commands) == 0, "and what is done is acknowledged"
+
+
+def test_a_long_command_keeps_no_other_waiting_and_no_more_run_than_there_is_room_for():
+    lock, long_one, now, most = threading.Lock(), threading.Event(), [0], [0]
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        if params["v"] == 0:
+            assert long_one.wait(10)
+        time.sleep(0.02)
+        with lock:
+            now[0] -= 1
+
+    bench = Bench(tool=tool)
+    send(bench, *range(6))
+    with running(WorkerLoop(CloudWorker(bench.deps, capacity=2), grace=10, idle=0.5)) as thread:
+        wait_for(lambda: len(bench.commands) == 1)
+        long_one.set()
+        thread.join(20)
+    assert most[0] == 2 and len(bench.said()) == 6 and len(bench.commands) == 0
+
+
+def test_told_to_end_it_gives_back_what_still_runs():
+    begun, release = threading.Event(), threading.Event()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        begun.set()
+        release.wait(10)
+
+    bench = Bench(tool=tool)
+    send(bench, 1)
+    loop = WorkerLoop(CloudWorker(bench.deps, capacity=1), grace=worker_loop.MARGIN_SECONDS + 0.3)
+    with running(loop) as thread:
+        assert begun.wait(10)
+        loop.stop()
+        began = time.monotonic()
+        thread.join(20)
+    assert time.monotonic() - began < worker_loop.MARGIN_SECONDS
+    assert bench.said() == [] and len(bench.again()) == 1, "another worker has it at once"
+    release.set()
+
+
+def test_told_to_end_it_hears_out_what_ends_in_time():
+    begun = threading.Event()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        begun.set()
+        time.sleep(0.3)
+
+    bench = Bench(tool=tool)
+    send(bench, 1)
+    loop = WorkerLoop(CloudWorker(bench.deps, capacity=1), grace=20)
+    with running(loop):
+        assert begun.wait(10)
+        loop.stop()
+    assert len(bench.said()) == 1 and len(bench.commands) == 0
+
+
+def test_a_queue_that_is_away_is_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(worker_loop, "AWAY_SECONDS", (0.01,))
+    bench = Bench()
+    send(bench, 1)
+    receive, calls = bench.commands.receive, []
+
+    def flaky(limit: int, wait_seconds: float = 0.0) -> Any:
+        calls.append(limit)
+        if len(calls) < 4:
+            raise InfrastructureError("no queue")
+        return receive(limit, wait_seconds)
+
+    bench.commands.receive = flaky
+    with running(WorkerLoop(CloudWorker(bench.deps, capacity=1), grace=10, idle=0.3)) as thread:
+        thread.join(20)
+    assert len(bench.said()) == 1
+
+
+def test_what_cannot_be_acknowledged_comes_again():
+    bench = Bench()
+    send(bench, 1)
+
+    def ack(deliveries: Any) -> None:
+        raise InfrastructureError("no queue")
+
+    bench.commands.ack = ack
+    loop = WorkerLoop(CloudWorker(bench.deps, capacity=1), grace=10, idle=0.3)
+    with running(loop) as thread:
+        thread.join(20)
+    assert len(bench.commands) == 1 and loop.running == 0
