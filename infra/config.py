@@ -1,0 +1,277 @@
+"""What an environment may differ in, checked before anything is synthesised. The environments themselves: environments.py."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+Auth = Literal["iam", "jwt", "none"]
+Egress = Literal["none", "endpoints", "nat", "both"]
+
+DATABASE_FUNCTIONS = ("api", "engine", "scheduler", "maintenance", "migrate")
+"""Functions that connect to Postgres."""
+CONNECTION_SHARE = 0.8
+"""Part of max_connections that the functions may fill; the rest is for people, rotation, and the server itself."""
+CONNECTIONS_PER_ACU = 189
+"""What Aurora Serverless v2 allows by itself for each capacity unit (2 GiB)."""
+CONNECTIONS_WHEN_PAUSING = 2000
+"""Its ceiling when the smallest capacity is half a unit or less."""
+
+LOG_DAYS = (1, 3, 7, 14, 30, 60, 90, 180, 365)
+"""How long CloudWatch may keep logs (of what it offers)."""
+
+
+class ConfigError(Exception):
+    """A configuration that must not be deployed; the text says what is wrong and what to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseConfig:
+    """``engine``: aurora (Serverless v2), instance (RDS), or url (a database of your own; the environment `local` only).
+
+    ``max_connections`` is set in the parameter group, so the budget of connections is exact. ``proxy``: RDS Proxy in front;
+    it multiplexes, but keeps Aurora from pausing.
+    """
+
+    engine: Literal["aurora", "instance", "url"]
+    max_connections: int
+    min_acu: float = 0.5
+    max_acu: float = 4.0
+    pause_after_minutes: int = 10
+    """Idle minutes after which Aurora with ``min_acu=0`` pauses."""
+    instance_class: str = "t4g.micro"
+    storage_gib: int = 20
+    multi_az: bool = False
+    """A reader in another zone (aurora), a standby (instance)."""
+    proxy: bool = False
+    backup_days: int = 7
+    protected: bool = True
+    """Deletion protection, and a snapshot when the stack goes."""
+    rotation_days: int | None = None
+    url: str = ""
+
+    @property
+    def pauses(self) -> bool:
+        return self.engine == "aurora" and self.min_acu == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkConfig:
+    """``egress``: how functions in the VPC reach AWS. `endpoints`: without any way to the internet; `nat`: through it;
+    `both`: the engine's functions through endpoints, workers in the VPC through NAT; `none`: not at all (emulator)."""
+
+    egress: Egress
+    zones: int = 2
+    nat_gateways: int = 0
+    endpoint_zones: int = 1
+    """Zones with an endpoint of their own; one serves all, for less money and with less resilience."""
+    flow_logs: bool = True
+    private_workers: bool = False
+    """Workers of the kinds that are not isolated run in the VPC (to reach databases there), others outside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionConfig:
+    """``reserved``: how many run at once, at most and guaranteed. ``memory``: MiB; 1,769 is one processor."""
+
+    memory: int
+    reserved: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkersConfig:
+    """``pooled``: kinds of pool `io` without a layer of their own share the worker `io`; otherwise each kind has its own."""
+
+    pooled: bool
+    concurrency: Mapping[str, int] = field(default_factory=dict)
+    """Worker → most invocations (or tasks) at once; others get ``default_concurrency``."""
+    default_concurrency: int = 10
+    memory: Mapping[str, int] = field(
+        default_factory=lambda: {"io": 512, "cpu": 2048, "python": 1769, "mixed": 1769}
+    )
+    """MiB by pool of the kind."""
+    fargate_kinds: tuple[str, ...] = ()
+    """Kinds that run as Fargate tasks although they do not say so themselves (`long_running`)."""
+    image: str = ""
+    """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
+    image_tag: str = "latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiConfig:
+    """``auth``: iam (signed requests), jwt (OIDC), none (the environment `local` only). Throttling is per second, over all callers."""
+
+    auth: Auth
+    jwt_issuer: str = ""
+    jwt_audience: tuple[str, ...] = ()
+    rate_limit: int = 100
+    burst_limit: int = 200
+    domain_name: str = ""
+    certificate_arn: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionConfig:
+    """Days. ``results``: large results, counted from their writing, so longer than any execution lives."""
+
+    logs: int = 30
+    results: int = 90
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmsConfig:
+    """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown."""
+
+    emails: tuple[str, ...] = ()
+    topic_arn: str = ""
+    event_age_seconds: int = 120
+    command_age_seconds: int = 900
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """One deployment. Raises ConfigError naming every rule that is broken."""
+
+    name: str
+    database: DatabaseConfig
+    network: NetworkConfig
+    functions: Mapping[str, FunctionConfig]
+    workers: WorkersConfig
+    api: ApiConfig
+    retention: RetentionConfig = RetentionConfig()
+    alarms: AlarmsConfig = AlarmsConfig()
+    account: str | None = None
+    """None: whichever account and region the caller's credentials belong to."""
+    region: str | None = None
+    python: str = "3.13"
+    arch: str = "arm64"
+    tracing: bool = False
+    playbooks: tuple[str, ...] = ("playbooks/examples",)
+    """Folders (from the repository's root) whose playbooks are registered, with their schedules and triggers, at deploy."""
+    http_allow: tuple[str, ...] = ()
+    timer_concurrency: int = 2
+    log_level: str = "INFO"
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = [
+            *_basic_problems(self),
+            *_database_problems(self),
+            *_api_problems(self),
+            *_connection_problems(self),
+        ]
+        if problems:
+            raise ConfigError(f"environment {self.name!r}: " + "; ".join(problems))
+
+    @property
+    def is_local(self) -> bool:
+        """Deployed to an emulator: only what it knows, and nothing is kept."""
+        return self.name == "local"
+
+    @property
+    def prefix(self) -> str:
+        """What names of functions, queues and groups begin with."""
+        return f"noetl-{self.name}"
+
+    @property
+    def credentials_prefix(self) -> str:
+        """Names of the secrets that playbooks use begin with it."""
+        return f"noetl/{self.name}/credentials/"
+
+    def connections(self) -> int:
+        """Connections to Postgres that all functions together may hold: one per instance of each."""
+        return sum(self.functions[name].reserved for name in DATABASE_FUNCTIONS)
+
+    def worker_concurrency(self, worker: str) -> int:
+        """Most invocations of this worker at once."""
+        return self.workers.concurrency.get(worker, self.workers.default_concurrency)
+
+
+def _basic_problems(env: Environment) -> list[str]:
+    found = []
+    if not re.fullmatch(r"[a-z][a-z0-9]{1,15}", env.name):
+        found.append("a name is 2 to 16 lower-case letters and digits (it becomes part of names in AWS)")
+    if env.account is not None and not re.fullmatch(r"\d{12}", env.account):
+        found.append(f"account {env.account!r} is not a number of 12 digits")
+    if not re.fullmatch(r"3\.1[1-4]", env.python):
+        found.append(f"python {env.python!r} is not one of 3.11 to 3.14")
+    if env.arch not in ("arm64", "x86_64"):
+        found.append(f"arch {env.arch!r} is neither arm64 nor x86_64")
+    if env.retention.logs not in LOG_DAYS:
+        found.append(f"logs are kept {', '.join(map(str, LOG_DAYS))} days, not {env.retention.logs}")
+    if missing := sorted(set(DATABASE_FUNCTIONS) - env.functions.keys()):
+        found.append(f"functions does not say how large these are: {', '.join(missing)}")
+    found += [
+        f"function {name} needs a reserved concurrency of at least {least} (event sources poll with two)"
+        for name, least in (("engine", 2 + env.timer_concurrency), ("maintenance", 2))
+        if name in env.functions and env.functions[name].reserved < least
+    ]
+    network = env.network
+    if network.egress == "none" and not env.is_local:
+        found.append("egress none is for the environment `local`: functions could not reach their queues")
+    if (network.egress in ("nat", "both")) != (network.nat_gateways > 0):
+        found.append(f"egress {network.egress!r} does not go with {network.nat_gateways} NAT gateways")
+    if network.private_workers and network.egress not in ("nat", "both"):
+        found.append("private_workers need egress nat or both, or http tasks could not reach anything")
+    if not 2 <= network.zones <= 3 or not 1 <= network.endpoint_zones <= network.zones:
+        found.append("zones is 2 or 3, and endpoint_zones at most as many")
+    return found
+
+
+def _database_problems(env: Environment) -> list[str]:
+    database = env.database
+    found = []
+    if database.engine == "url":
+        if not env.is_local:
+            found.append("database url would show a password in templates: it is for the environment `local`")
+        elif not database.url:
+            found.append("database engine url needs a url")
+    if database.engine == "aurora":
+        if not (0 <= database.min_acu <= database.max_acu <= 256 and database.max_acu >= 1):
+            found.append(f"capacity {database.min_acu} to {database.max_acu} units is not within 0 to 256")
+        if most := _most_connections(database):
+            found.append(
+                f"max_connections {database.max_connections} is more than its largest capacity holds ({most})"
+            )
+    if database.pauses and database.proxy:
+        found.append(
+            "an RDS Proxy keeps its connections open, so the database never pauses: min_acu 0.5, or no proxy"
+        )
+    if database.pauses and not 5 <= database.pause_after_minutes <= 1440:
+        found.append("pause_after_minutes is 5 to 1440")
+    return found
+
+
+def _most_connections(database: DatabaseConfig) -> int | None:
+    ceiling = 5000 if database.min_acu > 0.5 else CONNECTIONS_WHEN_PAUSING
+    most = min(ceiling, math.floor(database.max_acu * CONNECTIONS_PER_ACU))
+    return most if database.max_connections > most else None
+
+
+def _api_problems(env: Environment) -> list[str]:
+    api = env.api
+    found = []
+    if api.auth == "none" and not env.is_local:
+        found.append("auth none would open the API to the internet: it is for the environment `local`")
+    if api.auth == "jwt" and not (api.jwt_issuer.startswith("https://") and api.jwt_audience):
+        found.append("auth jwt needs jwt_issuer (https://…) and jwt_audience")
+    if bool(api.domain_name) != bool(api.certificate_arn):
+        found.append("domain_name and certificate_arn go together")
+    return found
+
+
+def _connection_problems(env: Environment) -> list[str]:
+    if env.database.proxy or set(DATABASE_FUNCTIONS) - env.functions.keys():
+        return []
+    allowed = math.ceil(env.database.max_connections * CONNECTION_SHARE) - 1
+    if env.connections() <= allowed:
+        return []
+    parts = " + ".join(f"{name} {env.functions[name].reserved}" for name in DATABASE_FUNCTIONS)
+    return [
+        f"functions may open {env.connections()} connections ({parts}), but only {allowed} of max_connections="
+        f"{env.database.max_connections} are theirs (less than {CONNECTION_SHARE:.0%}): lower their reserved concurrency, "
+        "raise max_connections, or put a proxy in front"
+    ]

@@ -1,0 +1,204 @@
+"""Postgres: Aurora Serverless v2 or an RDS instance, the secrets of its owner and of the role that the functions use."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_rds as rds
+from aws_cdk import aws_secretsmanager as secretsmanager
+from constructs import Construct
+
+from infra.config import Environment
+from infra.constructs import nag
+
+NAME = "noetl"
+OWNER = "noetl_owner"
+APP_ROLE = "noetl_app"
+"""What the functions sign in as; functions/migrate makes it."""
+
+
+class Database(Construct):
+    """``host``: where functions connect (the proxy, when there is one). ``owner_secret`` is for migrations only.
+
+    ``dimensions``: of its metrics in the namespace AWS/RDS.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        env: Environment,
+        vpc: ec2.IVpc,
+        subnets: ec2.SubnetSelection,
+        group: ec2.ISecurityGroup,
+        key: kms.IKey,
+    ) -> None:
+        super().__init__(scope, id)
+        self._env = env
+        self._vpc = vpc
+        self._subnets = subnets
+        # Its rules are the network's: what CDK would add here would make the two stacks depend on each other.
+        self._group = ec2.SecurityGroup.from_security_group_id(
+            self, "Group", group.security_group_id, mutable=False
+        )
+        self._key = key
+        self._owner = rds.Credentials.from_generated_secret(
+            OWNER, secret_name=f"noetl/{env.name}/database/owner", encryption_key=key
+        )
+        self.server: rds.DatabaseCluster | rds.DatabaseInstance
+        if env.database.engine == "aurora":
+            self.server = cluster = self._aurora()
+            endpoint, secret = cluster.cluster_endpoint, cluster.secret
+            self.dimensions = {"DBClusterIdentifier": cluster.cluster_identifier}
+        else:
+            self.server = instance = self._instance()
+            endpoint, secret = instance.instance_endpoint, instance.secret
+            self.dimensions = {"DBInstanceIdentifier": instance.instance_identifier}
+        assert secret is not None  # generated, so it exists
+        self.owner_secret: secretsmanager.ISecret = secret
+        self.app_secret = self._app_secret(endpoint.hostname)
+        self.proxy_host = self._proxy() if env.database.proxy else ""
+        if env.database.rotation_days:
+            self._rotate(env.database.rotation_days)
+        self._acknowledge()
+
+    def _aurora(self) -> rds.DatabaseCluster:
+        config = self._env.database
+        engine = rds.DatabaseClusterEngine.aurora_postgres(version=rds.AuroraPostgresEngineVersion.VER_17_7)
+        readers = (
+            [rds.ClusterInstance.serverless_v2("Reader", scale_with_writer=True)] if config.multi_az else None
+        )
+        return rds.DatabaseCluster(
+            self,
+            "Cluster",
+            engine=engine,
+            credentials=self._owner,
+            default_database_name=NAME,
+            writer=rds.ClusterInstance.serverless_v2("Writer", auto_minor_version_upgrade=True),
+            readers=readers,
+            serverless_v2_min_capacity=config.min_acu,
+            serverless_v2_max_capacity=config.max_acu,
+            serverless_v2_auto_pause_duration=(
+                cdk.Duration.minutes(config.pause_after_minutes) if config.pauses else None
+            ),
+            parameter_group=self._parameters(engine),
+            cloudwatch_logs_exports=["postgresql"],
+            backup=rds.BackupProps(retention=cdk.Duration.days(config.backup_days)),
+            **self._common(),  # type: ignore[arg-type]
+        )
+
+    def _instance(self) -> rds.DatabaseInstance:
+        config = self._env.database
+        engine = rds.DatabaseInstanceEngine.postgres(version=rds.PostgresEngineVersion.VER_17_7)
+        return rds.DatabaseInstance(
+            self,
+            "Instance",
+            engine=engine,
+            credentials=self._owner,
+            database_name=NAME,
+            instance_type=ec2.InstanceType(config.instance_class),
+            allocated_storage=config.storage_gib,
+            max_allocated_storage=config.storage_gib * 10,
+            storage_type=rds.StorageType.GP3,
+            multi_az=config.multi_az,
+            parameter_group=self._parameters(engine),
+            backup_retention=cdk.Duration.days(config.backup_days),
+            **self._common(),  # type: ignore[arg-type]
+        )
+
+    def _common(self) -> dict[str, object]:
+        protected = self._env.database.protected
+        return {
+            "vpc": self._vpc,
+            "vpc_subnets": self._subnets,
+            "security_groups": [self._group],
+            "storage_encrypted": True,
+            "storage_encryption_key": self._key,
+            "deletion_protection": protected,
+            "removal_policy": cdk.RemovalPolicy.SNAPSHOT if protected else cdk.RemovalPolicy.DESTROY,
+            "copy_tags_to_snapshot": True,
+        }
+
+    def _parameters(self, engine: rds.IEngine) -> rds.ParameterGroup:
+        return rds.ParameterGroup(
+            self,
+            "Parameters",
+            engine=engine,
+            description="TLS only; connections as budgeted; slow statements logged",
+            parameters={
+                "rds.force_ssl": "1",
+                "max_connections": str(self._env.database.max_connections),
+                "log_min_duration_statement": "1000",
+                "idle_in_transaction_session_timeout": "60000",
+            },
+        )
+
+    def _app_secret(self, host: str) -> secretsmanager.Secret:
+        template = {"engine": "postgres", "username": APP_ROLE, "host": host, "port": 5432, "dbname": NAME}
+        return secretsmanager.Secret(
+            self,
+            "AppSecret",
+            secret_name=f"noetl/{self._env.name}/database/app",
+            description="How the functions sign in to Postgres",
+            encryption_key=self._key,
+            generate_secret_string=secretsmanager.SecretStringGenerator(
+                secret_string_template=cdk.Stack.of(self).to_json_string(template),
+                generate_string_key="password",
+                password_length=48,
+                exclude_punctuation=True,
+            ),
+        )
+
+    def _proxy(self) -> str:
+        proxy = self.server.add_proxy(
+            "Proxy",
+            vpc=self._vpc,
+            vpc_subnets=self._subnets,
+            security_groups=[self._group],
+            secrets=[self.app_secret],
+            require_tls=True,
+            max_connections_percent=80,
+            idle_client_timeout=cdk.Duration.minutes(15),
+            db_proxy_name=f"{self._env.prefix}",
+        )
+        nag.acknowledge(proxy, "IAM5", "the proxy reads the versions of the one secret it was given")
+        return proxy.endpoint
+
+    def _rotate(self, days: int) -> None:
+        """AWS's own rotation function, inside the VPC: both passwords change by themselves."""
+        for name, secret in (("Owner", self.owner_secret), ("App", self.app_secret)):
+            secretsmanager.SecretRotation(
+                self,
+                f"{name}Rotation",
+                secret=secret,
+                application=secretsmanager.SecretRotationApplication.POSTGRES_ROTATION_SINGLE_USER,
+                target=self.server,
+                vpc=self._vpc,
+                vpc_subnets=self._subnets,
+                security_group=self._group,
+                automatically_after=cdk.Duration.days(days),
+                exclude_characters=" %+~`#$&*()|[]{}:;<>?!'/@\"\\",
+            )
+
+    def _acknowledge(self) -> None:
+        config = self._env.database
+        nag.acknowledge(
+            self,
+            "RDS6",
+            "the functions sign in with a generated password; a token per connection buys nothing here",
+        )
+        nag.acknowledge(
+            self, "RDS11", "the port is no secret: the security group lets only the engine's functions in"
+        )
+        if not config.protected:
+            nag.acknowledge(self, "RDS10", "an environment that may be thrown away")
+        if not config.multi_az:
+            nag.acknowledge(self, "RDS3", "an environment that may be down with its zone")
+        if not config.backup_days:
+            nag.acknowledge(self, "RDS13", "an emulator's database is thrown away with it")
+        if not config.rotation_days:
+            nag.acknowledge(
+                self, "SMG4", "an environment that may be thrown away keeps its generated passwords"
+            )

@@ -1,0 +1,136 @@
+"""Policy statements, each for one purpose and one set of resources. Written out, because what CDK grants is wider than what is used.
+
+A statement that cannot name its resources in full says why, and cdk-nag is told exactly that: a wildcard that nobody meant fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.constructs import nag
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """``wildcards``: its resources that end with *, as cdk-nag writes them; ``reason``: why they do."""
+
+    statement: iam.PolicyStatement
+    wildcards: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def give(role: iam.IRole, *grants: Grant) -> None:
+    """Add to the role."""
+    for grant in grants:
+        role.add_to_principal_policy(grant.statement)
+        for resource in grant.wildcards:
+            nag.acknowledge(role, f"IAM5[Resource::{resource}]", grant.reason)
+
+
+def grant(actions: Sequence[str], resources: Sequence[str]) -> Grant:
+    """Actions on resources that are named in full."""
+    return Grant(iam.PolicyStatement(actions=list(actions), resources=list(resources)))
+
+
+def grant_any(actions: Sequence[str], reason: str) -> Grant:
+    """Actions that AWS does not limit to a resource."""
+    return Grant(iam.PolicyStatement(actions=list(actions), resources=["*"]), ("*",), reason)
+
+
+def consume(queue: sqs.IQueue) -> Grant:
+    """What an event source, or a task that polls, needs of its queue."""
+    return grant(
+        [
+            "sqs:ReceiveMessage",
+            "sqs:DeleteMessage",
+            "sqs:ChangeMessageVisibility",
+            "sqs:GetQueueAttributes",
+        ],
+        [queue.queue_arn],
+    )
+
+
+def send(queues: Iterable[sqs.IQueue]) -> Grant:
+    """Send to these queues."""
+    return grant(["sqs:SendMessage"], [queue.queue_arn for queue in queues])
+
+
+def measure(queues: Iterable[sqs.IQueue]) -> Grant:
+    """Read how deep these queues are."""
+    return grant(["sqs:GetQueueAttributes"], [queue.queue_arn for queue in queues])
+
+
+def objects(bucket: s3.IBucket, exported: str, actions: Sequence[str], folders: Sequence[str]) -> Grant:
+    """``actions`` on the objects below ``folders``. ``exported``: name under which the bucket's stack exports its ARN."""
+    return Grant(
+        iam.PolicyStatement(
+            actions=list(actions), resources=[bucket.arn_for_objects(f"{folder}/*") for folder in folders]
+        ),
+        tuple(f"{exported}/{folder}/*" for folder in folders),
+        "objects are named when they are written; the folder they are in is fixed",
+    )
+
+
+def list_objects(bucket: s3.IBucket) -> Grant:
+    """Lets a missing object be told from a forbidden one."""
+    return grant(["s3:ListBucket"], [bucket.bucket_arn])
+
+
+def read_secret(*secrets: secretsmanager.ISecret) -> Grant:
+    """Read all versions of these secrets."""
+    return grant(["secretsmanager:GetSecretValue"], [secret.secret_arn for secret in secrets])
+
+
+def named(
+    scope: Construct, service: str, resource: str, name: str, actions: Sequence[str], reason: str
+) -> Grant:
+    """``actions`` on resources whose names begin with a fixed part: ``name`` ends with *."""
+    stack = cdk.Stack.of(scope)
+    separator = ":" if service == "secretsmanager" else "/"
+    tail = f"{resource}{separator}{name}"
+    region = "<AWS::Region>" if cdk.Token.is_unresolved(stack.region) else stack.region
+    account = "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account
+    return Grant(
+        iam.PolicyStatement(
+            actions=[f"{service}:{action}" for action in actions],
+            resources=[f"arn:{stack.partition}:{service}:{stack.region}:{stack.account}:{tail}"],
+        ),
+        (f"arn:<AWS::Partition>:{service}:{region}:{account}:{tail}",),
+        reason,
+    )
+
+
+def credentials(scope: Construct, prefix: str, actions: Sequence[str]) -> Grant:
+    """``actions`` on the secrets that playbooks use."""
+    reason = "users name the credentials of their playbooks; all begin with the environment's prefix"
+    return named(scope, "secretsmanager", "secret", f"{prefix}*", actions, reason)
+
+
+def use_key_through(scope: Construct, key: kms.IKey, *services: str) -> Grant:
+    """The key, but only as these services use it on the caller's behalf."""
+    stack = cdk.Stack.of(scope)
+    return Grant(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:GenerateDataKey"],
+            resources=[key.key_arn],
+            conditions={
+                "StringEquals": {
+                    "kms:ViaService": [f"{service}.{stack.region}.{stack.url_suffix}" for service in services]
+                }
+            },
+        )
+    )
+
+
+def use_key(key: kms.IKey) -> Grant:
+    """Seal and open small secrets with the key itself."""
+    return grant(["kms:Encrypt", "kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn])

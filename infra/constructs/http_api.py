@@ -1,0 +1,100 @@
+"""The HTTPS door: an HTTP API that sends every request to one function, once its authoriser has agreed."""
+
+from __future__ import annotations
+
+import json
+
+from aws_cdk import aws_apigatewayv2 as gateway
+from aws_cdk import aws_apigatewayv2_authorizers as authorizers
+from aws_cdk import aws_apigatewayv2_integrations as integrations
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from infra.config import Environment
+from infra.constructs import nag
+
+ACCESS_LOG = {
+    "requestId": "$context.requestId",
+    "time": "$context.requestTime",
+    "ip": "$context.identity.sourceIp",
+    "caller": "$context.identity.caller",
+    "subject": "$context.authorizer.claims.sub",
+    "method": "$context.httpMethod",
+    "path": "$context.path",
+    "status": "$context.status",
+    "bytes": "$context.responseLength",
+    "milliseconds": "$context.responseLatency",
+    "error": "$context.integrationErrorMessage",
+}
+"""One line per request; never a body or a header."""
+
+
+class HttpApi(Construct):
+    """``api`` and ``url`` (the custom domain's, when there is one)."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        env: Environment,
+        function: lambda_.IFunction,
+        access_log: logs.ILogGroup,
+    ) -> None:
+        super().__init__(scope, id)
+        self._env = env
+        domain = self._domain()
+        self.api = gateway.HttpApi(
+            self,
+            "Api",
+            api_name=env.prefix,
+            description="NoETL: playbooks and executions",
+            create_default_stage=False,
+            disable_execute_api_endpoint=domain is not None,
+            default_integration=integrations.HttpLambdaIntegration("Function", function),
+            default_authorizer=self._authorizer(),
+        )
+        stage = gateway.HttpStage(
+            self,
+            "Stage",
+            http_api=self.api,
+            stage_name="$default",
+            auto_deploy=True,
+            detailed_metrics_enabled=True,
+            throttle=gateway.ThrottleSettings(rate_limit=env.api.rate_limit, burst_limit=env.api.burst_limit),
+            domain_mapping=gateway.DomainMappingOptions(domain_name=domain) if domain else None,
+        )
+        _log_requests(stage, access_log)
+        self.url = f"https://{env.api.domain_name}" if domain else self.api.api_endpoint
+        if env.api.auth == "none":
+            nag.acknowledge(self.api, "APIG4", "an emulator on this machine asks nobody who they are")
+
+    def _authorizer(self) -> gateway.IHttpRouteAuthorizer:
+        settings = self._env.api
+        if settings.auth == "jwt":
+            return authorizers.HttpJwtAuthorizer(
+                "Tokens", settings.jwt_issuer, jwt_audience=list(settings.jwt_audience)
+            )
+        return authorizers.HttpIamAuthorizer() if settings.auth == "iam" else gateway.HttpNoneAuthorizer()
+
+    def _domain(self) -> gateway.DomainName | None:
+        settings = self._env.api
+        if not settings.domain_name:
+            return None
+        return gateway.DomainName(
+            self,
+            "Domain",
+            domain_name=settings.domain_name,
+            certificate=acm.Certificate.from_certificate_arn(self, "Certificate", settings.certificate_arn),
+            security_policy=gateway.SecurityPolicy.TLS_1_2,
+        )
+
+
+def _log_requests(stage: gateway.HttpStage, access_log: logs.ILogGroup) -> None:
+    resource = stage.node.default_child
+    assert isinstance(resource, gateway.CfnStage)
+    resource.access_log_settings = gateway.CfnStage.AccessLogSettingsProperty(
+        destination_arn=access_log.log_group_arn, format=json.dumps(ACCESS_LOG)
+    )

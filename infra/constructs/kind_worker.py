@@ -1,0 +1,171 @@
+"""One worker of the plan: a function on its queue, or a Fargate service that grows with it. Both may do the same, and no more."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_applicationautoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_ecs as ecs
+from constructs import Construct
+
+from infra.constructs import grants, nag
+from infra.constructs.grants import Grant, give
+from infra.constructs.layers import Layers
+from infra.constructs.python_function import PythonFunction, log_group
+from infra.constructs.queue_with_dlq import QueueWithDlq
+from infra.shared import Platform
+from infra.workers import TIMEOUT, Worker
+
+BACKLOG_PER_TASK = 10
+"""Commands that wait for each running task before another one starts."""
+
+
+def worker_grants(scope: Construct, platform: Platform, worker: Worker, queue: QueueWithDlq) -> list[Grant]:
+    """Its queue, its results, the engine's queue; secrets of playbooks only for workers that run none of their code."""
+    statements = [
+        grants.consume(queue.queue),
+        platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions"]),
+        platform.result_objects(["s3:GetObject"], ["programs", "revoked"]),
+        grants.send([platform.messaging.events.queue]),
+        grants.use_key_through(scope, platform.data.data_key, "sqs", "s3"),
+    ]
+    if not worker.isolated:
+        statements += [
+            grants.credentials(scope, platform.config.credentials_prefix, ["GetSecretValue"]),
+            grants.use_key_through(scope, platform.data.secrets_key, "secretsmanager"),
+        ]
+    return statements
+
+
+class FunctionWorker(Construct):
+    """``function``: what runs. One that runs code of playbooks is outside the VPC: there is no way from it to the database."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        platform: Platform,
+        worker: Worker,
+        queue: QueueWithDlq,
+        layers: Layers,
+    ) -> None:
+        super().__init__(scope, id)
+        self.function = PythonFunction(
+            self,
+            "Worker",
+            env=platform.config,
+            name=f"worker-{worker.name}",
+            folder="worker",
+            timeout=TIMEOUT,
+            memory=worker.memory,
+            layers=layers.get(*worker.layers),
+            log_key=platform.data.data_key,
+            placement=None if worker.isolated else platform.worker_placement,
+            variables=platform.worker_variables(worker.name, isolated=worker.isolated),
+        )
+        self.function.allow(*worker_grants(self, platform, worker, queue))
+        self.function.consume(queue.queue, batch=worker.batch, concurrency=worker.concurrency)
+
+
+class FargateWorker(Construct):
+    """``service``: no task while the queue is empty, up to the worker's concurrency while it is not."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        platform: Platform,
+        worker: Worker,
+        queue: QueueWithDlq,
+        cluster: ecs.ICluster,
+        image: ecs.ContainerImage,
+    ) -> None:
+        super().__init__(scope, id)
+        self._platform = platform
+        config = platform.config
+        task = ecs.FargateTaskDefinition(
+            self,
+            "Task",
+            family=f"{config.prefix}-worker-{worker.name}",
+            cpu=1024,
+            memory_limit_mib=max(2048, worker.memory),
+            runtime_platform=ecs.RuntimePlatform(
+                cpu_architecture=ecs.CpuArchitecture.ARM64
+                if config.arch == "arm64"
+                else ecs.CpuArchitecture.X86_64,
+                operating_system_family=ecs.OperatingSystemFamily.LINUX,
+            ),
+        )
+        logs = log_group(self, "Logs", config, f"worker-{worker.name}", platform.data.data_key)
+        task.add_container(
+            "Worker",
+            image=image,
+            logging=ecs.LogDrivers.aws_logs(stream_prefix="worker", log_group=logs),
+            environment=platform.worker_variables(worker.name, isolated=worker.isolated),
+            stop_timeout=cdk.Duration.seconds(120),
+        )
+        give(task.task_role, *worker_grants(self, platform, worker, queue))
+        nag.acknowledge(task, "IAM5[Resource::*]", "the token that pulls images belongs to no repository")
+        nag.acknowledge(task, "ECS2", "the variables name queues and buckets; none is a secret")
+        self.service = self._service(worker, task, cluster)
+        self._scale(worker, queue)
+
+    def _service(
+        self, worker: Worker, task: ecs.FargateTaskDefinition, cluster: ecs.ICluster
+    ) -> ecs.FargateService:
+        """In the VPC where workers are kept inside; elsewhere in a public subnet, where nothing may connect to it."""
+        placement = self._platform.worker_placement
+        vpc = self._platform.vpc
+        assert vpc is not None
+        inside = placement is not None and not worker.isolated
+        group = ec2.SecurityGroup(
+            self, "Group", vpc=vpc, description=f"Tasks of {worker.name}: nothing connects to them"
+        )
+        return ecs.FargateService(
+            self,
+            "Service",
+            service_name=f"{self._platform.config.prefix}-worker-{worker.name}",
+            cluster=cluster,
+            task_definition=task,
+            desired_count=0,
+            assign_public_ip=not inside,
+            vpc_subnets=placement.subnets
+            if inside and placement
+            else ec2.SubnetSelection(subnet_group_name="public"),
+            security_groups=[group],
+            min_healthy_percent=0,
+            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+        )
+
+    def _scale(self, worker: Worker, queue: QueueWithDlq) -> None:
+        """By what waits and what is being worked on, so that a task with one long command is not taken away from it."""
+        scaling = self.service.auto_scale_task_count(min_capacity=0, max_capacity=worker.concurrency)
+        depth = cloudwatch.MathExpression(
+            expression="waiting + running",
+            using_metrics={
+                "waiting": queue.queue.metric_approximate_number_of_messages_visible(statistic="Maximum"),
+                "running": queue.queue.metric_approximate_number_of_messages_not_visible(statistic="Maximum"),
+            },
+            period=cdk.Duration.minutes(1),
+            label=f"commands of {worker.name}",
+        )
+        sizes = sorted(
+            {min(count, worker.concurrency) for count in (1, 2, 5, 10, 20, 50, worker.concurrency)}
+        )
+        steps = [autoscaling.ScalingInterval(upper=0, change=0)]
+        lower = 1
+        for index, count in enumerate(sizes):
+            last = index == len(sizes) - 1
+            upper = None if last else count * BACKLOG_PER_TASK
+            steps.append(autoscaling.ScalingInterval(lower=lower, upper=upper, change=count))
+            lower = upper or lower
+        scaling.scale_on_metric(
+            "Depth",
+            metric=depth,
+            scaling_steps=steps,
+            adjustment_type=autoscaling.AdjustmentType.EXACT_CAPACITY,
+            cooldown=cdk.Duration.minutes(1),
+        )

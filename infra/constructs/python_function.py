@@ -1,0 +1,169 @@
+"""A function of functions/<folder>: its own role, an encrypted log group that does not grow for ever, JSON logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.config import LOG_DAYS, ConfigError, Environment
+from infra.constructs import nag
+from infra.constructs.grants import Grant, give, grant, grant_any
+from infra.constructs.layers import RUNTIMES, architecture
+
+RETENTIONS = dict(
+    zip(
+        LOG_DAYS,
+        (
+            logs.RetentionDays.ONE_DAY,
+            logs.RetentionDays.THREE_DAYS,
+            logs.RetentionDays.ONE_WEEK,
+            logs.RetentionDays.TWO_WEEKS,
+            logs.RetentionDays.ONE_MONTH,
+            logs.RetentionDays.TWO_MONTHS,
+            logs.RetentionDays.THREE_MONTHS,
+            logs.RetentionDays.SIX_MONTHS,
+            logs.RetentionDays.ONE_YEAR,
+        ),
+        strict=True,
+    )
+)
+NETWORK_ACTIONS = (
+    "ec2:CreateNetworkInterface",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSubnets",
+    "ec2:DeleteNetworkInterface",
+    "ec2:AssignPrivateIpAddresses",
+    "ec2:UnassignPrivateIpAddresses",
+)
+"""What AWS's own policy for functions in a VPC allows."""
+FUNCTIONS = Path(__file__).resolve().parent.parent.parent / "functions"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where in the network a function runs."""
+
+    vpc: ec2.IVpc
+    subnets: ec2.SubnetSelection
+    group: ec2.ISecurityGroup
+
+
+class PythonFunction(Construct):
+    """``function``, ``role`` and ``log_group``. Policies are added with ``allow``."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        env: Environment,
+        name: str,
+        folder: str,
+        timeout: int,
+        memory: int,
+        layers: Sequence[lambda_.ILayerVersion],
+        log_key: kms.IKey,
+        variables: Mapping[str, str],
+        reserved: int | None = None,
+        placement: Placement | None = None,
+    ) -> None:
+        """``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. Raises ConfigError when the folder has no handler."""
+        super().__init__(scope, id)
+        full_name = f"{env.prefix}-{name}"
+        self.log_group = log_group(self, "Logs", env, name, log_key)
+        self.role = iam.Role(
+            self,
+            "Role",
+            assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"),
+            description=f"What {full_name} may do",
+        )
+        self._allow_basics(env, placement)
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            function_name=full_name,
+            code=lambda_.Code.from_asset(
+                str(_handler_folder(folder)), exclude=["**/__pycache__", "Dockerfile"]
+            ),
+            handler="handler.handler",
+            runtime=RUNTIMES[env.python],
+            architecture=architecture(env),
+            timeout=cdk.Duration.seconds(timeout),
+            memory_size=memory,
+            layers=list(layers),
+            role=self.role,
+            log_group=self.log_group,
+            logging_format=lambda_.LoggingFormat.JSON,
+            application_log_level_v2=lambda_.ApplicationLogLevel[env.log_level],
+            system_log_level_v2=lambda_.SystemLogLevel.WARN,
+            reserved_concurrent_executions=reserved,
+            tracing=lambda_.Tracing.ACTIVE if env.tracing else lambda_.Tracing.DISABLED,
+            environment=dict(variables) | _telemetry(env, full_name),
+            vpc=placement.vpc if placement else None,
+            vpc_subnets=placement.subnets if placement else None,
+            security_groups=[placement.group] if placement else None,
+        )
+        nag.acknowledge(
+            self.function, "L1", "the environment says which Python; the layers are built for that one"
+        )
+
+    def allow(self, *given: Grant) -> None:
+        """Add to the role."""
+        give(self.role, *given)
+
+    def consume(self, queue: sqs.IQueue, *, batch: int, concurrency: int) -> None:
+        """Invoke the function with batches of the queue; failed messages are reported one by one."""
+        lambda_.EventSourceMapping(
+            self,
+            f"From{queue.node.scope.node.id if queue.node.scope else ''}{queue.node.id}",
+            target=self.function,
+            event_source_arn=queue.queue_arn,
+            batch_size=batch,
+            max_concurrency=max(2, concurrency),
+            report_batch_item_failures=True,
+        )
+
+    def _allow_basics(self, env: Environment, placement: Placement | None) -> None:
+        self.allow(grant(["logs:CreateLogStream", "logs:PutLogEvents"], [self.log_group.log_group_arn]))
+        if placement is not None:
+            self.allow(grant_any(NETWORK_ACTIONS, "network interfaces have no name before Lambda makes them"))
+        if env.tracing:
+            actions = ["xray:PutTraceSegments", "xray:PutTelemetryRecords"]
+            self.allow(grant_any(actions, "trace segments have no name"))
+
+
+def log_group(scope: Construct, id: str, env: Environment, name: str, key: kms.IKey) -> logs.LogGroup:
+    """/noetl/<environment>/<name>, sealed, kept as long as the environment says."""
+    return logs.LogGroup(
+        scope,
+        id,
+        log_group_name=f"/noetl/{env.name}/{name}",
+        encryption_key=key,
+        retention=RETENTIONS[env.retention.logs],
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
+
+
+def _telemetry(env: Environment, name: str) -> dict[str, str]:
+    return {
+        "POWERTOOLS_SERVICE_NAME": name,
+        "POWERTOOLS_METRICS_NAMESPACE": "NoETL",
+        "POWERTOOLS_LOG_LEVEL": env.log_level,
+    }
+
+
+def _handler_folder(folder: str) -> Path:
+    path = FUNCTIONS / folder
+    if not (path / "handler.py").is_file():
+        raise ConfigError(f"functions/{folder}/handler.py does not exist: there is nothing to deploy")
+    return path

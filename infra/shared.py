@@ -1,0 +1,178 @@
+"""What the stacks that run code are given: the environment's plan, where things are, and the variables that functions read.
+
+The variables are those of ``noetl.runtime.cloud_settings``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.config import Environment
+from infra.constructs import grants
+from infra.constructs.grants import Grant
+from infra.constructs.python_function import Placement, PythonFunction
+from infra.stacks.data import DataStack
+from infra.stacks.messaging import MessagingStack
+from infra.workers import WorkerPlan
+
+RESULT_FOLDERS = ("executions", "programs", "revoked")
+"""Everything in the results bucket."""
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """``code``: digest of the library that is deployed."""
+
+    config: Environment
+    plan: WorkerPlan
+    data: DataStack
+    messaging: MessagingStack
+    engine_placement: Placement | None
+    worker_placement: Placement | None
+    vpc: ec2.IVpc | None
+    code: str
+
+    def function_name(self, name: str) -> str:
+        """Of a function or role, as others refer to it before it exists."""
+        return f"{self.config.prefix}-{name}"
+
+    def scheduler_arn(self, scope: Construct) -> str:
+        """Of the function that schedules start."""
+        return cdk.Stack.of(scope).format_arn(
+            service="lambda",
+            resource="function",
+            resource_name=self.function_name("scheduler"),
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+
+    def schedule_role_arn(self, scope: Construct) -> str:
+        """Of the role that EventBridge Scheduler takes on."""
+        return cdk.Stack.of(scope).format_arn(
+            service="iam", region="", resource="role", resource_name=self.function_name("schedules")
+        )
+
+    def database_function(
+        self,
+        scope: Construct,
+        name: str,
+        *,
+        timeout: int,
+        layers: list[lambda_.ILayerVersion],
+        owner: bool = False,
+    ) -> PythonFunction:
+        """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the role of the others."""
+        size = self.config.functions[name]
+        made = PythonFunction(
+            scope,
+            name.capitalize(),
+            env=self.config,
+            name=name,
+            folder=name,
+            timeout=timeout,
+            memory=size.memory,
+            reserved=size.reserved,
+            layers=layers,
+            log_key=self.data.data_key,
+            placement=self.engine_placement,
+            variables=self._engine_variables(scope) | self._database_variables(owner),
+        )
+        if database := self.data.database:
+            made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))
+        made.allow(*self._engine_grants(scope))
+        return made
+
+    def worker_variables(self, worker: str, *, isolated: bool) -> dict[str, str]:
+        """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either."""
+        variables = self._common_variables() | {"NOETL_WORKER": worker}
+        if not isolated:
+            variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
+        return variables
+
+    def _common_variables(self) -> dict[str, str]:
+        version = {
+            "stack": self.config.prefix,
+            "version": f"{metadata.version('noetl-serverless')}+{self.code[:12]}",
+        }
+        return {
+            "NOETL_ENV": self.config.name,
+            "NOETL_RESULTS_BUCKET": self.data.results.bucket_name,
+            "NOETL_EVENTS_QUEUE_URL": self.messaging.events.queue.queue_url,
+            "NOETL_QUEUE_PREFIX": self.messaging.commands_prefix,
+            "NOETL_HTTP_ALLOW": ",".join(self.config.http_allow),
+            "NOETL_DEPLOYMENT": json.dumps(version),
+        }
+
+    def _engine_variables(self, scope: Construct) -> dict[str, str]:
+        return self._common_variables() | {
+            "NOETL_TIMERS_QUEUE_URL": self.messaging.timers.queue.queue_url,
+            "NOETL_QUEUES": json.dumps(self.plan.routes),
+            "NOETL_WORKERS": json.dumps(self.plan.concurrency()),
+            "NOETL_TOKEN_SECRET_ARN": self.data.token_secret.secret_arn,
+            "NOETL_KMS_KEY_ID": self.data.secrets_key.key_arn,
+            "NOETL_CREDENTIALS_PREFIX": self.config.credentials_prefix,
+            "NOETL_SCHEDULE_GROUP": self.config.prefix,
+            "NOETL_SCHEDULER_TARGET_ARN": self.scheduler_arn(scope),
+            "NOETL_SCHEDULER_ROLE_ARN": self.schedule_role_arn(scope),
+            "NOETL_AUTH": self.config.api.auth,
+        }
+
+    def _database_variables(self, owner: bool) -> dict[str, str]:
+        if self.data.database is None:
+            return {"NOETL_DATABASE_URL": self.config.database.url}
+        database = self.data.database
+        if owner:
+            return {
+                "NOETL_DATABASE_SECRET_ARN": database.owner_secret.secret_arn,
+                "NOETL_APP_SECRET_ARN": database.app_secret.secret_arn,
+            }
+        variables = {"NOETL_DATABASE_SECRET_ARN": database.app_secret.secret_arn}
+        if database.proxy_host:
+            variables |= {"NOETL_DATABASE_HOST": database.proxy_host, "NOETL_DATABASE_POOLED": "1"}
+        if self.config.database.pauses:
+            variables["NOETL_CLOSE_CONNECTIONS"] = "1"
+        return variables
+
+    def _engine_grants(self, scope: Construct) -> list[Grant]:
+        """What every function of the engine does: read and write results, publish, sign and seal."""
+        data, messaging = self.data, self.messaging
+        return [
+            grants.send([messaging.events.queue, messaging.timers.queue, *messaging.command_queues()]),
+            self.result_objects(["s3:GetObject", "s3:PutObject"], RESULT_FOLDERS),
+            grants.list_objects(data.results),
+            grants.read_secret(data.token_secret),
+            grants.use_key_through(scope, data.data_key, "sqs", "s3"),
+            grants.use_key(data.secrets_key),
+        ]
+
+    def schedule_grants(self, scope: Construct) -> list[Grant]:
+        """For functions that keep schedules in step with playbooks."""
+        pass_role = iam.PolicyStatement(
+            actions=["iam:PassRole"],
+            resources=[self.schedule_role_arn(scope)],
+            conditions={"StringEquals": {"iam:PassedToService": "scheduler.amazonaws.com"}},
+        )
+        return [
+            grants.named(
+                scope,
+                "scheduler",
+                "schedule",
+                f"{self.config.prefix}/*",
+                ["CreateSchedule", "UpdateSchedule", "DeleteSchedule", "GetSchedule"],
+                "playbooks name their schedules; all are in the environment's group",
+            ),
+            grants.grant_any(["scheduler:ListSchedules"], "AWS does not limit lists to a group"),
+            Grant(pass_role),
+        ]
+
+    def result_objects(self, actions: Sequence[str], folders: Sequence[str]) -> Grant:
+        """``actions`` on what is below ``folders`` in the results bucket."""
+        return grants.objects(self.data.results, self.data.results_export, actions, folders)

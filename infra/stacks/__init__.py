@@ -1,0 +1,1 @@
+"""One module per stack; app.py says how they fit."""

@@ -1,0 +1,53 @@
+"""API: the function that answers, and the HTTPS door in front of it."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from infra.constructs import grants
+from infra.constructs.http_api import HttpApi
+from infra.constructs.layers import Layers
+from infra.constructs.python_function import log_group
+from infra.shared import Platform
+
+
+class ApiStack(cdk.Stack):
+    """``function`` and ``http``."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform, **stack: object) -> None:
+        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        config, messaging = platform.config, platform.messaging
+        layers = Layers(self, "Layers", env=config)
+        self.function = platform.database_function(self, "api", timeout=29, layers=layers.get())
+        dlqs = [pair.dlq for pair in messaging.pairs().values()]
+        self.function.allow(
+            grants.measure(
+                [messaging.events.queue, messaging.timers.queue, *messaging.command_queues(), *dlqs]
+            ),
+            *platform.schedule_grants(self),
+            grants.credentials(
+                self,
+                config.credentials_prefix,
+                [
+                    "CreateSecret",
+                    "DescribeSecret",
+                    "GetSecretValue",
+                    "PutSecretValue",
+                    "UpdateSecret",
+                    "DeleteSecret",
+                    "RestoreSecret",
+                    "TagResource",
+                ],
+            ),
+            grants.grant_any(["secretsmanager:ListSecrets"], "AWS does not limit lists to a prefix"),
+        )
+        self.http = HttpApi(
+            self,
+            "Http",
+            env=config,
+            function=self.function.function,
+            access_log=log_group(self, "AccessLog", config, "access", platform.data.data_key),
+        )
+        cdk.CfnOutput(self, "ApiEndpoint", value=self.http.url)
+        cdk.CfnOutput(self, "ApiId", value=self.http.api.api_id)

@@ -1,0 +1,114 @@
+"""Engine: the functions that decide and keep house, and the migration that runs before they change."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_s3_assets as s3_assets
+from aws_cdk import custom_resources
+from constructs import Construct
+
+from infra.constructs import grants, nag
+from infra.constructs.layers import Layers
+from infra.constructs.python_function import PythonFunction, log_group
+from infra.playbooks import staged
+from infra.shared import Platform
+from infra.stacks.messaging import ENGINE_TIMEOUT
+
+BATCH = 10
+"""Messages of a FIFO queue that one invocation gets, at most."""
+
+
+class EngineStack(cdk.Stack):
+    """``provider``: service token of custom resources that functions/migrate answers. ``playbooks``: what is registered at deploy."""
+
+    def __init__(self, scope: Construct, id: str, *, platform: Platform, **stack: object) -> None:
+        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        self._platform = platform
+        self._layers = Layers(self, "Layers", env=platform.config)
+        self.migrate = self._migrate()
+        self.playbooks = self._playbooks()
+        self.provider = self._provider()
+        migration = cdk.CustomResource(
+            self,
+            "Migration",
+            service_token=self.provider.service_token,
+            resource_type="Custom::NoetlMigration",
+            properties={"Digest": platform.code},
+        )
+        self.engine = self._engine()
+        self.maintenance = self._maintenance()
+        for made in (self.engine, self.maintenance):
+            made.node.add_dependency(migration)
+
+    def _engine(self) -> PythonFunction:
+        platform = self._platform
+        messaging = platform.messaging
+        made = platform.database_function(self, "engine", timeout=ENGINE_TIMEOUT, layers=self._layers.get())
+        timers = platform.config.timer_concurrency
+        made.allow(grants.consume(messaging.events.queue), grants.consume(messaging.timers.queue))
+        made.consume(
+            messaging.events.queue,
+            batch=BATCH,
+            concurrency=platform.config.functions["engine"].reserved - timers,
+        )
+        made.consume(messaging.timers.queue, batch=BATCH, concurrency=timers)
+        return made
+
+    def _maintenance(self) -> PythonFunction:
+        """Each minute; and what workers could not do, as soon as it is known."""
+        platform = self._platform
+        made = platform.database_function(self, "maintenance", timeout=55, layers=self._layers.get())
+        made.allow(
+            platform.result_objects(["s3:DeleteObject"], ["executions", "revoked"]),
+            grants.measure([platform.messaging.events.queue, platform.messaging.timers.queue]),
+        )
+        for pair in platform.messaging.commands.values():
+            made.allow(grants.consume(pair.dlq))
+            made.consume(pair.dlq, batch=BATCH, concurrency=2)
+        events.Rule(
+            self,
+            "EachMinute",
+            rule_name=f"{platform.config.prefix}-maintenance",
+            description="Publishes what was left behind, fires timers, ends what is over",
+            schedule=events.Schedule.rate(cdk.Duration.minutes(1)),
+            targets=[
+                targets.LambdaFunction(
+                    made.function,
+                    event=events.RuleTargetInput.from_object({"noetl": "tick"}),
+                    max_event_age=cdk.Duration.minutes(1),
+                    retry_attempts=0,
+                )
+            ],
+        )
+        return made
+
+    def _migrate(self) -> PythonFunction:
+        platform = self._platform
+        made = platform.database_function(self, "migrate", timeout=300, layers=self._layers.get(), owner=True)
+        made.allow(*platform.schedule_grants(self))
+        return made
+
+    def _playbooks(self) -> s3_assets.Asset | None:
+        """A zip of the environment's playbooks, which the function may read."""
+        folders = self._platform.config.playbooks
+        if not folders:
+            return None
+        asset = s3_assets.Asset(self, "Playbooks", path=str(staged(folders)))
+        self.migrate.allow(
+            grants.grant(["s3:GetObject"], [asset.bucket.arn_for_objects(asset.s3_object_key)])
+        )
+        return asset
+
+    def _provider(self) -> custom_resources.Provider:
+        """CDK's own function stands between CloudFormation and ours: it answers from outside the VPC, and whatever happens."""
+        config = self._platform.config
+        provider = custom_resources.Provider(
+            self,
+            "Provider",
+            on_event_handler=self.migrate.function,
+            log_group=log_group(self, "ProviderLogs", config, "provider", self._platform.data.data_key),
+        )
+        nag.acknowledge_provider(provider, self.migrate.function)
+        return provider

@@ -1,0 +1,64 @@
+"""Messaging: the engine's queues, and one queue of commands per worker."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_sqs as sqs
+from constructs import Construct
+
+from infra.config import Environment
+from infra.constructs.queue_with_dlq import QueueWithDlq
+from infra.workers import MIXED, TIMEOUT, WorkerPlan
+
+ENGINE_TIMEOUT = 30
+"""Seconds of functions/engine."""
+
+
+class MessagingStack(cdk.Stack):
+    """``events`` (FIFO), ``timers``, ``commands`` by worker. ``commands_prefix``: URL of a command queue without the worker's name."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        config: Environment,
+        plan: WorkerPlan,
+        key: kms.IKey,
+        **stack: object,
+    ) -> None:
+        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        self.events = QueueWithDlq(
+            self, "Events", name=f"{config.prefix}-events", timeout=ENGINE_TIMEOUT, key=key, fifo=True
+        )
+        self.timers = QueueWithDlq(
+            self, "Timers", name=f"{config.prefix}-timers", timeout=ENGINE_TIMEOUT, key=key
+        )
+        self.commands = {
+            worker.name: QueueWithDlq(
+                self,
+                f"Commands-{worker.name}",
+                name=f"{config.prefix}-commands-{worker.name}",
+                timeout=TIMEOUT,
+                key=key,
+                receives=3,
+            )
+            for worker in plan.workers
+        }
+        mixed = self.commands[MIXED].queue.queue_url
+        beginning = cdk.Fn.select(0, cdk.Fn.split(f"-commands-{MIXED}", mixed))
+        self.commands_prefix = f"{beginning}-commands-"
+        cdk.CfnOutput(self, "EventsQueueUrl", value=self.events.queue.queue_url)
+        cdk.CfnOutput(self, "TimersQueueUrl", value=self.timers.queue.queue_url)
+        cdk.CfnOutput(self, "CommandsQueuePrefix", value=self.commands_prefix)
+
+    def command_queues(self) -> list[sqs.Queue]:
+        """All of them."""
+        return [pair.queue for pair in self.commands.values()]
+
+    def pairs(self) -> dict[str, QueueWithDlq]:
+        """Every queue with its DLQ, by a name to show."""
+        return {"events": self.events, "timers": self.timers} | {
+            f"commands-{name}": pair for name, pair in self.commands.items()
+        }

@@ -1,0 +1,134 @@
+"""Which workers there are, from the registry of kinds: pure, so that a test of it needs no synthesis.
+
+A kind appears by being registered. It gets a worker of its own, unless it is light and the environment pools light kinds into
+the worker `io`. Kinds that run code of playbooks (pool `python`) never share one. The worker `mixed` runs the pipelines whose
+tasks belong to several workers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from infra.config import ConfigError, Environment
+from noetl.domain.errors import PlaybookError
+from noetl.domain.kinds import KindLookup, KindSpec
+
+MIXED = "mixed"
+POOLED = "io"
+TIMEOUT = 900
+"""Seconds: the longest a function may run. A task that needs longer is long-running, and its worker a Fargate service."""
+CONTROL = "control"
+ISOLATED = "python"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One deployment of functions/worker. ``batch``: commands per invocation; they overlap in it, so code of playbooks gets few."""
+
+    name: str
+    kinds: tuple[str, ...]
+    compute: Literal["function", "fargate"]
+    pool: str
+    isolated: bool
+    """Runs code of playbooks: may reach its queue, its results and the engine's queue, and no secret."""
+    needs_network: bool
+    layers: tuple[str, ...]
+    memory: int
+    concurrency: int
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """``routes``: kind → worker (NOETL_QUEUES)."""
+
+    workers: tuple[Worker, ...]
+    routes: Mapping[str, str]
+
+    def concurrency(self) -> dict[str, int]:
+        """Worker → most invocations at once (NOETL_WORKERS)."""
+        return {worker.name: worker.concurrency for worker in self.workers}
+
+
+def plan_workers(env: Environment, kinds: KindLookup, has_layer: Callable[[str], bool]) -> WorkerPlan:
+    """``has_layer``: whether a kind brings a layer of its own. Raises ConfigError."""
+    specs = [_spec(kinds, name) for name in kinds.names()]
+    working = [spec for spec in specs if not spec.lowered and spec.pool != CONTROL]
+    groups: dict[str, list[KindSpec]] = {}
+    for spec in working:
+        groups.setdefault(_worker_name(env, spec, has_layer(spec.name)), []).append(spec)
+    _check_names(groups, {spec.name for spec in working})
+    workers = [_worker(env, name, members, has_layer) for name, members in sorted(groups.items())]
+    workers.append(_mixed(env, working, has_layer))
+    routes = {spec.name: name for name, members in groups.items() for spec in members}
+    home = _home_of_control(workers)
+    routes |= {spec.name: home for spec in specs if spec.pool == CONTROL and not spec.lowered}
+    return WorkerPlan(tuple(workers), dict(sorted(routes.items())))
+
+
+def _spec(kinds: KindLookup, name: str) -> KindSpec:
+    try:
+        return kinds.spec(name)
+    except PlaybookError as error:
+        raise ConfigError(f"a worker for the kind {name!r} cannot be planned: {error}") from error
+
+
+def _worker_name(env: Environment, spec: KindSpec, has_layer: bool) -> str:
+    light = spec.pool == "io" and not has_layer and _compute(env, spec) == "function"
+    return POOLED if light and env.workers.pooled else spec.name
+
+
+def _check_names(groups: Mapping[str, list[KindSpec]], kinds: set[str]) -> None:
+    for name in groups:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,31}", name):
+            raise ConfigError(
+                f"the kind {name!r} cannot name a queue: use at most 32 of a-z, 0-9, - and _, beginning with a letter"
+            )
+    if taken := {MIXED, POOLED} & kinds:
+        raise ConfigError(f"a kind cannot be called {' or '.join(sorted(taken))}: workers of that name exist")
+
+
+def _worker(env: Environment, name: str, members: list[KindSpec], has_layer: Callable[[str], bool]) -> Worker:
+    first = members[0]
+    isolated = first.pool == ISOLATED
+    return Worker(
+        name=name,
+        kinds=tuple(spec.name for spec in members),
+        compute=_compute(env, first),
+        pool=first.pool,
+        isolated=isolated,
+        needs_network=any(spec.needs_network for spec in members),
+        layers=tuple(spec.name for spec in members if has_layer(spec.name)),
+        memory=env.workers.memory[first.pool],
+        concurrency=env.worker_concurrency(name),
+        batch=5 if isolated else 10,
+    )
+
+
+def _mixed(env: Environment, working: list[KindSpec], has_layer: Callable[[str], bool]) -> Worker:
+    kinds = [spec for spec in working if _compute(env, spec) == "function"]
+    return Worker(
+        name=MIXED,
+        kinds=tuple(spec.name for spec in kinds),
+        compute="function",
+        pool=MIXED,
+        isolated=False,
+        needs_network=True,
+        layers=tuple(spec.name for spec in kinds if has_layer(spec.name)),
+        memory=env.workers.memory[MIXED],
+        concurrency=env.worker_concurrency(MIXED),
+        batch=5,
+    )
+
+
+def _compute(env: Environment, spec: KindSpec) -> Literal["function", "fargate"]:
+    return "fargate" if spec.long_running or spec.name in env.workers.fargate_kinds else "function"
+
+
+def _home_of_control(workers: list[Worker]) -> str:
+    """Control kinds inside a pipeline cost nothing: they go where light work goes."""
+    light = [worker.name for worker in workers if worker.pool == "io" and worker.compute == "function"]
+    return POOLED if POOLED in light else min(light, default=MIXED)
