@@ -140,7 +140,7 @@ def test_any_text_is_either_a_cron_that_fires_or_refused(text):
     ("rate", "canonical", "seconds"),
     [
         ("1 minutes", "1 minute", 60),
-        ("5  Minutes", "5 minutes", 300),
+        (" 5  minutes", "5 minutes", 300),
         ("2 hour", "2 hours", 7200),
         ("1 day", "1 day", 86400),
     ],

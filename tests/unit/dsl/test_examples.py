@@ -9,7 +9,7 @@ from yamlcore import CCoreLoader
 
 from noetl.dsl.compiler import compile_cached, compile_playbook, program_hash
 from noetl.dsl.graph import to_mermaid
-from noetl.dsl.program import decode, encode
+from noetl.dsl.program import ScheduleSpec, decode, encode
 from noetl.dsl.schema import playbook_schema
 
 PAGINATED_LOOP = """\
@@ -303,7 +303,7 @@ def test_document_facts(kinds):
     )
     assert [(entry.name, entry.kind) for entry in program.keychain] == [("lake_db", "postgres_credential")]
     event = compile_playbook(EVENT_FORM, kinds=kinds).program
-    assert event.schedule == {"cron": "0 3 * * *"}
+    assert event.schedule == ScheduleSpec(cron="0 3 * * *")
     assert event.path == "harvest"
     approval = compile_playbook(APPROVAL, kinds=kinds).program
     assert (approval.entry, approval.final_step) == ("start", "audit")

@@ -145,7 +145,7 @@ def rate_seconds(text: str) -> int:
 
 
 def _rate(text: str) -> tuple[int, str]:
-    found = _RATE.fullmatch(text.strip().lower())
+    found = _RATE.fullmatch(text.strip())
     if found is None or int(found[1]) == 0:
         raise InvalidInputError(
             f"{_shown(text)} is not a rate",

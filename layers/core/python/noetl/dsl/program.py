@@ -335,6 +335,52 @@ class KeychainEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     pos: Pos = Pos()
 
 
+# --- what starts it by itself -------------------------------------------------------------------
+
+
+class ScheduleSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``metadata.schedule``: one of ``cron`` and ``rate`` (domain/schedules.py says what they mean). ``name`` empty: made
+    of the path that the playbook is registered under."""
+
+    name: str = ""
+    cron: str | None = None
+    rate: str | None = None
+    timezone: str = "UTC"
+    payload: dict[str, Any] = {}
+    enabled: bool = True
+
+
+class S3Trigger(msgspec.Struct, frozen=True, tag="s3", tag_field="type", omit_defaults=True):
+    """Objects of ``bucket`` whose key begins with ``prefix`` and ends with ``suffix``."""
+
+    name: str
+    bucket: str
+    prefix: str = ""
+    suffix: str = ""
+    events: tuple[Literal["created", "deleted"], ...] = ("created",)
+
+
+class EventBridgeTrigger(
+    msgspec.Struct, frozen=True, tag="eventbridge", tag_field="type", omit_defaults=True
+):
+    """``bus``: a name or an ARN."""
+
+    name: str
+    pattern: dict[str, Any]
+    bus: str = "default"
+
+
+class SqsTrigger(msgspec.Struct, frozen=True, tag="sqs", tag_field="type", omit_defaults=True):
+    """``queue``: a name or an ARN. ``batch``: most messages handed over at once (each starts an execution of its own)."""
+
+    name: str
+    queue: str
+    batch: int = 10
+
+
+Trigger = S3Trigger | EventBridgeTrigger | SqsTrigger
+
+
 class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     """A compiled playbook. ``hash`` is the SHA-256 (hex) of source text, compiler version and semantics number."""
 
@@ -346,7 +392,8 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     version: str = ""
     description: str = ""
     labels: dict[str, str] = {}
-    schedule: dict[str, Any] | None = None
+    schedule: ScheduleSpec | None = None
+    triggers: tuple[Trigger, ...] = ()
     source_name: str = ""
     """What diagnostics print before ``:line:column`` (file name as given, or the catalog path)."""
     workload: Node = Lit({})

@@ -6,6 +6,7 @@ from typing import Any
 
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
+from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
 from noetl.dsl.lowering.steps import Defaults, lower_step
 from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.workbook import read_workbook
@@ -38,7 +39,8 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         version=_text(metadata.get("version")),
         description=_text(metadata.get("description")),
         labels={key.text: _text(value) for key, value in mapping_of(metadata.get("labels")).items()},
-        schedule=_plain(metadata.get("schedule")),
+        schedule=lower_schedule(lowering, metadata.get("schedule"), _plain(root.get("input"))),
+        triggers=lower_triggers(lowering, metadata.get("triggers")),
         source_name=source_name,
         workload=lowering.node(root.get("workload") or Mapping({}, Pos()), start),
         input_schema=_plain(root.get("input")),
@@ -65,6 +67,9 @@ def _read_names(lowering: Lowering, root: Mapping) -> None:
     names.workload |= set(mapping_of(root.get("workload")).entries)
     schema = mapping_of(root.get("input"))
     names.workload |= set(mapping_of(schema.get("properties")).entries)
+    metadata = mapping_of(root.get("metadata"))
+    names.workload |= set(mapping_of(mapping_of(metadata.get("schedule")).get("payload")).entries)
+    names.workload |= {"event"} if metadata.has("triggers") else set()
     names.keychain |= {text_of(mapping_of(item).get("name")) or "" for item in items_of(root.get("keychain"))}
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.dsl.model.event import CaseEntry, GoTo, SinkBlock, StepRetryBlock, Target
+from noetl.dsl.model.starts import ScheduleBlock, Trigger
 from noetl.dsl.model.tasks import OutputBlock, ResultBlock, TaskBody, Tool, check_rule_shape
 from noetl.dsl.model.types import (
     Collection,
@@ -189,7 +190,8 @@ class Metadata(Strict):
     version: TextLike | None = None
     description: str | None = None
     labels: dict[str, TextLike] | None = None
-    schedule: dict[str, Any] | None = None
+    schedule: ScheduleBlock | None = None
+    triggers: list[Trigger] | None = Field(default=None, min_length=1)
 
 
 class KeychainBlock(Strict):
