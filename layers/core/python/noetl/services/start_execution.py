@@ -1,17 +1,112 @@
-"""Start an execution: check the payload, then one commit makes the execution, its first facts and its first commands."""
+"""Start an execution: check the payload, then keep the wish durably.
+
+A process that handles events itself (``start_event`` → ``handle_events``) makes the execution, its first facts and its first commands in
+one commit. Behind queues, ``start_execution`` makes the execution and its Start in one commit, and the engine takes it from there.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import dataclass
 from typing import Any
 
-from noetl.domain import ids
-from noetl.domain.errors import InvalidInputError
+from noetl.domain import codec, ids
+from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
 from noetl.dsl.program import Program
+from noetl.ports.execution_store import CreatedExecution, ExecutionStore, IdempotencyKey
+
+TRIES = 5
+"""Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
+    everything that was asked for under it."""
+
+    payload: dict[str, Any]
+    path: str = ""
+    version: int | None = None
+    principal: str = ""
+    principal_kind: str = ""
+    key: str = ""
+    asked: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key)."""
+
+    execution_id: int
+    event: Start | None
+
+
+def start_execution(
+    program: Program,
+    wish: Wish,
+    store: ExecutionStore,
+    *,
+    owner: str,
+    now_ms: int,
+    random_bits: int,
+    again: bool = False,
+) -> Started:
+    """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
+
+    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. Raises
+    InvalidInputError(code="payload_invalid"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
+    """
+    key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
+    created = CreatedExecution(
+        path=wish.path or program.path,
+        name=program.name,
+        playbook_version="" if wish.version is None else str(wish.version),
+        principal=wish.principal,
+    )
+    for number in range(TRIES):
+        bits = random_bits + number
+        start = start_event(
+            program,
+            wish.payload,
+            now_ms=now_ms,
+            random_bits=bits,
+            principal=wish.principal,
+            principal_kind=wish.principal_kind,
+        )
+        found = store.create(start, created, owner, key)
+        if not found.same:
+            raise ConflictError(
+                "this idempotency key was used for another request",
+                code="idempotency_key_reused",
+                hint="a key belongs to one request: the same key with the same body, or a new key",
+            )
+        if found.fresh or (again and number == 0):
+            return Started(found.execution_id, start)
+        if found.execution_id != start.execution_id:
+            return Started(found.execution_id, None)
+    raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+
+def fingerprint(asked: Any) -> str:
+    """The same for the same JSON value, however its keys are ordered."""
+    return hashlib.sha256(codec.encode(_ordered(asked))).hexdigest()
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _ordered(value[key]) for key in sorted(value)}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value
 
 
 def start_event(
-    program: Program, payload: dict[str, Any], *, now_ms: int, random_bits: int, principal: str = ""
+    program: Program,
+    payload: dict[str, Any],
+    *,
+    now_ms: int,
+    random_bits: int,
+    principal: str = "",
+    principal_kind: str = "",
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
@@ -26,6 +121,7 @@ def start_event(
         program.path,
         payload=payload,
         principal=principal,
+        principal_kind=principal_kind,
     )
 
 

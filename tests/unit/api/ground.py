@@ -1,0 +1,185 @@
+"""The API over stores in memory, with the real engine and worker behind it: whatever is published is handled when a test says so."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tests.unit.cli.fake_runtime import Database, MemoryRuntime
+
+from noetl.api.deps import ApiDeps
+from noetl.api.dispatch import Api
+from noetl.api.gateway import make_resolver
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.events import Event
+from noetl.dsl.program import Program
+from noetl.ports.gauges import QueueGauge
+
+ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
+HELLO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: hello, path: demo/hello}
+workload: {n: 21}
+workflow:
+  - step: start
+    tool: {kind: double, value: "{{ workload.n }}"}
+"""
+GATED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: gated, path: demo/gated}
+workload: {}
+workflow:
+  - step: start
+    tool: {kind: double, value: 1}
+    next: {arcs: [{step: gate}]}
+  - step: gate
+    spec:
+      policy:
+        admit: {rules: [{when: "{{ ctx.approved | default(false) }}", then: {allow: true}}, {else: {then: {allow: false}}}]}
+    tool: {kind: double, value: 4}
+"""
+BROKEN = HELLO.replace("kind: double", "kind: doubel")
+FAILING = HELLO.replace("demo/hello", "demo/failing").replace('double, value: "{{ workload.n }}"', "boom")
+
+_numbers = itertools.count(1)
+
+
+class Reply:
+    def __init__(self, raw: dict[str, Any]) -> None:
+        self.status: int = raw["statusCode"]
+        self.headers: dict[str, str] = raw["headers"]
+        self.text: str = raw["body"]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+    def __repr__(self) -> str:
+        return f"<{self.status} {self.text[:300]}>"
+
+
+@dataclass
+class FakePublisher:
+    sent: list[Event] = field(default_factory=list)
+    away: bool = False
+
+    def owner(self) -> str:
+        return "api-invocation"
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        if self.away:
+            raise InfrastructureError("the queue does not answer", code="aws_unreachable")
+        self.sent += events
+
+
+class Ground:
+    """``ask`` sends a request; ``settle`` lets the engine and workers finish what was published."""
+
+    def __init__(self, auth: str = "iam", grants: dict[str, str] | None = None, **deps: Any) -> None:
+        self.database = Database()
+        self.runtime = MemoryRuntime(self.database)
+        self.store = self.database.store
+        self.publisher = FakePublisher()
+        self.kept: dict[str, Program] = {}
+        self.logs: list[str] = []
+        self.reconnected = 0
+        self.failing: dict[str, NoetlError] = {}
+        self.deps = ApiDeps(
+            store=self.store,
+            catalog=self.database.catalog,
+            results=self.database.results,
+            programs=self.database.programs,
+            compile=self.database.programs.cache.compile,
+            keep=lambda program: self.kept.__setitem__(program.hash, program),
+            publisher=self.publisher,
+            link=lambda uri, seconds: f"https://bucket.example/{uri.rpartition('/')[2]}?expires={seconds}",
+            gauges=lambda: [QueueGauge("events.fifo", 3, 1, 0), QueueGauge("commands-io", 7, 2, 1, 4)],
+            checks={"database": lambda: self._check("database"), "bucket": lambda: self._check("bucket")},
+            clock=self.database.clock,
+            reconnect=self._reconnect,
+            log=self.logs.append,
+        )
+        self.deps = replace(self.deps, **deps)
+        self.opened = 0
+        self.api = Api(
+            self._open, auth, grants or {}, {"stack": "Noetl-test", "version": "1"}, self.logs.append
+        )
+        self.resolve = make_resolver(self.api)
+
+    def _open(self) -> ApiDeps:
+        self.opened += 1
+        return self.deps
+
+    def _reconnect(self) -> None:
+        self.reconnected += 1
+
+    def _check(self, name: str) -> None:
+        if name in self.failing:
+            raise self.failing[name]
+
+    def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
+        return Reply(self.resolve(request(method, path, body, **options), None))
+
+    def register(self, text: str = HELLO) -> Any:
+        reply = self.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
+        assert reply.status in (200, 201), reply
+        return reply.json
+
+    def start(self, path: str = "demo/hello", **body: Any) -> str:
+        reply = self.ask("POST", "/api/executions", {"path": path, **body})
+        assert reply.status == 201, reply
+        return reply.json["execution_id"]
+
+    def settle(self) -> None:
+        self.runtime.events += self.publisher.sent
+        self.publisher.sent = []
+        self.store.heartbeat(self.runtime.owner, 1e9)
+        self.runtime.run_until([])
+
+    def run(self, text: str = HELLO, **body: Any) -> str:
+        """Register, start, and let it end."""
+        path = self.register(text)["path"]
+        execution_id = self.start(path, **body)
+        self.settle()
+        return execution_id
+
+
+def request(
+    method: str,
+    path: str,
+    body: Any = None,
+    *,
+    query: dict[str, str] | None = None,
+    headers: dict[str, str] | None = None,
+    authorizer: dict[str, Any] | None = None,
+    base64: bool = False,
+) -> dict[str, Any]:
+    """An event of an HTTP API (payload 2.0)."""
+    text = body if isinstance(body, str) or body is None else json.dumps(body)
+    return {
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {"content-type": "application/json", **(headers or {})},
+        "queryStringParameters": query or {},
+        "requestContext": {
+            "http": {
+                "method": method,
+                "path": path,
+                "protocol": "HTTP/1.1",
+                "sourceIp": "192.0.2.1",
+                "userAgent": "test",
+            },
+            "requestId": f"request-{next(_numbers)}",
+            "stage": "$default",
+            "authorizer": {"iam": {"userArn": ARN}} if authorizer is None else authorizer,
+        },
+        "body": text,
+        "isBase64Encoded": base64,
+    }

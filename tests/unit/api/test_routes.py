@@ -1,0 +1,407 @@
+"""Every route does what the table says, and answers what the OpenAPI document says."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import jsonschema
+import pytest
+from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
+
+from noetl.api.openapi import committed, document
+from noetl.api.table import ROUTES
+from noetl.services.read_history import history
+
+DOCUMENT = document()
+
+
+def exchange(ground: Ground, name: str):
+    """One fitting request to the route of this name."""
+    if name in ("health", "ready", "openapi"):
+        return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
+    if name == "registerPlaybook":
+        return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if name == "getQueues":
+        return ground.ask("GET", "/api/queue")
+    if name in ("execute", "startExecution"):
+        ground.register()
+        path = "/api/execute" if name == "execute" else "/api/executions"
+        return ground.ask("POST", path, {"path": "demo/hello", "payload": {"n": 1}})
+    if name in ("cancelExecution", "patchContext", "injectToken"):
+        waiting = ground.run(GATED)
+        if name == "patchContext":
+            return ground.ask("PATCH", f"/api/executions/{waiting}/ctx", {"patch": {"approved": True}})
+        what, body = (
+            ("cancel", {"reason": "enough"}) if name == "cancelExecution" else ("tokens", {"step": "gate"})
+        )
+        return ground.ask("POST", f"/api/executions/{waiting}/{what}", body)
+    execution_id = ground.run()
+    paths = {
+        "listPlaybooks": "/api/catalog",
+        "getPlaybook": "/api/catalog/demo/hello",
+        "listExecutions": "/api/executions",
+        "getExecution": f"/api/executions/{execution_id}",
+        "getExecutionStatus": f"/api/executions/{execution_id}/status",
+        "getExecutionEvents": f"/api/executions/{execution_id}/events",
+        "getExecutionSteps": f"/api/executions/{execution_id}/steps",
+        "getExecutionResult": f"/api/executions/{execution_id}/result",
+    }
+    return ground.ask("GET", paths[name])
+
+
+def described(name: str):
+    """The operation of the document that has this id."""
+    (found,) = [
+        one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name
+    ]
+    return found
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+def test_a_fitting_request_is_answered_as_documented(ground, route):
+    reply = exchange(ground, route.name)
+    assert reply.status == next(iter(route.answers)), reply
+    assert reply.headers["X-Request-Id"].startswith("request-")
+    assert reply.headers["Content-Type"] == "application/json"
+    answers = described(route.name)["responses"][str(reply.status)]
+    schema = {**answers["content"]["application/json"]["schema"], "components": DOCUMENT["components"]}
+    jsonschema.Draft202012Validator(schema).validate(reply.json)
+
+
+def test_health_needs_nothing_from_outside(ground):
+    assert ground.ask("GET", "/health", authorizer={}).json == {
+        "status": "ok",
+        "deployment": {"stack": "Noetl-test", "version": "1"},
+    }
+    assert ground.opened == 0
+
+
+# --- catalog ----------------------------------------------------------------------------------------
+
+AS_JSON = json.dumps({"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata": {"name": "j"}, "workload": {"n": 1},
+                      "workflow": [{"step": "start", "tool": {"kind": "double", "value": 1}}]})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "path", "encoded"),
+    [
+        (HELLO, "application/yaml", "demo/hello", False),
+        (HELLO, "text/plain; charset=utf-8", "demo/hello", False),
+        (HELLO, "", "demo/hello", False),
+        (base64.b64encode(HELLO.encode()).decode(), "application/octet-stream", "demo/hello", True),
+        (base64.b64encode(HELLO.encode()).decode(), "text/plain", "demo/hello", False),
+        ({"content": HELLO}, "application/json", "demo/hello", False),
+        (
+            {"content": base64.b64encode(HELLO.encode()).decode(), "path": "other"},
+            "application/json",
+            "other",
+            False,
+        ),
+        ({"content": HELLO, "resource_type": "Playbook"}, "", "demo/hello", False),
+        (AS_JSON, "application/json", "j", False),
+        ("{" + AS_JSON[1:], "application/yaml", "j", False),
+    ],
+)
+def test_a_playbook_comes_in_many_wrappings(ground, body, content_type, path, encoded):
+    reply = ground.ask(
+        "POST", "/api/catalog/register", body, headers={"content-type": content_type}, base64=encoded
+    )
+    assert (reply.status, reply.json["path"], reply.json["version"]) == (201, path, 1)
+    assert ground.kept.keys() == {reply.json["program"]}, "engine and workers can read it"
+
+
+def test_the_same_content_keeps_its_version(ground):
+    first, again, changed = ground.register(), ground.register(), ground.register(HELLO.replace("21", "22"))
+    assert (first["version"], first["created"]) == (1, True)
+    assert (again["version"], again["created"]) == (1, False)
+    assert (changed["version"], changed["created"]) == (2, True)
+    assert changed["catalog_id"] == "demo/hello@2"
+    assert ground.ask("GET", "/api/catalog/demo/hello").json["version"] == 2
+    assert "n: 21" in ground.ask("GET", "/api/catalog/demo/hello", query={"version": "1"}).json["content"]
+    assert ground.ask("GET", "/api/catalog/demo%2Fhello").json["version"] == 2
+
+
+def test_warnings_tell_where_and_what_to_do(ground):
+    (warning,) = ground.register(HELLO.replace("workload.n", "ctx.total"))["warnings"]
+    assert (warning["location"], warning["code"]) == ("playbook.yaml:7:37", "unset-ctx")
+    assert warning["severity"] == "warning" and warning["fix"]
+
+
+def test_a_refused_playbook_is_told_every_diagnostic(ground):
+    text = HELLO.replace("kind: double", "kind: doubel").replace("workload.n", "worklod.n")
+    reply = ground.ask("POST", "/api/catalog/register", {"content": text, "source_name": "a.yaml"})
+    assert (reply.status, reply.json["code"]) == (422, "invalid_playbook")
+    assert [(one["location"], one["fix"]) for one in reply.json["errors"]] == [
+        ("a.yaml:7:18", "did you mean 'double'?"),
+        ("a.yaml:7:37", "did you mean 'workload'?"),
+    ]
+    assert not ground.kept and not ground.ask("GET", "/api/catalog").json["playbooks"]
+
+
+def test_the_catalog_is_read_in_pages(ground):
+    for name in "dbaec":
+        ground.register(HELLO.replace("demo/hello", f"x/{name}"))
+    seen, after = [], {}
+    while True:
+        page = ground.ask("GET", "/api/catalog", query={"limit": "2", **after}).json
+        seen += [one["path"] for one in page["playbooks"]]
+        if page["next"] is None:
+            break
+        after = {"after": page["next"]}
+    assert seen == ["x/a", "x/b", "x/c", "x/d", "x/e"]
+
+
+# --- executions -------------------------------------------------------------------------------------
+
+
+def test_a_start_is_durable_published_and_signed_by_who_asked(ground):
+    ground.register()
+    reply = ground.ask("POST", "/api/executions", {"path": "demo/hello", "payload": {"n": 4}})
+    execution_id = reply.json["execution_id"]
+    assert reply.headers["Location"] == f"/api/executions/{execution_id}"
+    (start,) = ground.publisher.sent
+    assert (str(start.execution_id), start.payload, start.principal, start.principal_kind) == (
+        execution_id,
+        {"n": 4},
+        ARN,
+        "iam",
+    )
+    assert ground.store.info(int(execution_id)).version == 0
+    ground.settle()
+    assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == 8
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"path": "demo/hello"},
+        {"path": "demo/hello", "version": 1},
+        {"path": "demo/hello", "version": "latest", "workload": {}},
+        {"playbook_id": "demo/hello@1"},
+        {"catalog_id": "demo/hello", "resource_kind": "playbook", "parent_execution_id": None},
+        {"program": "PROGRAM"},
+    ],
+)
+def test_a_playbook_is_named_in_many_ways(ground, body):
+    program = ground.register()["program"]
+    body = {key: program if value == "PROGRAM" else value for key, value in body.items()}
+    reply = ground.ask("POST", "/api/execute", body)
+    assert reply.status == 201, reply
+    assert (reply.json["path"], reply.json["version"], reply.json["status"]) == ("demo/hello", 1, "started")
+
+
+def test_a_start_succeeds_while_the_queue_is_away(ground):
+    ground.register()
+    ground.publisher.away = True
+    execution_id = ground.start()
+    assert any("left for maintenance" in line for line in ground.logs)
+    (event,) = ground.store.undelivered("sweeper", 10)
+    assert str(event.execution_id) == execution_id
+
+
+def test_the_same_key_and_body_give_the_same_answer(ground):
+    ground.register()
+    body, key = {"path": "demo/hello", "payload": {"n": 1, "m": 2}}, {"idempotency-key": "a"}
+    first = ground.ask("POST", "/api/executions", body, headers=key)
+    ground.register(HELLO.replace("21", "99"))
+    again = ground.ask(
+        "POST", "/api/executions", {"payload": {"m": 2, "n": 1}, "path": "demo/hello"}, headers=key
+    )
+    assert (again.status, again.json) == (first.status, first.json)
+    assert len(ground.publisher.sent) == 1
+    other = ground.ask("POST", "/api/executions", {**body, "payload": {"n": 2}}, headers=key)
+    assert (other.status, other.json["code"]) == (409, "idempotency_key_reused")
+    session = {"iam": {"userArn": ARN.replace("/ci", "/another-session")}}
+    stranger = {"iam": {"userArn": ARN.replace("Deploy", "Report")}}
+    same = ground.ask("POST", "/api/executions", body, headers=key, authorizer=session)
+    assert same.json["execution_id"] == first.json["execution_id"], (
+        "a role is one caller, whatever its session"
+    )
+    own = ground.ask("POST", "/api/executions", body, headers=key, authorizer=stranger)
+    assert own.json["execution_id"] != first.json["execution_id"], "keys of others are not seen"
+
+
+def test_executions_are_listed_in_pages_and_by_status(ground):
+    ids = [ground.run() for _ in range(3)]
+    failed, waiting = ground.run(FAILING), ground.run(GATED)
+    page = ground.ask("GET", "/api/executions", query={"limit": "2"}).json
+    assert [one["execution_id"] for one in page["executions"]] == [waiting, failed]
+    rest = ground.ask("GET", "/api/executions", query={"limit": "9", "after": page["next"]}).json
+    assert [one["execution_id"] for one in rest["executions"]] == ids[::-1] and rest["next"] is None
+    for status, found in (("waiting", [waiting]), ("failed", [failed]), ("running", [])):
+        listed = ground.ask("GET", "/api/executions", query={"status": status}).json["executions"]
+        assert [one["execution_id"] for one in listed] == found, status
+
+
+def test_a_failed_execution_tells_why(ground):
+    failed = ground.run(FAILING)
+    status = ground.ask("GET", f"/api/executions/{failed}/status").json
+    assert (status["status"], status["ended"], status["error"]["code"]) == ("failed", True, "burst")
+    whole = ground.ask("GET", f"/api/executions/{failed}").json
+    assert whole["error"]["step"] == "start" and whole["steps"][0]["status"] == "failed"
+    reply = ground.ask("GET", f"/api/executions/{failed}/result")
+    assert (reply.status, reply.json["code"]) == (409, "execution_failed")
+
+
+LOOPING = HELLO.replace("    tool:", "    loop: {in: [1, 2, 3, 4, 5], iterator: one}\n    tool:").replace(
+    "workload.n", "one"
+)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 7, 1000])
+@pytest.mark.parametrize("vocabulary", ["stored", "formal"])
+def test_pages_of_events_are_the_whole_history(ground, limit, vocabulary):
+    execution_id = ground.run(LOOPING)
+    told, after, pages = [], {}, 0
+    while True:
+        query = {"limit": str(limit), "vocabulary": vocabulary, **after}
+        page = ground.ask("GET", f"/api/executions/{execution_id}/events", query=query).json
+        told += page["events"]
+        pages += 1
+        if page["complete"]:
+            break
+        assert page["events"]
+        after = {"after": page["next"]}
+    whole = list(history(ground.store, int(execution_id), vocabulary))
+    assert [one["event_id"] for one in told] == [one.event_id for one in whole]
+    assert (pages == 1) == (limit == 1000)
+
+
+def test_events_can_be_followed_while_they_happen(ground):
+    execution_id = ground.run(GATED)
+    path = f"/api/executions/{execution_id}/events"
+    first = ground.ask("GET", path).json
+    assert first["events"][-1]["event_type"] == "step.parked" and not first["complete"]
+    assert ground.ask("GET", path, query={"after": first["next"]}).json["events"] == []
+    ground.ask("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})
+    ground.settle()
+    more = ground.ask("GET", path, query={"after": first["next"]}).json
+    assert more["complete"] and more["events"][-1]["event_type"] == "playbook.completed"
+
+
+def test_events_fit_into_answers(ground):
+    text = LOOPING.replace("double, value:", "double, value: ['" + "x" * 9000 + "'], note:")
+    text = LOOPING.replace('"{{ one }}"', f"['{'x' * 9000}']")
+    small = Ground(max_answer=60_000)
+    execution_id = small.run(text)
+    page = small.ask("GET", f"/api/executions/{execution_id}/events", query={"limit": "1000"})
+    assert not page.json["complete"] and len(page.text) < 60_000
+    rest = small.ask(
+        "GET", f"/api/executions/{execution_id}/events", query={"limit": "1000", "after": page.json["next"]}
+    )
+    assert rest.json["events"]
+
+
+def test_steps_come_in_pages(ground):
+    execution_id = ground.run(GATED)
+    first = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"limit": "1"}).json
+    rest = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"after": first["next"]}).json
+    assert [one["step"] for one in first["steps"] + rest["steps"]] == ["start", "gate"]
+    assert rest["next"] is None and rest["steps"][0]["status"] == "waiting"
+
+
+# --- results ----------------------------------------------------------------------------------------
+
+LARGE = HELLO.replace('"{{ workload.n }}"', f"['{'y' * 40_000}']")
+
+
+def test_a_large_result_is_read_as_long_as_it_fits(ground):
+    whole = ground.ask("GET", f"/api/executions/{ground.run(LARGE)}/result").json
+    assert whole["complete"] and whole["result"] == ["y" * 40_000] * 2
+    small = Ground(max_answer=50_000)
+    execution_id = small.run(LARGE)
+    part = small.ask("GET", f"/api/executions/{execution_id}/result").json
+    (download,) = part["downloads"]
+    assert not part["complete"] and part["result"]["kind"] == "result_ref"
+    assert part["result"]["ref"] == download["ref"] and download["seconds"] == 900
+    assert download["url"].startswith("https://bucket.example/") and download["size"] > 80_000
+
+
+def test_a_result_whose_bytes_are_gone_is_gone(ground):
+    execution_id = ground.run(LARGE)
+    ground.database.results.delete_execution(int(execution_id))
+    reply = ground.ask("GET", f"/api/executions/{execution_id}/result")
+    assert (reply.status, reply.json["code"]) == (410, "REFERENCE_NOT_AVAILABLE")
+
+
+# --- control ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"approved": True},
+        {"approved": True, "note": {"by": "me"}},
+        [{"op": "add", "path": "/approved", "value": True}],
+        [{"op": "replace", "path": "/approved", "value": True}, {"op": "add", "path": "/a~1b/c", "value": 1}],
+    ],
+)
+def test_a_patched_context_opens_a_gate(ground, patch):
+    execution_id = ground.run(GATED)
+    body = {"patch": patch, "reason": "looks good", "correlation_id": "t-1"}
+    reply = ground.ask("PATCH", f"/api/executions/{execution_id}/ctx", body)
+    assert (reply.status, reply.json["status"]) == (202, "accepted")
+    ground.settle()
+    assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == 8
+    (patched,) = [one for one in history(ground.store, int(execution_id)) if one.event_type == "ctx.patched"]
+    assert patched.event_id.startswith(reply.json["event_id"])
+    assert patched.payload["reason"] == "looks good" and patched.payload["principal"] == ARN
+
+
+def test_a_token_runs_a_step(ground):
+    execution_id = ground.run(GATED)
+    reply = ground.ask("POST", f"/api/executions/{execution_id}/tokens", {"step": "start", "reason": "again"})
+    assert reply.status == 202
+    ground.settle()
+    steps = ground.ask("GET", f"/api/executions/{execution_id}/steps").json["steps"]
+    assert [one["step"] for one in steps].count("start") == 2
+
+
+def test_cancelling_ends_an_execution_also_before_it_began(ground):
+    waiting = ground.run(GATED)
+    unborn = ground.start("demo/gated")
+    ground.publisher.sent = []
+    for execution_id in (waiting, unborn):
+        reply = ground.ask("POST", f"/api/executions/{execution_id}/cancel", headers={"idempotency-key": "k"})
+        assert reply.status == 202, reply
+    ground.settle()
+    status = ground.ask("GET", f"/api/executions/{waiting}/status").json
+    assert status["status"] == "cancelled"
+    assert ground.ask("GET", f"/api/executions/{unborn}/status").json["status"] == "cancelled"
+
+
+def test_a_repeated_change_is_made_once(ground):
+    execution_id = ground.run(GATED)
+    events = [
+        ground.ask("POST", f"/api/executions/{execution_id}/tokens", {"step": step}, headers=headers).json[
+            "event_id"
+        ]
+        for step, headers in (
+            ("gate", {"idempotency-key": "k"}),
+            ("gate", {"idempotency-key": "k"}),
+            ("start", {"idempotency-key": "k"}),
+            ("gate", {}),
+            ("gate", {}),
+        )
+    ]
+    assert events[0] == events[1]
+    assert len(set(events)) == 4
+
+
+# --- the document -----------------------------------------------------------------------------------
+
+
+def test_the_committed_document_is_the_one_that_is_served(ground):
+    from pathlib import Path
+
+    page = Path(__file__).parents[3] / "docs" / "openapi.json"
+    assert page.read_text("utf-8") == committed(), "make openapi"
+    assert ground.ask("GET", "/openapi.json").json == json.loads(committed())
+
+
+def test_every_operation_is_described_once():
+    names = [one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values()]
+    assert sorted(names) == sorted({route.name for route in ROUTES})
+    for schema in DOCUMENT["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(schema)
