@@ -6,7 +6,10 @@ import os
 import threading
 
 import pytest
+from botocore.exceptions import ClientError
+from tests.contract.clouds import make_bucket, mocked_aws
 
+from noetl.adapters.aws.s3 import S3ResultStore
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.memory import MemoryResultStore
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
@@ -14,8 +17,18 @@ from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInput
 URI = "noetl://execution/12/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture
+def s3(monkeypatch):
+    with mocked_aws(monkeypatch) as make_client:
+        client = make_client("s3")
+        make_bucket(client)
+        yield client
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
 def results(request, tmp_path):
+    if request.param == "s3":
+        return S3ResultStore("results", request.getfixturevalue("s3"))
     return MemoryResultStore() if request.param == "memory" else FileResultStore(tmp_path / "results")
 
 
@@ -104,3 +117,68 @@ def test_a_disk_that_refuses_is_an_infrastructure_error(tmp_path):
     (tmp_path / "results").write_text("in the way")
     with pytest.raises(InfrastructureError):
         FileResultStore(tmp_path / "results").put(URI, b"x")
+
+
+def test_keys_of_s3_are_hashes_below_their_execution(s3):
+    store = S3ResultStore("results", s3)
+    uri = "noetl://execution/0012/result/../../\ud800\x00/1"
+    store.put(uri, b"data")
+    assert store.get(uri) == b"data"
+    (entry,) = s3.list_objects_v2(Bucket="results")["Contents"]
+    assert entry["Key"].startswith("executions/12/") and len(entry["Key"].rpartition("/")[2]) == 64
+
+
+def test_more_objects_than_one_request_deletes(s3):
+    store = S3ResultStore("results", s3)
+    for number in range(1003):
+        s3.put_object(Bucket="results", Key=f"executions/7/{number}", Body=b"")
+    store.put("noetl://execution/71/result/a/1", b"stays")
+    assert store.delete_execution(7) == 1003
+    assert store.get("noetl://execution/71/result/a/1") == b"stays"
+    assert store.delete_execution(7) == 0
+
+
+class Refusing:
+    """A client of S3 whose next writes and deletions are answered like this."""
+
+    def __init__(self, client, *codes):
+        self.client = client
+        self.codes = list(codes)
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def put_object(self, **wanted):
+        if self.codes:
+            code, status = self.codes.pop(0)
+            raise ClientError(
+                {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutObject"
+            )
+        return self.client.put_object(**wanted)
+
+    def delete_objects(self, **wanted):
+        return {"Errors": [{"Key": "k", "Code": "InternalError", "Message": "later"}]}
+
+
+def test_writers_that_meet_try_again(s3):
+    busy = ("ConditionalRequestConflict", 409)
+    S3ResultStore("results", Refusing(s3, busy, busy)).put(URI, b"one")
+    assert S3ResultStore("results", s3).get(URI) == b"one"
+    with pytest.raises(InfrastructureError):
+        S3ResultStore("results", Refusing(s3, *[busy] * 4)).put(URI, b"one")
+    with pytest.raises(InfrastructureError) as caught:
+        S3ResultStore("results", Refusing(s3, ("AccessDenied", 403))).put(URI, b"one")
+    assert not caught.value.retryable and "s3:PutObject" in str(caught.value)
+
+
+def test_objects_that_stay_are_told(s3):
+    S3ResultStore("results", s3).put(URI, b"one")
+    with pytest.raises(InfrastructureError, match="1 results of execution 12"):
+        S3ResultStore("results", Refusing(s3)).delete_execution(12)
+
+
+def test_a_bucket_that_is_not_there_is_an_infrastructure_error(s3):
+    store = S3ResultStore("other", s3)
+    for call in (lambda: store.put(URI, b"x"), lambda: store.get(URI), lambda: store.delete_execution(1)):
+        with pytest.raises(InfrastructureError, match="NoSuchBucket"):
+            call()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import check_uri
-from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
 from noetl.dsl.program import PROGRAM_VERSION
 
 ATTEMPTS = 4
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 _MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
-_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class S3ResultStore:
@@ -96,9 +95,7 @@ class S3ProgramStore:
 
     @staticmethod
     def _key(program: str) -> str:
-        if not _HASH.fullmatch(program):
-            raise InvalidInputError(f"{program[:80]!r} is not the hash of a program", code="program_hash")
-        return f"programs/v{PROGRAM_VERSION}/{program}.json"
+        return f"programs/v{PROGRAM_VERSION}/{check_hash(program)}.json"
 
 
 class S3Revocations:

@@ -1,0 +1,16 @@
+"""Names of programs, checked before any store believes them."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.domain.errors import InvalidInputError
+
+_HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+def check_hash(program: str) -> str:
+    """Raises InvalidInputError(code="program_hash") for what is not a SHA-256 in lower-case hex."""
+    if not _HASH.fullmatch(program):
+        raise InvalidInputError(f"{program[:80]!r} is not the hash of a program", code="program_hash")
+    return program

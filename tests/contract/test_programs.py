@@ -1,0 +1,51 @@
+"""Stores of compiled programs."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from tests.contract.clouds import make_bucket, mocked_aws
+
+from noetl.adapters.aws.s3 import S3ProgramStore
+from noetl.adapters.memory.programs import MemoryProgramStore
+from noetl.domain.errors import InvalidInputError
+from noetl.dsl.program import PROGRAM_VERSION, Program, decode, encode
+
+HASH = hashlib.sha256(b"text").hexdigest()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def programs(request, monkeypatch):
+    if request.param == "memory":
+        yield MemoryProgramStore()
+        return
+    with mocked_aws(monkeypatch) as make_client:
+        client = make_client("s3")
+        yield S3ProgramStore(make_bucket(client), client)
+
+
+def test_a_program_is_found_by_its_hash(programs):
+    program = Program(v=PROGRAM_VERSION, semantics=1, hash=HASH, name="n", path="p")
+    assert programs.get(HASH) is None
+    programs.put(HASH, encode(program))
+    programs.put(HASH, encode(program))
+    assert decode(programs.get(HASH)) == program
+    assert programs.get(HASH[::-1]) is None
+
+
+@pytest.mark.parametrize("name", ["", "../" + HASH[3:], HASH.upper(), HASH[:-1], HASH + "\n", "é" * 64])
+def test_what_is_no_hash_is_refused(programs, name):
+    for call in (lambda: programs.get(name), lambda: programs.put(name, b"{}")):
+        with pytest.raises(InvalidInputError) as caught:
+            call()
+        assert caught.value.code == "program_hash"
+
+
+def test_the_key_names_the_version_of_the_format(monkeypatch):
+    with mocked_aws(monkeypatch) as make_client:
+        client = make_client("s3")
+        bucket = make_bucket(client)
+        S3ProgramStore(bucket, client).put(HASH, b"{}")
+        (entry,) = client.list_objects_v2(Bucket=bucket)["Contents"]
+        assert entry["Key"] == f"programs/v{PROGRAM_VERSION}/{HASH}.json"
