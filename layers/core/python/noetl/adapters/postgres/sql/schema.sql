@@ -168,6 +168,41 @@ CREATE INDEX transient_execution ON noetl.transient (execution_id);
 CREATE INDEX transient_source_step ON noetl.transient (source_step);
 CREATE INDEX transient_var_type ON noetl.transient (var_type);
 
+-- Starts that were asked for under a key: asking again gives the same execution. fingerprint: what was asked.
+CREATE TABLE noetl.idempotency (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    key TEXT COLLATE "C" NOT NULL CHECK (key <> ''),
+    fingerprint TEXT NOT NULL,
+    execution_id BIGINT NOT NULL,
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, key)
+);
+CREATE INDEX idempotency_age ON noetl.idempotency (created_at);
+
+-- What starts by itself. declared: its playbook says so. anchor_at: when its timing was set; rates count from it.
+CREATE TABLE noetl.schedule (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    name TEXT COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{1,64}$'),
+    path TEXT COLLATE "C" NOT NULL CHECK (path <> ''),
+    version INTEGER CHECK (version > 0),
+    cron TEXT,
+    rate TEXT,
+    timezone TEXT NOT NULL,
+    payload JSON NOT NULL,
+    enabled BOOLEAN NOT NULL,
+    paused BOOLEAN NOT NULL DEFAULT false,
+    declared BOOLEAN NOT NULL,
+    anchor_at TIMESTAMPTZ NOT NULL,
+    next_at TIMESTAMPTZ,
+    last_at TIMESTAMPTZ,
+    last_execution BIGINT,
+    last_error TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (namespace, name),
+    CHECK (num_nonnulls(cron, rate) = 1)
+);
+CREATE INDEX schedule_due ON noetl.schedule (next_at) WHERE enabled AND NOT paused;
+CREATE INDEX schedule_path ON noetl.schedule (namespace, path) WHERE declared;
+
 -- One row of what a writing function tells its caller.
 CREATE TYPE noetl.answer AS (
     kind TEXT,

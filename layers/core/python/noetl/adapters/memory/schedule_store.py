@@ -1,0 +1,86 @@
+"""Schedules in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from noetl.ports.schedule_store import ScheduleRow
+
+
+class MemoryScheduleStore:
+    def __init__(self) -> None:
+        self._rows: dict[str, ScheduleRow] = {}
+        self._lock = threading.Lock()
+
+    def put(self, row: ScheduleRow) -> bool:
+        with self._lock:
+            old = self._rows.get(row.name)
+            if old is None:
+                self._rows[row.name] = replace(
+                    row, paused=False, last_at=None, last_execution=None, last_error=""
+                )
+            elif old.path == row.path:
+                self._rows[row.name] = replace(
+                    row,
+                    paused=old.paused,
+                    last_at=old.last_at,
+                    last_execution=old.last_execution,
+                    last_error=old.last_error,
+                )
+            else:
+                return False
+            return True
+
+    def get(self, name: str) -> ScheduleRow | None:
+        return self._rows.get(name)
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[ScheduleRow]:
+        with self._lock:
+            names = sorted(name for name in self._rows if name > after)
+            return [self._rows[name] for name in names[:limit]]
+
+    def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
+        with self._lock:
+            found = [
+                (row.next_at, row.name)
+                for row in self._rows.values()
+                if row.active and row.next_at is not None and row.next_at <= now
+            ]
+            return [self._rows[name] for _, name in sorted(found)[:limit]]
+
+    def fired(
+        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+    ) -> bool:
+        with self._lock:
+            old = self._rows.get(row.name)
+            if old is None or old.anchor != row.anchor or (old.last_at is not None and old.last_at >= at):
+                return False
+            self._rows[row.name] = replace(
+                old, next_at=next_at, last_at=at, last_execution=execution_id, last_error=error
+            )
+            return True
+
+    def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
+        with self._lock:
+            old = self._rows.get(name)
+            if old is not None:
+                self._rows[name] = old = replace(old, paused=paused, next_at=next_at)
+            return old
+
+    def delete(self, name: str) -> bool:
+        with self._lock:
+            return self._rows.pop(name, None) is not None
+
+    def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
+        with self._lock:
+            names = [
+                name
+                for name, row in sorted(self._rows.items())
+                if row.path == path and row.declared and name != keep
+            ]
+            for name in names:
+                del self._rows[name]
+            return names

@@ -1,0 +1,111 @@
+"""Schedules in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.literals import flag, number, text
+from noetl.domain import codec
+from noetl.ports.schedule_store import ScheduleRow
+
+_SHOWN_ERROR = 2000
+
+
+class PostgresScheduleStore:
+    """``database``: a connection string, or a Database shared with other adapters."""
+
+    def __init__(self, database: str | Database, *, pooled: bool = False) -> None:
+        self._database = Database(database, pooled=pooled) if isinstance(database, str) else database
+
+    def close(self) -> None:
+        self._database.close()
+
+    def put(self, row: ScheduleRow) -> bool:
+        values = {
+            "name": text(row.name),
+            "path": text(row.path),
+            "version": _maybe(row.version),
+            "cron": None if row.cron is None else text(row.cron),
+            "rate": None if row.rate is None else text(row.rate),
+            "timezone": text(row.timezone),
+            "payload": codec.encode(row.payload),
+            "enabled": flag(row.enabled),
+            "declared": flag(row.declared),
+            "anchor": number(row.anchor),
+            "next_at": _maybe(row.next_at),
+        }
+        return bool(self._database.run("put_schedule", values))
+
+    def get(self, name: str) -> ScheduleRow | None:
+        return _first(self._database.run("schedule", {"name": text(name)}))
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[ScheduleRow]:
+        rows = self._database.run("list_schedules", {"after": text(after), "limit": number(limit)})
+        return [_schedule(row) for row in rows]
+
+    def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
+        rows = self._database.run("due_schedules", {"now": number(now), "limit": number(limit)})
+        return [_schedule(row) for row in rows]
+
+    def fired(
+        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+    ) -> bool:
+        values = {
+            "name": text(row.name),
+            "anchor": number(row.anchor),
+            "at": number(at),
+            "next_at": _maybe(next_at),
+            "execution_id": _maybe(execution_id),
+            "error": error[:_SHOWN_ERROR].encode("utf-8", "replace").replace(b"\0", b"?"),
+        }
+        return bool(self._database.run("schedule_fired", values))
+
+    def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
+        values = {"name": text(name), "paused": flag(paused), "next_at": _maybe(next_at)}
+        return _first(self._database.run("pause_schedule", values))
+
+    def delete(self, name: str) -> bool:
+        return bool(self._database.run("delete_schedule", {"name": text(name)}))
+
+    def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
+        rows = self._database.run("delete_declared_schedules", {"path": text(path), "keep": text(keep)})
+        return [_text(name) for (name,) in rows]
+
+
+def _maybe(value: float | None) -> bytes | None:
+    return None if value is None else number(value)
+
+
+def _first(rows: list[Row]) -> ScheduleRow | None:
+    return _schedule(rows[0]) if rows else None
+
+
+def _schedule(row: Row) -> ScheduleRow:
+    name, path, version, cron, rate, timezone, payload, enabled, paused, declared = row[:10]
+    anchor, next_at, last_at, last_execution, last_error = row[10:]
+    return ScheduleRow(
+        name=_text(name),
+        path=_text(path),
+        version=None if version is None else int(version),
+        cron=None if cron is None else _text(cron),
+        rate=None if rate is None else _text(rate),
+        timezone=_text(timezone),
+        payload=codec.decode(payload or b"{}"),
+        enabled=enabled == b"t",
+        paused=paused == b"t",
+        declared=declared == b"t",
+        anchor=float(anchor or 0),
+        next_at=_number(next_at),
+        last_at=_number(last_at),
+        last_execution=None if last_execution is None else int(last_execution),
+        last_error=_text(last_error),
+    )
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()
+
+
+def _number(value: bytes | None) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,75 @@
+"""Which playbooks start by themselves, as the database knows it. Adapters: ``adapters/postgres`` and ``adapters/memory``; one contract
+suite holds both to this text.
+
+Every method is one round trip. Moments are epoch seconds; ``anchor`` is a whole number of them. The clock is the caller's: it decides
+when something is looked at, never whether it happens once (that is the idempotency key of the start).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+
+class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
+    ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
+    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing."""
+
+    name: str
+    path: str
+    anchor: float
+    cron: str | None = None
+    rate: str | None = None
+    timezone: str = "UTC"
+    version: int | None = None
+    payload: dict[str, Any] = {}
+    enabled: bool = True
+    paused: bool = False
+    declared: bool = False
+    next_at: float | None = None
+    last_at: float | None = None
+    last_execution: int | None = None
+    last_error: str = ""
+
+    @property
+    def active(self) -> bool:
+        return self.enabled and not self.paused
+
+
+class ScheduleStore(Protocol):
+    """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
+
+    def put(self, row: ScheduleRow) -> bool:
+        """Make the schedule, or replace the one of this name: what it is and ``next_at``; ``paused`` and ``last_*`` stay as they are.
+
+        False, and nothing is changed, when the name belongs to the schedule of another path.
+        """
+
+    def get(self, name: str) -> ScheduleRow | None: ...
+
+    def entries(self, *, limit: int, after: str = "") -> Sequence[ScheduleRow]:
+        """By name, strictly after ``after``."""
+
+    def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
+        """Active schedules whose ``next_at`` has come, longest overdue first."""
+
+    def fired(
+        self, row: ScheduleRow, at: float, *, next_at: float | None, execution_id: int | None, error: str = ""
+    ) -> bool:
+        """Remember that ``row`` fired for the moment ``at``, and when it does next.
+
+        False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment already:
+        of several processes that fire one moment, one is told True.
+        """
+
+    def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
+        """As it is afterwards; None when there is none."""
+
+    def delete(self, name: str) -> bool:
+        """False when there was none."""
+
+    def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
+        """Delete the schedules that the playbook of this path declared, except ``keep``; their names."""
