@@ -16,6 +16,7 @@ from infra.config import ConfigError, Environment
 from infra.constructs import nag
 from infra.constructs.layers import target_of
 from infra.environments import load_environment
+from infra.playbooks import playbook_files
 from infra.shared import Platform
 from infra.stacks.api import ApiStack
 from infra.stacks.data import DataStack
@@ -25,6 +26,7 @@ from infra.stacks.network import NetworkStack
 from infra.stacks.observability import ObservabilityStack
 from infra.stacks.schedules import SchedulesStack
 from infra.stacks.workers import WorkersStack
+from infra.triggers import read_programs, triggers_of
 from infra.workers import plan_workers
 from layers.build import LayerError, build_layer, digest_of, layer_names
 from noetl.domain.kinds import KindLookup
@@ -80,7 +82,10 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     engine = EngineStack(app, name("Engine"), platform=platform, **common)
     workers = WorkersStack(app, name("Workers"), platform=platform, **common)
     api = ApiStack(app, name("Api"), platform=platform, **common)
-    schedules = SchedulesStack(app, name("Schedules"), platform=platform, engine=engine, **common)
+    triggers = triggers_of(read_programs(playbook_files(config.playbooks), kinds))
+    schedules = SchedulesStack(
+        app, name("Schedules"), platform=platform, engine=engine, triggers=triggers, **common
+    )
     for after in (workers, api, schedules):
         after.add_stack_dependency(engine, "the schema is migrated before what uses it changes")
     functions = {
@@ -95,7 +100,7 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         platform=platform,
         api=api,
         functions={shown: made.function for shown, made in functions.items()},
-        dlqs={},
+        dlqs={"starts": schedules.dlq},
         **common,
     )
 

@@ -6,7 +6,7 @@ The variables are those of ``noetl.runtime.cloud_settings``.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -14,6 +14,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Environment
@@ -68,6 +69,8 @@ class Platform:
         timeout: int,
         layers: list[lambda_.ILayerVersion],
         owner: bool = False,
+        dead_letter_queue: sqs.IQueue | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> PythonFunction:
         """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the role of the others."""
         size = self.config.functions[name]
@@ -83,7 +86,8 @@ class Platform:
             layers=layers,
             log_key=self.data.data_key,
             placement=self.engine_placement,
-            variables=self._engine_variables(scope) | self._database_variables(owner),
+            variables=self._engine_variables(scope) | self._database_variables(owner) | dict(variables or {}),
+            dead_letter_queue=dead_letter_queue,
         )
         if database := self.data.database:
             made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))

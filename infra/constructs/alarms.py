@@ -9,6 +9,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_cloudwatch_actions as actions
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.queue_with_dlq import QueueWithDlq
@@ -47,14 +48,18 @@ class Alarms(Construct):
         self.all.append(alarm)
         return alarm
 
-    def of_queue(self, name: str, pair: QueueWithDlq, *, age_seconds: int) -> None:
-        """Something was given up; or the oldest message waits too long."""
+    def of_dlq(self, name: str, queue: sqs.IQueue) -> None:
+        """Something was given up."""
         self.above(
             f"{name}-dlq",
-            pair.dlq.metric_approximate_number_of_messages_visible(period=MINUTE, statistic="Maximum"),
+            queue.metric_approximate_number_of_messages_visible(period=MINUTE, statistic="Maximum"),
             0,
             f"messages of {name} could not be delivered: read them, mend the cause, redrive (docs/operations.md)",
         )
+
+    def of_queue(self, name: str, pair: QueueWithDlq, *, age_seconds: int) -> None:
+        """Something was given up; or the oldest message waits too long."""
+        self.of_dlq(name, pair.dlq)
         self.above(
             f"{name}-age",
             pair.queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum"),

@@ -76,8 +76,9 @@ class PythonFunction(Construct):
         variables: Mapping[str, str],
         reserved: int | None = None,
         placement: Placement | None = None,
+        dead_letter_queue: sqs.IQueue | None = None,
     ) -> None:
-        """``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. Raises ConfigError when the folder has no handler."""
+        """``dead_letter_queue``: for asynchronous invocations that failed. ``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. Raises ConfigError when the folder has no handler."""
         super().__init__(scope, id)
         full_name = f"{env.prefix}-{name}"
         self.log_group = log_group(self, "Logs", env, name, log_key)
@@ -88,6 +89,8 @@ class PythonFunction(Construct):
             description=f"What {full_name} may do",
         )
         self._allow_basics(env, placement)
+        if dead_letter_queue is not None:
+            self.allow(grant(["sqs:SendMessage"], [dead_letter_queue.queue_arn]))
         self.function = lambda_.Function(
             self,
             "Function",
@@ -106,6 +109,7 @@ class PythonFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             application_log_level_v2=lambda_.ApplicationLogLevel[env.log_level],
             system_log_level_v2=lambda_.SystemLogLevel.WARN,
+            dead_letter_queue=dead_letter_queue,
             reserved_concurrent_executions=reserved,
             tracing=lambda_.Tracing.ACTIVE if env.tracing else lambda_.Tracing.DISABLED,
             environment=dict(variables) | _telemetry(env, full_name),
@@ -125,7 +129,7 @@ class PythonFunction(Construct):
         """Invoke the function with batches of the queue; failed messages are reported one by one."""
         lambda_.EventSourceMapping(
             self,
-            f"From{queue.node.scope.node.id if queue.node.scope else ''}{queue.node.id}",
+            f"From-{queue.node.path.replace('/', '-')}",
             target=self.function,
             event_source_arn=queue.queue_arn,
             batch_size=batch,

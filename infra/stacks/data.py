@@ -47,6 +47,8 @@ class DataStack(cdk.Stack):
                 key=self.secrets_key,
             )
         cdk.CfnOutput(self, "ResultsBucketName", value=self.results.bucket_name)
+        if self.database is not None:
+            cdk.CfnOutput(self, "DatabaseSecretArn", value=self.database.app_secret.secret_arn)
 
     def _key(self, id: str, name: str, description: str) -> kms.Key:
         return kms.Key(

@@ -7,6 +7,7 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs.alarms import FIVE_MINUTES, Alarms, metric, row
@@ -28,7 +29,7 @@ class ObservabilityStack(cdk.Stack):
         platform: Platform,
         api: ApiStack,
         functions: dict[str, lambda_.IFunction],
-        dlqs: dict[str, cloudwatch.IMetric],
+        dlqs: dict[str, sqs.IQueue],
         **stack: object,
     ) -> None:
         super().__init__(scope, id, **stack)  # type: ignore[arg-type]
@@ -40,8 +41,8 @@ class ObservabilityStack(cdk.Stack):
             self.alarms.of_function(name, function)
         self._watch_api(api)
         self._watch_engine()
-        for name, depth in dlqs.items():
-            self.alarms.above(name, depth, 0, f"events for {name} could not be delivered")
+        for name, queue in dlqs.items():
+            self.alarms.of_dlq(name, queue)
         self._dashboard(api)
 
     def _topic(self) -> sns.ITopic | None:

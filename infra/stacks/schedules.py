@@ -2,43 +2,60 @@
 
 from __future__ import annotations
 
+import json
+
 import aws_cdk as cdk
+from aws_cdk import aws_events as events
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.constructs import grants
 from infra.constructs.layers import Layers
+from infra.constructs.queue_with_dlq import dead_letter_queue
 from infra.shared import Platform
 from infra.stacks.engine import EngineStack
+from infra.triggers import QueueTrigger, RuleTrigger, Triggers
+from noetl.dsl.program import S3Trigger
+from noetl.dsl.triggers import event_pattern
 
 TIMEOUT = 30
+ATTEMPTS = 24
+"""Times EventBridge tries to hand an event over, within a day."""
 
 
 class SchedulesStack(cdk.Stack):
-    """``function``: what schedules and triggers invoke."""
+    """``function``: what schedules and triggers invoke. ``dlq``: starts that could not be delivered to it, or that it failed."""
 
     def __init__(
-        self, scope: Construct, id: str, *, platform: Platform, engine: EngineStack, **stack: object
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        platform: Platform,
+        engine: EngineStack,
+        triggers: Triggers,
+        **stack: object,
     ) -> None:
         super().__init__(scope, id, **stack)  # type: ignore[arg-type]
         config = platform.config
+        self.dlq = dead_letter_queue(self, "Dlq", f"{config.prefix}-starts-dlq", platform.data.data_key)
         layers = Layers(self, "Layers", env=config)
-        self.function = platform.database_function(self, "scheduler", timeout=TIMEOUT, layers=layers.get())
+        self.function = platform.database_function(
+            self,
+            "scheduler",
+            timeout=TIMEOUT,
+            layers=layers.get(),
+            dead_letter_queue=self.dlq,
+            variables={"NOETL_TRIGGER_QUEUES": json.dumps(_paths_by_queue(triggers))},
+        )
+        for rule in triggers.rules:
+            self._start_by_rule(rule)
+        for queue in triggers.queues:
+            self._start_by_queue(queue)
         group = scheduler.CfnScheduleGroup(self, "Group", name=config.prefix)
-        role = self._role(platform)
-        if engine.playbooks is not None:
-            registered = cdk.CustomResource(
-                self,
-                "Playbooks",
-                service_token=engine.provider.service_token,
-                resource_type="Custom::NoetlPlaybooks",
-                properties={
-                    "Bucket": engine.playbooks.s3_bucket_name,
-                    "Key": engine.playbooks.s3_object_key,
-                    "Digest": engine.playbooks.asset_hash,
-                },
-            )
-            registered.node.add_dependency(group, role, self.function)
+        self._register(engine, group, self._role(platform))
 
     def _role(self, platform: Platform) -> iam.Role:
         """What EventBridge Scheduler takes on: it may invoke this one function."""
@@ -50,9 +67,73 @@ class SchedulesStack(cdk.Stack):
                 "scheduler.amazonaws.com", conditions={"StringEquals": {"aws:SourceAccount": self.account}}
             ),
         )
-        made.add_to_policy(
+        grants.give(made, grants.grant(["lambda:InvokeFunction"], [self.function.function.function_arn]))
+        return made
+
+    def _register(self, engine: EngineStack, group: scheduler.CfnScheduleGroup, role: iam.Role) -> None:
+        """Put the environment's playbooks into the catalog, and their schedules into the group."""
+        if engine.playbooks is None:
+            return
+        registered = cdk.CustomResource(
+            self,
+            "Playbooks",
+            service_token=engine.provider.service_token,
+            resource_type="Custom::NoetlPlaybooks",
+            properties={
+                "Bucket": engine.playbooks.s3_bucket_name,
+                "Key": engine.playbooks.s3_object_key,
+                "Digest": engine.playbooks.asset_hash,
+            },
+        )
+        registered.node.add_dependency(group, role, self.function)
+
+    def _start_by_rule(self, found: RuleTrigger) -> None:
+        """The rule itself is written out: CDK's own knows the fields of patterns, playbooks give whole patterns."""
+        bus = "default" if isinstance(found.trigger, S3Trigger) else found.trigger.bus
+        target = events.CfnRule.TargetProperty(
+            id="scheduler",
+            arn=self.function.function.function_arn,
+            input_transformer=events.CfnRule.InputTransformerProperty(
+                input_paths_map={"event": "$"},
+                input_template=(
+                    f'{{"trigger": {json.dumps(found.trigger.name)}, "path": {json.dumps(found.path)}, "event": <event>}}'
+                ),
+            ),
+            retry_policy=events.CfnRule.RetryPolicyProperty(
+                maximum_retry_attempts=ATTEMPTS, maximum_event_age_in_seconds=86_400
+            ),
+            dead_letter_config=events.CfnRule.DeadLetterConfigProperty(arn=self.dlq.queue_arn),
+        )
+        rule = events.CfnRule(
+            self,
+            f"Rule-{found.id}",
+            description=f"Starts {found.path} ({found.trigger.name})",
+            event_bus_name=bus,
+            event_pattern=event_pattern(found.trigger),
+            targets=[target],
+        )
+        service = iam.ServicePrincipal("events.amazonaws.com")
+        self.function.function.add_permission(
+            f"From-{found.id}", principal=service, source_arn=rule.attr_arn
+        )
+        self.dlq.add_to_resource_policy(
             iam.PolicyStatement(
-                actions=["lambda:InvokeFunction"], resources=[self.function.function.function_arn]
+                principals=[service],
+                actions=["sqs:SendMessage"],
+                resources=[self.dlq.queue_arn],
+                conditions={"ArnEquals": {"aws:SourceArn": rule.attr_arn}},
             )
         )
-        return made
+
+    def _start_by_queue(self, found: QueueTrigger) -> None:
+        """The queue is somebody else's: its key and its dead-letter queue are theirs to set up."""
+        arn = found.queue
+        if not arn.startswith("arn:"):
+            arn = f"arn:{self.partition}:sqs:{self.region}:{self.account}:{found.queue}"
+        queue = sqs.Queue.from_queue_arn(self, f"Queue-{found.queue.rpartition(':')[2]}", arn)
+        self.function.allow(grants.consume(queue))
+        self.function.consume(queue, batch=found.batch, concurrency=2)
+
+
+def _paths_by_queue(triggers: Triggers) -> dict[str, list[str]]:
+    return {found.queue.rpartition(":")[2]: list(found.paths) for found in triggers.queues}
