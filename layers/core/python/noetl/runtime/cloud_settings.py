@@ -22,6 +22,8 @@ class CloudSettings:
     results_bucket: str
     database_url: str = ""
     database_secret: str = ""
+    app_secret: str = ""
+    """Of the role that functions sign in as; for the function that makes it."""
     database_host: str = ""
     database_pooled: bool = False
     close_connections: bool = False
@@ -40,6 +42,8 @@ class CloudSettings:
     scheduler_target: str = ""
     scheduler_role: str = ""
     auth: str = "iam"
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    """Pattern of an IAM principal's ARN → scopes of the API, separated by spaces. Empty: IAM policies alone decide."""
     inline_limit: int = INLINE_LIMIT
     message_limit: int = MESSAGE_LIMIT
     http_allow: tuple[str, ...] = ()
@@ -58,6 +62,7 @@ class CloudSettings:
             results_bucket=_needed(env, "NOETL_RESULTS_BUCKET"),
             database_url=env.get("NOETL_DATABASE_URL", ""),
             database_secret=env.get("NOETL_DATABASE_SECRET_ARN", ""),
+            app_secret=env.get("NOETL_APP_SECRET_ARN", ""),
             database_host=env.get("NOETL_DATABASE_HOST", ""),
             database_pooled=env.get("NOETL_DATABASE_POOLED") == "1",
             close_connections=env.get("NOETL_CLOSE_CONNECTIONS") == "1",
@@ -74,6 +79,7 @@ class CloudSettings:
             scheduler_target=env.get("NOETL_SCHEDULER_TARGET_ARN", ""),
             scheduler_role=env.get("NOETL_SCHEDULER_ROLE_ARN", ""),
             auth=auth,
+            scopes=_texts(env, "NOETL_SCOPES"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
             message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
             http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),

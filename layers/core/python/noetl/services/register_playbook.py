@@ -111,7 +111,12 @@ def playbooks_below(folder: Path) -> Iterator[Path]:
 def is_playbook(path: Path) -> bool:
     """Folders hold other YAML as well: a playbook says so at its root."""
     try:
-        head = path.read_bytes()[:20_000]
+        return is_playbook_text(path.read_bytes())
     except OSError:
         return False
+
+
+def is_playbook_text(data: bytes) -> bool:
+    """Whether YAML says at its root that it is a playbook."""
+    head = data[:20_000]
     return any(line.startswith((b"apiVersion:", b"kind: Playbook")) for line in head.splitlines())

@@ -139,6 +139,17 @@ def database_dsn(client: Any, secret_arn: str, host: str = "", sslmode: str = "r
     return f"postgresql://{user}:{password}@{fields['host']}:{port}/{name}?sslmode={mode}"
 
 
+def role_of(client: Any, secret_arn: str) -> tuple[str, str]:
+    """Name and password of the database role that a secret describes.
+
+    Raises InvalidInputError(code="secret_invalid"), InfrastructureError.
+    """
+    fields = _mapping(secret_text(client, secret_arn) or "")
+    if not fields.get("username") or not fields.get("password"):
+        raise InvalidInputError(f"the secret {secret_arn} names no role and password", code="secret_invalid")
+    return str(fields["username"]), str(fields["password"])
+
+
 def _is_missing(error: Exception) -> bool:
     code = error_code(error)
     deleted = code == "InvalidRequestException" and "deletion" in error_message(error)

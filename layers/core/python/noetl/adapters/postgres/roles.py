@@ -1,0 +1,74 @@
+"""The role that functions sign in as: it reads and writes rows, and can change nothing about the schema."""
+
+from __future__ import annotations
+
+import psycopg
+from psycopg import Connection, sql
+from psycopg.conninfo import conninfo_to_dict
+
+from noetl.adapters.postgres.migrations import LOCK
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+
+SCHEMA = sql.Identifier("noetl")
+_ROWS = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
+
+
+def make_app_role(dsn: str, name: str, password: str) -> None:
+    """Make the role, or bring it up to date: password, and rights on every table there is and will be.
+
+    ``dsn``: of the schema's owner. The password leaves this process only as a SCRAM verifier. Raises InvalidInputError when the name is
+    the owner's, and InfrastructureError.
+    """
+    try:
+        with Connection.connect(
+            dsn, autocommit=True, prepare_threshold=None, connect_timeout=10
+        ) as connection:
+            owner = connection.info.user
+            if name == owner:
+                raise InvalidInputError(
+                    f"the role of the functions cannot be {name}, which owns the schema", code="role_is_owner"
+                )
+            verifier = connection.pgconn.encrypt_password(password.encode(), name.encode(), b"scram-sha-256")
+            with connection.transaction():
+                connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+                _make(connection, name, verifier.decode())
+                _grant(connection, name)
+    except psycopg.OperationalError as error:
+        raise InfrastructureError(
+            f"the database cannot be reached: {error}", code="database_unreachable"
+        ) from error
+    except psycopg.Error as error:
+        raise InfrastructureError(
+            f"the role {name} cannot be made in {conninfo_to_dict(dsn).get('dbname')}: {error}",
+            code="role_refused",
+            hint="the owner of the schema needs CREATEROLE",
+            retryable=False,
+        ) from error
+
+
+def _make(connection: Connection, name: str, verifier: str) -> None:
+    known = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (name,))
+    verb = sql.SQL("ALTER" if known.fetchone() else "CREATE")
+    connection.execute(
+        sql.SQL("{} ROLE {} LOGIN NOCREATEDB NOCREATEROLE INHERIT PASSWORD {}").format(
+            verb, sql.Identifier(name), sql.Literal(verifier)
+        )
+    )
+
+
+def _grant(connection: Connection, name: str) -> None:
+    database = sql.Identifier(connection.info.dbname)
+    for statement in (
+        "GRANT CONNECT ON DATABASE {database} TO {name}",
+        "GRANT USAGE ON SCHEMA {schema} TO {name}",
+        "GRANT {rows} ON ALL TABLES IN SCHEMA {schema} TO {name}",
+        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO {name}",
+        "GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA {schema} TO {name}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT {rows} ON TABLES TO {name}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT USAGE ON SEQUENCES TO {name}",
+        "ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT EXECUTE ON FUNCTIONS TO {name}",
+        "REVOKE INSERT, UPDATE, DELETE ON {schema}.migration FROM {name}",
+    ):
+        connection.execute(
+            sql.SQL(statement).format(database=database, schema=SCHEMA, name=sql.Identifier(name), rows=_ROWS)
+        )

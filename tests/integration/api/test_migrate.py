@@ -1,0 +1,160 @@
+"""The custom resources of a deployment: schema, role, playbooks."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from tests.contract.builders import Make
+
+from noetl.adapters.memory.programs import MemoryProgramStore
+from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
+from noetl.adapters.postgres.migrations import pending, scripts
+from noetl.adapters.postgres.roles import make_app_role
+from noetl.domain.errors import InvalidInputError
+from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
+
+pytestmark = pytest.mark.postgres
+HELLO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: hello, path: demo/hello}
+workflow:
+  - step: start
+    tool: {kind: noop}
+"""
+
+
+def archive(files: dict[str, str | bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as made:
+        for name, text in files.items():
+            made.writestr(name, text)
+    return buffer.getvalue()
+
+
+def event(kind: str, request: str = "Create", **properties: str) -> dict:
+    return {"ResourceType": kind, "RequestType": request, "ResourceProperties": properties}
+
+
+@pytest.fixture
+def empty(postgres, database):
+    """The database without its schema."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DROP SCHEMA noetl CASCADE")
+    return database
+
+
+@pytest.fixture
+def role(database):
+    """Name of a role that does not exist yet, and will not any more."""
+    with psycopg.connect(database, autocommit=True) as admin:
+        name = "app_" + str(admin.execute("SELECT current_database()").fetchone()[0])
+        yield name
+        if admin.execute("SELECT FROM pg_roles WHERE rolname = %s", (name,)).fetchone():
+            for verb in ("DROP OWNED BY", "DROP ROLE"):
+                admin.execute(sql.SQL(verb + " {}").format(sql.Identifier(name)))
+
+
+def work(dsn: str, files: dict[str, str | bytes] | None = None, **fields) -> Migration:
+    data = archive(files or {})
+    return Migration(dsn, MemoryProgramStore(), lambda bucket, key: data, patience=0.0, **fields)
+
+
+def test_a_deployment_migrates_and_makes_the_role_of_the_functions(empty, role):
+    deploy = work(empty, role=(role, "s3cret-from-the-vault"))
+    first = on_event(event(MIGRATION, Digest="a"), lambda: deploy)
+    assert first["PhysicalResourceId"] == "NoetlMigration"
+    assert first["Data"]["Applied"].split(", ") == list(scripts())
+    assert pending(empty) == []
+    again = on_event({**event(MIGRATION, "Update"), "PhysicalResourceId": "kept"}, lambda: deploy)
+    assert again == {"PhysicalResourceId": "kept", "Data": {"Applied": ""}}
+
+
+def test_the_role_does_the_work_and_nothing_else(database, role):
+    make = Make()
+    make_app_role(database, role, "one")
+    make_app_role(database, role, "two")
+    as_app = make_conninfo(database, options=f"-c role={role}")
+    store = PostgresExecutionStore(as_app)
+    assert store.create(make.start(), make.created(), "me").fresh
+    store.commit([make.change()], "me")
+    assert store.events(make.start().execution_id)
+    store.close()
+    with psycopg.connect(as_app, autocommit=True) as app:
+        for forbidden in (
+            "CREATE TABLE noetl.mine (a int)",
+            "DROP TABLE noetl.outbox",
+            "ALTER TABLE noetl.event ADD COLUMN x int",
+            "DELETE FROM noetl.migration",
+            "CREATE ROLE another",
+            "SELECT rolpassword FROM pg_authid",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                app.execute(forbidden)
+    with psycopg.connect(database, autocommit=True) as admin:
+        stored = admin.execute("SELECT rolpassword FROM pg_authid WHERE rolname = %s", (role,)).fetchone()[0]
+        assert stored.startswith("SCRAM-SHA-256$")
+        admin.execute("CREATE TABLE noetl.later (a int)")
+    with psycopg.connect(as_app, autocommit=True) as app:
+        app.execute("INSERT INTO noetl.later VALUES (1)")
+
+
+def test_the_owner_is_not_made_the_functions_role(database):
+    with psycopg.connect(database) as connection, pytest.raises(InvalidInputError):
+        make_app_role(database, connection.info.user, "x")
+
+
+def test_playbooks_of_the_deployment_are_registered(database):
+    files = {
+        "a/hello.yaml": HELLO,
+        "a/other.yml": HELLO.replace("demo/hello", "demo/other"),
+        "a/values.yaml": "city: Seattle\n",
+        "a/notes.txt": HELLO.replace("demo/hello", "demo/notes"),
+        "b/elsewhere.yaml": HELLO.replace("demo/hello", "demo/elsewhere"),
+    }
+    deploy = work(database, files)
+    answer = on_event(event(PLAYBOOKS, Bucket="b", Key="k", Prefix="a/"), lambda: deploy)
+    assert answer["Data"] == {"Registered": "2"}
+    catalog = PostgresCatalog(database)
+    found = catalog.entries(limit=10)
+    assert [(one.path, one.version, one.source_name) for one in found] == [
+        ("demo/hello", 1, "a/hello.yaml"),
+        ("demo/other", 1, "a/other.yml"),
+    ]
+    assert all(deploy.programs.get(one.program) for one in found)
+    on_event(event(PLAYBOOKS, "Update", Bucket="b", Key="k"), lambda: deploy)
+    assert catalog.get("demo/hello").version == 1 and catalog.get("demo/elsewhere").version == 1
+    catalog.close()
+
+
+def test_an_invalid_playbook_stops_the_deployment_and_says_why(database):
+    deploy = work(database, {"bad.yaml": HELLO.replace("noop", "noopp")})
+    with pytest.raises(RuntimeError, match=r"invalid_playbook: bad.yaml:6:18: unknown-kind"):
+        on_event(event(PLAYBOOKS), lambda: deploy)
+
+
+@pytest.mark.parametrize(("kind", "request_type"), [(MIGRATION, "Delete"), (PLAYBOOKS, "Delete")])
+def test_deleting_a_stack_touches_nothing(kind, request_type):
+    def never() -> Migration:
+        raise AssertionError("nothing is opened")
+
+    assert on_event({**event(kind, request_type), "PhysicalResourceId": "x"}, never) == {
+        "PhysicalResourceId": "x"
+    }
+
+
+def test_what_is_refused(database):
+    with pytest.raises(RuntimeError, match="neither"):
+        on_event(event("Custom::Other"), lambda: work(database))
+    broken = replace(work(database), fetch=lambda bucket, key: b"not a zip")
+    with pytest.raises(RuntimeError, match="not a zip"):
+        on_event(event(PLAYBOOKS), lambda: broken)
+    gone = replace(work(database), dsn=make_conninfo(database, host="/nowhere"))
+    with pytest.raises(RuntimeError, match="database_unreachable"):
+        on_event(event(MIGRATION), lambda: gone)
