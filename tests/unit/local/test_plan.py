@@ -134,3 +134,12 @@ def test_the_cache_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("NOETL_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache() == tmp_path / "noetl"
+
+
+def test_only_what_was_deployed_can_be_started_again(layout: Layout) -> None:
+    port = emulator.free_port()
+    recorded = _recorded(layout, port=port, api="http://api", outputs={"S": {"A": "b"}}, deployed_at="then")
+    planned = stack.plan(layout, _options())
+    assert (planned.api, planned.outputs, planned.deployed_at) == ("http://api", recorded.outputs, "then")
+    moved = stack.plan(layout, _options(port=emulator.free_port()))
+    assert moved.api is None and moved.outputs == {}

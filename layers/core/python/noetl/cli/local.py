@@ -47,6 +47,9 @@ def up(
         list[str] | None,
         typer.Option("--context", "-c", metavar="NAME=VALUE", help="Passed on to the CDK. Repeatable."),
     ] = None,
+    no_deploy: Annotated[
+        bool, typer.Option("--no-deploy", help="Only start what was deployed before; takes two seconds.")
+    ] = False,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
@@ -71,6 +74,7 @@ def up(
         postgres_port=postgres_port,
         endpoint=endpoint,
         context=tuple(context or ()),
+        deploy=not no_deploy,
     )
     progress = _Progress(as_json)
     state = bring_up(place, options, progress)

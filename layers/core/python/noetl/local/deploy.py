@@ -120,12 +120,16 @@ def wait_ready(api: str) -> None:
         status = status_of(api, "/ready", timeout=30.0)
         if status == 200:
             return
+        if status == 404:
+            break  # the emulator knows no such API: it has lost what was deployed
         time.sleep(POLL_SECONDS)
     shown = "nobody answers" if status is None else f"it answers {status}"
     raise InfrastructureError(
         f"the deployed API is not ready: {urlsplit(api).path}/ready: {shown}",
         code="api_not_ready",
-        hint="noetl local logs api shows what the function says",
+        hint="noetl local up deploys again"
+        if status == 404
+        else "noetl local logs api shows what the function says",
     )
 
 

@@ -24,6 +24,7 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 START_SECONDS = 60.0
 POLL_SECONDS = 0.05
+LOG_LIMIT = 5 * 1024 * 1024
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_emulator.main import main; main()"
 GUEST = Path(__file__).parent
 PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -85,6 +86,8 @@ def spawn(layout: Layout, port: int, postgres_port: int, node_modules: Path, pro
     layout.scratch.mkdir(parents=True, mode=0o700)
     layout.emulator_config.write_text(json.dumps(config, indent=2))
     command = [str(python), "-c", BOOT, str(GUEST), str(layout.emulator_config)]
+    if layout.emulator_log.exists() and layout.emulator_log.stat().st_size > LOG_LIMIT:
+        layout.emulator_log.replace(layout.emulator_log.with_suffix(".log.1"))
     with layout.emulator_log.open("ab") as log:
         started = subprocess.Popen(
             command,

@@ -28,7 +28,11 @@ DEFAULT_PORT = 4566
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to bring up. ``endpoint`` is an emulator that runs already (LocalStack); then none is started here."""
+    """What to bring up.
+
+    ``endpoint`` is an emulator that runs already (LocalStack); then none is started here. Without ``deploy`` only what was deployed
+    before is started again.
+    """
 
     project: Path
     environment: str = "local"
@@ -36,6 +40,7 @@ class Options:
     postgres_port: int | None = None
     endpoint: str | None = None
     context: tuple[str, ...] = ()
+    deploy: bool = True
 
 
 def up(layout: Layout, options: Options, progress: Progress) -> State:
@@ -43,33 +48,54 @@ def up(layout: Layout, options: Options, progress: Progress) -> State:
     deploy.check_library()
     tools.check_node()
     with _alone(layout):
-        layout.deploy_log.unlink(missing_ok=True)
         node_modules = tools.cdk(options.project, progress)
         planned = plan(layout, options)
-        progress("synthesizing the stacks")
-        with ThreadPoolExecutor(1) as aside:
-            synthesis = aside.submit(
-                deploy.synth,
-                layout,
-                options.project,
-                node_modules,
-                planned.endpoint,
-                options.environment,
-                options.context,
+        if options.deploy:
+            state = _deployed(layout, options, planned, node_modules, progress)
+        elif planned.api is None:
+            raise InfrastructureError(
+                "nothing is deployed that could be started",
+                code="local_down",
+                hint="leave --no-deploy away",
+                retryable=False,
             )
+        else:
             state = _start(layout, planned, node_modules, progress)
-            deploy.bootstrap(layout, node_modules, state.endpoint)
-            synthesis.result()
-        progress("deploying the stacks")
-        outputs = deploy.deploy(layout, node_modules, state.endpoint, progress)
-        api = deploy.api_url(outputs, state.endpoint, ours=state.emulator is not None)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        state = msgspec.structs.replace(state, outputs=outputs, api=api, deployed_at=now)
-        save(layout, state)
-        if api is not None:
+        if state.api is not None:
             progress("waiting for the API")
-            deploy.wait_ready(api)
+            deploy.wait_ready(state.api)
         return state
+
+
+def _deployed(
+    layout: Layout, options: Options, planned: State, node_modules: Path, progress: Progress
+) -> State:
+    """Synthesize while the processes start, then deploy; the state with what the stacks say of themselves."""
+    layout.deploy_log.unlink(missing_ok=True)
+    progress("synthesizing the stacks")
+    with ThreadPoolExecutor(1) as aside:
+        synthesis = aside.submit(
+            deploy.synth,
+            layout,
+            options.project,
+            node_modules,
+            planned.endpoint,
+            options.environment,
+            options.context,
+        )
+        state = _start(layout, planned, node_modules, progress)
+        deploy.bootstrap(layout, node_modules, state.endpoint)
+        synthesis.result()
+    progress("deploying the stacks")
+    outputs = deploy.deploy(layout, node_modules, state.endpoint, progress)
+    state = msgspec.structs.replace(
+        state,
+        outputs=outputs,
+        api=deploy.api_url(outputs, state.endpoint, ours=state.emulator is not None),
+        deployed_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    save(layout, state)
+    return state
 
 
 def plan(layout: Layout, options: Options) -> State:
@@ -96,10 +122,14 @@ def plan(layout: Layout, options: Options) -> State:
             hint="choose another one with --port, or use the emulator that runs there with --endpoint URL",
             retryable=False,
         )
+    known = before if before is not None and before.port == port else wanted
     return msgspec.structs.replace(
-        wanted,
+        known,
+        environment=wanted.environment,
+        project=wanted.project,
         endpoint=f"http://{emulator.HOST}:{port}",
         port=port,
+        emulator=None,
         postgres_port=_postgres_port(before, options),
         postgres=before.postgres if before and runs(before.postgres) else None,
     )
