@@ -101,6 +101,8 @@ def _config(service: str) -> Config:
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         max_pool_connections=CONNECTIONS,
         tcp_keepalive=True,
+        # Without it, botocore signs the URLs of downloads in the old way, which encrypted buckets refuse.
+        signature_version="s3v4" if service == "s3" else None,
         # Buckets of an emulator are paths: nobody resolves <bucket>.localhost.
         s3={"addressing_style": "path"} if _own_endpoint() else None,
     )

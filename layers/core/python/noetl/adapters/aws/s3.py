@@ -48,6 +48,17 @@ class S3ResultStore:
             )
         return found
 
+    def link(self, uri: str, seconds: int) -> str:
+        """A URL at which anybody can read the object for so long (at most as long as this process's credentials last)."""
+        wanted = {
+            "Bucket": self._bucket,
+            "Key": self._key(uri),
+            "ResponseContentType": "application/json",
+        }
+        with answering("s3"):
+            url: str = self._client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=seconds)
+        return url
+
     def delete_execution(self, execution_id: int) -> int:
         deleted = 0
         with answering("s3"):

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
 from noetl.adapters.aws.cron import aws_cron, aws_rate
+from noetl.adapters.schedule_entry import check_entry, is_name
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.ports.schedules import ScheduleEntry
 
 MAX_INPUT = 256 * 1024
-MAX_NAME = 64
 RETRY = {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 30}
 TIME = "<aws.scheduler.scheduled-time>"
-_ESCAPED = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class EventBridgeSchedules:
@@ -37,9 +34,9 @@ class EventBridgeSchedules:
         self._dead_letter_arn = dead_letter_arn
 
     def put(self, entry: ScheduleEntry) -> None:
-        """Raises InvalidInputError: ``cron_invalid``, ``cron_inexpressible``, ``rate_invalid``, ``schedule_invalid``,
-        ``schedule_too_large``."""
-        wanted = self._request(entry)
+        """Raises InvalidInputError: what ``check_entry`` refuses, ``cron_too_long``, ``schedule_too_large``, ``schedule_refused`` (by
+        the service)."""
+        wanted = self._request(check_entry(entry))
         with answering("scheduler"):
             try:
                 self._create_or_update(wanted)
@@ -49,12 +46,14 @@ class EventBridgeSchedules:
                 message = error_message(error)
                 raise InvalidInputError(
                     f"EventBridge Scheduler does not take schedule {entry.name!r}: {message}",
-                    code="schedule_invalid",
+                    code="schedule_refused",
                 ) from error
 
     def delete(self, name: str) -> bool:
+        if not is_name(name):
+            return False
         try:
-            self._client.delete_schedule(GroupName=self._group, Name=aws_name(name))
+            self._client.delete_schedule(GroupName=self._group, Name=name)
         except FAILURES as error:
             if error_code(error) == "ResourceNotFoundException":
                 return False
@@ -62,7 +61,7 @@ class EventBridgeSchedules:
         return True
 
     def get(self, name: str) -> ScheduleEntry | None:
-        return self._read(aws_name(name))
+        return self._read(name) if is_name(name) else None
 
     def entries(self) -> Sequence[ScheduleEntry]:
         with answering("scheduler"):
@@ -100,8 +99,8 @@ class EventBridgeSchedules:
             target["DeadLetterConfig"] = {"Arn": self._dead_letter_arn}
         return {
             "GroupName": self._group,
-            "Name": aws_name(entry.name),
-            "Description": _description(entry),
+            "Name": entry.name,
+            "Description": f"cron: {entry.cron}" if entry.cron is not None else f"rate: {entry.rate}",
             "ScheduleExpression": aws_cron(entry.cron)
             if entry.cron is not None
             else aws_rate(entry.rate or ""),
@@ -110,29 +109,6 @@ class EventBridgeSchedules:
             "FlexibleTimeWindow": {"Mode": "OFF"},
             "Target": target,
         }
-
-
-def aws_name(name: str) -> str:
-    """The name as EventBridge Scheduler takes it: other characters as ``.xx`` per byte, the end of a long one as a hash. Different
-    names stay different. Raises InvalidInputError(code="schedule_invalid") for an empty one."""
-    if not name:
-        raise InvalidInputError("a schedule needs a name", code="schedule_invalid")
-    data = name.encode("utf-8", "surrogatepass")
-    written = _ESCAPED.sub(
-        lambda found: "".join(f".{byte:02x}" for byte in found.group().encode("utf-8", "surrogatepass")), name
-    )
-    if len(written) <= MAX_NAME:
-        return written
-    return f"{written[:30]}..{hashlib.sha256(data).hexdigest()[:32]}"
-
-
-def _description(entry: ScheduleEntry) -> str:
-    text = f"cron: {entry.cron}" if entry.cron is not None else f"rate: {entry.rate}"
-    if len(text) > 512:
-        raise InvalidInputError(
-            f"the expression of schedule {entry.name!r} is too long", code="schedule_invalid"
-        )
-    return text
 
 
 def _input(entry: ScheduleEntry) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from noetl.adapters.schedule_entry import check_entry
 from noetl.ports.schedules import ScheduleEntry
 
 
@@ -12,7 +13,7 @@ class MemorySchedules:
         self._entries: dict[str, ScheduleEntry] = {}
 
     def put(self, entry: ScheduleEntry) -> None:
-        self._entries[entry.name] = entry
+        self._entries[entry.name] = check_entry(entry)
 
     def delete(self, name: str) -> bool:
         return self._entries.pop(name, None) is not None
