@@ -47,6 +47,7 @@ def setting_of(rng: random.Random) -> Setting:
         contention=rng.choice((0.02, 0.1, 0.5)),
         processes=rng.choice((1, 2, 3)),
         remembers=rng.random() < 0.6,
+        bounded=rng.random() < 0.5,
     )
 
 

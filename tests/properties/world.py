@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -113,6 +114,8 @@ class Setting:
     """How often others get a turn between two port calls of a process."""
     remembers: bool = False
     """Whether processes go on from what they committed last, without reading it again."""
+    bounded: bool = False
+    """Calls are only begun with their whole time-out left, as in a function."""
     processes: int = 1
     """How many there are at first."""
 
@@ -195,6 +198,7 @@ class Process:
             clock=world.clock.now,
             chance=world.rng.random,
             deadline=self._deadline,
+            longest=1e6 if setting.bounded else math.inf,
             revoked=lambda execution_id, run: execution_id in self.driver.ended,
             log=_defect,
         )
