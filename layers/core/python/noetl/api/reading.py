@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 from typing import TypeVar
 
 import msgspec
@@ -96,7 +97,8 @@ def idempotency_key(request: Request) -> str:
         raise BadRequestError(
             f"an Idempotency-Key is at most {MAX_KEY} printable characters", code="invalid_parameter"
         )
-    return f"{request.principal.account}\n{sent}"
+    whose = f"{request.principal.kind}\n{request.principal.account}\n{sent}"
+    return f"api:{hashlib.sha256(whose.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def sized_body(request: Request, deps: ApiDeps) -> bytes:
