@@ -14,6 +14,7 @@ from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.migrations import migrate
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -21,6 +22,7 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.ports.schedule_store import ScheduleStore
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
@@ -39,6 +41,7 @@ class Stores:
 
     store: ExecutionStore
     catalog: Catalog
+    schedules: ScheduleStore
     results: ResultStore
     programs: Programs
     dsn: str
@@ -79,7 +82,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     store = PostgresExecutionStore(database, results=results)
     kinds = registry or default_registry()
     programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
-    return Stores(store, catalog, results, programs, dsn, workspace)
+    return Stores(store, catalog, PostgresScheduleStore(database), results, programs, dsn, workspace)
 
 
 @contextmanager
@@ -151,6 +154,7 @@ def open_engine(
     return Opened(
         stores.store,
         stores.catalog,
+        stores.schedules,
         stores.results,
         stores.programs,
         stores.dsn,

@@ -32,7 +32,9 @@ from noetl.runtime.bootstrap import open_engine, open_readonly
 from noetl.runtime.keeper import Keeper
 from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
+from noetl.runtime.scheduler import Scheduler
 from noetl.runtime.settings import Settings
+from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
@@ -60,12 +62,16 @@ class LocalRuntime:
         data_dirs: Collection[str] = (),
         on_log: Callable[[str], None] | None = None,
         registry: Registry | None = None,
+        on_fired: Callable[[Fired], None] | None = None,
     ) -> None:
+        """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own)."""
         self.settings = settings
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self.registry = registry
+        self.on_fired = on_fired
+        self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
         self._inbox: deque[Event] = deque()
         self._changed = threading.Condition()
@@ -99,11 +105,18 @@ class LocalRuntime:
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()
         self.keeper.start()
+        if self.on_fired is not None:
+            self.scheduler = Scheduler(
+                self.opened, self.owner, self._start_fired, self.keeper.doubt, self.log
+            )
+            self.scheduler.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self.scheduler is not None:
+            self.scheduler.close()
         self.keeper.close()
         until = time.monotonic() + PATIENCE
         for pool in self.pools.values():
@@ -145,6 +158,12 @@ class LocalRuntime:
         for first in range(0, len(events), BATCH):
             self._handle(events[first : first + BATCH])
         return [event.execution_id for event in events]
+
+    def _start_fired(self, fired: Fired) -> None:
+        if fired.event is not None:
+            self.emit(fired.event)
+        if self.on_fired is not None:
+            self.on_fired(fired)
 
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""

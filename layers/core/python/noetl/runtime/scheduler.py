@@ -1,0 +1,69 @@
+"""The local scheduler: one thread that fires what the ``schedule`` table says is due. Several processes may do so over one database."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from noetl.domain import ids
+from noetl.domain.errors import NoetlError
+from noetl.runtime.bootstrap import Stores
+from noetl.services.fire_schedule import Fired, fire_due
+from noetl.services.start_playbook import StartDeps
+
+LOOK_SECONDS = 1.0
+"""How often the table is looked at: schedules fire at most this late."""
+AGAIN_SECONDS = 2.0
+"""Pause while the database is away."""
+
+
+class Scheduler:
+    """``give``: told of each firing; it handles the event. ``doubt``: an answer of the store was lost."""
+
+    def __init__(
+        self,
+        stores: Stores,
+        owner: str,
+        give: Callable[[Fired], None],
+        doubt: Callable[[], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self.schedules = stores.schedules
+        self.deps = StartDeps(
+            store=stores.store,
+            catalog=stores.catalog,
+            programs=stores.programs,
+            owner=owner,
+            clock=time.time,
+            random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+        )
+        self.give = give
+        self.doubt = doubt
+        self.log = log
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="noetl-scheduler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+        self._thread.join(timeout=5.0)
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._closed.wait(pause):
+            pause = LOOK_SECONDS
+            try:
+                for fired in fire_due(self.schedules, self.deps):
+                    self.give(fired)
+            except NoetlError as error:
+                self.log(f"schedules wait for the database: {error}")
+                self.doubt()
+                pause = AGAIN_SECONDS
+            except Exception as error:
+                # It outlives its own defects: what is due stays due.
+                self.log(f"the scheduler stumbled: {error!r}")
+                pause = AGAIN_SECONDS
