@@ -14,9 +14,9 @@ from tests.contract.builders import Make
 
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
-from noetl.adapters.postgres.migrations import pending, scripts
+from noetl.adapters.postgres.migrations import check_current, pending, scripts
 from noetl.adapters.postgres.roles import make_app_role
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
 
 pytestmark = pytest.mark.postgres
@@ -158,3 +158,20 @@ def test_what_is_refused(database):
     gone = replace(work(database), dsn=make_conninfo(database, host="/nowhere"))
     with pytest.raises(RuntimeError, match="database_unreachable"):
         on_event(event(MIGRATION), lambda: gone)
+
+
+def test_a_database_says_whether_it_is_migrated(database):
+    check_current(database)
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("UPDATE noetl.migration SET checksum = 'of a later version' WHERE name LIKE 'functions/%'")
+    check_current(database)
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DELETE FROM noetl.migration WHERE name LIKE '%_init'")
+    with pytest.raises(InfrastructureError, match="not migrated"):
+        check_current(database)
+    with psycopg.connect(database, autocommit=True) as admin:
+        admin.execute("DROP SCHEMA noetl CASCADE")
+    with pytest.raises(InfrastructureError, match="not migrated"):
+        check_current(database)
+    with pytest.raises(InfrastructureError, match="cannot be reached"):
+        check_current(make_conninfo(database, host="/nowhere"))

@@ -55,6 +55,26 @@ def pending(dsn: str) -> list[str]:
     return [name for name, text in scripts().items() if known.get(name) != _checksum(text)]
 
 
+def check_current(dsn: str) -> None:
+    """Raises InfrastructureError: ``database_unreachable``, or ``database_not_migrated`` when something of this version was never applied.
+
+    What a later version changed since is no reason: both run while one is deployed.
+    """
+    try:
+        with _connect(dsn) as connection:
+            missing = scripts().keys() - _recorded(connection).keys()
+    except psycopg.OperationalError as error:
+        raise InfrastructureError(
+            f"the database cannot be reached: {error}", code="database_unreachable"
+        ) from error
+    if missing:
+        raise InfrastructureError(
+            f"the database is not migrated to this version: it lacks {', '.join(sorted(missing))}",
+            code="database_not_migrated",
+            hint="deploy again, or `noetl db migrate`",
+        )
+
+
 def _connect(dsn: str) -> Connection:
     return Connection.connect(dsn, autocommit=True, prepare_threshold=None, connect_timeout=10)
 
