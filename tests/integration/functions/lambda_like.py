@@ -1,7 +1,8 @@
-"""Runs the worker's handler in a process made like Lambda's: its environment, its way to load a handler, AWS within the process.
+"""Runs the worker in a process of its own, AWS within the process: its handler as Lambda loads it, or ``main.py`` as Fargate starts it.
 
-Arguments: a JSON file {"playbook": text, "payloads": [...], "left": seconds}. Prints one JSON line: the handler's answers, the messages on
-the engine's queue, what is left in the command queue, and what was imported.
+Argument: a JSON file with ``program``, ``payloads`` (one command each), ``key``, ``task_root``, and ``left`` (seconds; for the handler) or
+``marker`` (a file; when it appears, ``main.py`` is told to end). Prints one JSON line: what was answered, the messages on the engine's
+queue, how many commands are visible again, and what was imported.
 """
 
 from __future__ import annotations
@@ -9,7 +10,11 @@ from __future__ import annotations
 import _multiprocessing
 import importlib
 import json
+import os
+import signal
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -71,19 +76,36 @@ def run(wanted: dict[str, Any]) -> dict[str, Any]:
         text = encode_message(Message(VERSION, token=grant(command, ring), command=command))
         sqs.send_message(QueueUrl=commands, MessageBody=text)
     sqs.send_message(QueueUrl=commands, MessageBody="poison")
-    records = receive(sqs, commands)
     before = set(sys.modules)
     sys.path.insert(0, str(Path(wanted["task_root"])))
-    handler = importlib.import_module("handler").handler
-    event = {"Records": [record(one) for one in records]}
-    answer = handler(event, Context(wanted["left"]))
+    event: dict[str, Any] = {}
+    if "marker" in wanted:
+        answer = serve(Path(wanted["marker"]))
+    else:
+        event = {"Records": [record(one) for one in receive(sqs, commands)]}
+        answer = importlib.import_module("handler").handler(event, Context(wanted["left"]))
     return {
         "answer": answer,
-        "records": event["Records"],
+        "records": event.get("Records"),
         "events": [message["Body"] for message in receive(sqs, events)],
         "visible_again": len(receive(sqs, commands)),
         "imported": sorted({name.partition(".")[0] for name in set(sys.modules) - before}),
     }
+
+
+def serve(marker: Path) -> float:
+    """Run ``main.py`` until a command has made ``marker`` and SIGTERM was sent; seconds that it took to end."""
+    sent = []
+
+    def tell() -> None:
+        while not marker.exists():
+            time.sleep(0.05)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=tell, daemon=True).start()
+    importlib.import_module("main").main(["--grace", "6"])
+    return time.monotonic() - sent[0]
 
 
 def receive(sqs: Any, url: str) -> list[dict[str, Any]]:

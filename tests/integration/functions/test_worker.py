@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,7 @@ ENVIRONMENT = {
 }
 
 
-def worker(
-    code: str, payloads: list[dict[str, Any]], tmp_path: Path, left: float = 900.0
-) -> tuple[dict, str]:
+def worker(code: str, payloads: list[dict[str, Any]], tmp_path: Path, **order: Any) -> tuple[dict, str]:
     """What came of one invocation with a command per payload (and one poisonous message), and what the process wrote to its log."""
     body = "\n".join(f"        {line}" for line in code.splitlines())
     text = (
@@ -61,10 +60,10 @@ def worker(
     order = {
         "program": json.loads(encode(program)),
         "payloads": payloads,
-        "left": left,
+        "left": 900.0,
         "key": KEY,
         "task_root": str(ROOT / "functions" / "worker"),
-    }
+    } | order
     file = tmp_path / "order.json"
     file.write_text(json.dumps(order), "utf-8")
     libraries = os.pathsep.join(
@@ -152,3 +151,17 @@ def test_a_command_for_which_no_time_is_left_is_given_back(tmp_path):
     found, _ = worker("result = 1", [{"n": 1}], tmp_path, left=9.0)
     assert len(found["answer"]["batchItemFailures"]) == 2
     assert (found["events"], found["visible_again"]) == ([], 2)
+
+
+def test_a_task_that_is_told_to_end_gives_back_what_it_runs(tmp_path):
+    """``main.py`` in the place of the handler, with code that takes longer than it may."""
+    marker = tmp_path / "begun"
+    code = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(50)"
+    found, log = worker(code, [{"n": 1}], tmp_path, marker=str(marker))
+    assert found["answer"] < 6, "within its grace"
+    assert (found["events"], found["visible_again"]) == ([], 2), "the command and the poison"
+    code_process, until = Path(f"/proc/{marker.read_text()}"), time.monotonic() + 10
+    while code_process.exists():
+        assert time.monotonic() < until, "the code ends with its worker"
+        time.sleep(0.05)
+    assert any(json.loads(line).get("given_back") == 1 for line in log.splitlines())

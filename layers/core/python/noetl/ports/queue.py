@@ -54,4 +54,4 @@ class Queue(Protocol):
         """These are done with. A receipt that has expired is no error (the message comes again)."""
 
     def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
-        """These are visible again after ``delay_seconds``."""
+        """These are visible again after ``delay_seconds``; until then their receipts stay good, so this also keeps hold of what takes long."""
