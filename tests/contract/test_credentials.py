@@ -1,4 +1,4 @@
-"""The credentials file of a local run."""
+"""Credentials: the file of a local run, the secrets of a deployment."""
 
 from __future__ import annotations
 
@@ -6,17 +6,70 @@ import json
 import os
 
 import pytest
+from botocore.exceptions import ClientError
+from psycopg.conninfo import conninfo_to_dict
+from tests.contract.clouds import Clock, mocked_aws
 
+from noetl.adapters.aws.secrets import SecretsCredentials, database_dsn, secret_texts
 from noetl.adapters.embedded.credentials import FileCredentials
-from noetl.domain.errors import TaskError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 
 SECRET = "canary-7f3a"
+
+
+PREFIX = "noetl/test/credentials/"
 
 
 def write(path, text, mode=0o600):
     path.write_text(text)
     path.chmod(mode)
     return path
+
+
+@pytest.fixture
+def secrets(monkeypatch):
+    with mocked_aws(monkeypatch) as make_client:
+        yield make_client("secretsmanager")
+
+
+def keep(client, name, value):
+    return client.create_secret(
+        Name=name, SecretString=value if isinstance(value, str) else json.dumps(value)
+    )["ARN"]
+
+
+@pytest.fixture(params=["file", "secrets"])
+def credentials(request, tmp_path):
+    """A store of these credentials: name → (type, data)."""
+
+    def made(found):
+        entries = {name: {"type": kind, "data": data} for name, (kind, data) in found.items()}
+        if request.param == "file":
+            return FileCredentials(write(tmp_path / "credentials.json", json.dumps(entries)))
+        client = request.getfixturevalue("secrets")
+        for name, entry in entries.items():
+            keep(client, PREFIX + name, entry)
+        return SecretsCredentials(PREFIX, client)
+
+    return made
+
+
+def test_a_credential_is_found_by_its_name(credentials):
+    data = {"password": SECRET, "port": 5432, "large": 2**70, "ä": [None, {"x": 1.5}]}
+    store = credentials({"pg": ("postgres", data), "team/pg.2": ("t", {})})
+    found = store.get("pg", 1)
+    assert (found.name, found.type, dict(found.data)) == ("pg", "postgres", data)
+    assert SECRET not in repr(found) and store.get("team/pg.2", 1).type == "t"
+
+
+@pytest.mark.parametrize("name", ["nope", "", "pg ", "a*", "ä", "x" * 2000, "p\x00g"])
+def test_what_does_not_exist_is_not_found(credentials, name):
+    store = credentials({"pg": ("postgres", {"password": SECRET})})
+    with pytest.raises(TaskError) as caught:
+        store.get(name, 1)
+    error = caught.value
+    assert (error.kind, error.code, error.retryable) == ("auth", "credential_not_found", False)
+    assert "known: pg" in str(error) and error.hint and SECRET not in str(error)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +152,115 @@ def test_others_who_can_read_it_are_mentioned_once(tmp_path):
     assert len(lines) == 1 and "chmod 600" in lines[0]
     FileCredentials(write(tmp_path / "d", "a: {type: t, data: {}}"), lines.append).get("a", 1)
     assert len(lines) == 1
+
+
+# --- secrets ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        f'["{SECRET}"]',
+        f'{{"type": "t", "data": "{SECRET}"}}',
+        f'{{"type": 1, "data": {{"p": "{SECRET}"}}}}',
+        f'{{"type": "t", "data": {{}}, "{SECRET}": 1}}',
+        "[" * 30_000,
+    ],
+)
+def test_a_secret_that_is_no_credential_is_told_without_its_text(secrets, text):
+    keep(secrets, PREFIX + "a", text)
+    with pytest.raises(TaskError) as caught:
+        SecretsCredentials(PREFIX, secrets).get("a", 1)
+    assert (caught.value.kind, caught.value.code) == ("auth", "credential_invalid")
+    assert SECRET not in str(caught.value) and caught.value.__cause__ is None
+
+
+def test_a_secret_is_asked_for_once_a_minute(secrets):
+    keep(secrets, PREFIX + "a", {"type": "t", "data": {"v": 1}})
+    clock = Clock()
+    store = SecretsCredentials(PREFIX, secrets, clock=clock)
+    assert store.get("a", 1).data == {"v": 1}
+    secrets.put_secret_value(SecretId=PREFIX + "a", SecretString='{"type": "t", "data": {"v": 2}}')
+    clock.sleep(59)
+    assert store.get("a", 2).data == {"v": 1}
+    clock.sleep(2)
+    assert store.get("a", 2).data == {"v": 2}
+
+
+def test_a_secret_marked_for_deletion_is_gone(secrets):
+    keep(secrets, PREFIX + "a", {"type": "t", "data": {}})
+    secrets.delete_secret(SecretId=PREFIX + "a")
+    with pytest.raises(TaskError) as caught:
+        SecretsCredentials(PREFIX, secrets).get("a", 1)
+    assert caught.value.code == "credential_not_found"
+
+
+class Answering:
+    """Secrets Manager that answers all the same."""
+
+    def __init__(self, code, status=400):
+        self.error = {
+            "Error": {"Code": code, "Message": "no"},
+            "ResponseMetadata": {"HTTPStatusCode": status},
+        }
+
+    def get_secret_value(self, **wanted):
+        raise ClientError(self.error, "GetSecretValue")
+
+    def list_secrets(self, **wanted):
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListSecrets")
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "code", "retryable"),
+    [
+        (("ResourceNotFoundException",), "auth", "credential_not_found", False),
+        (("AccessDeniedException",), "auth", "credential_refused", False),
+        (("InternalServiceError", 500), "connection", "credentials_away", True),
+        (("ThrottlingException",), "connection", "credentials_away", True),
+        (("DecryptionFailure",), "connection", "credentials_away", False),
+    ],
+)
+def test_what_secrets_manager_answers(answer, kind, code, retryable):
+    with pytest.raises(TaskError) as caught:
+        SecretsCredentials(PREFIX, Answering(*answer)).get("a", 1)
+    error = caught.value
+    assert (error.kind, error.code, error.retryable) == (kind, code, retryable)
+    assert "known" not in str(error), "a role that may not list secrets lists none"
+
+
+def test_a_key_that_rotates_is_known_in_both_versions(secrets):
+    arn = keep(secrets, "token", "one")
+    assert secret_texts(secrets, arn) == ["one"]
+    secrets.put_secret_value(SecretId=arn, SecretString="two")
+    assert secret_texts(secrets, arn) == ["two", "one"]
+    with pytest.raises(InfrastructureError) as caught:
+        secret_texts(secrets, "missing")
+    assert (caught.value.code, caught.value.retryable) == ("secret_missing", False)
+
+
+def test_the_database_by_its_secret(secrets):
+    fields = {"username": "u@x", "password": "p/:?#%ä", "host": "db.example", "port": 5433, "dbname": "noetl"}
+    arn = keep(secrets, "db", {**fields, "engine": "postgres"})
+    dsn = database_dsn(secrets, arn)
+    found = conninfo_to_dict(dsn)
+    assert (found["user"], found["password"], found["host"]) == ("u@x", "p/:?#%ä", "db.example")
+    assert (found["port"], found["dbname"], found["sslmode"]) == ("5433", "noetl", "require")
+    assert conninfo_to_dict(database_dsn(secrets, arn, "proxy.example"))["host"] == "proxy.example"
+    local = keep(secrets, "local", {**fields, "port": None, "sslmode": "disable"})
+    assert conninfo_to_dict(database_dsn(secrets, local))["sslmode"] == "disable"
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [
+        (SECRET, "username, password, host, dbname"),
+        ('{"username": "u", "password": "' + SECRET + '", "host": ""}', "host, dbname"),
+    ],
+)
+def test_a_secret_of_no_database_names_what_it_lacks(secrets, text, lacks):
+    arn = keep(secrets, "db", text)
+    with pytest.raises(InvalidInputError, match=lacks) as caught:
+        database_dsn(secrets, arn)
+    assert caught.value.code == "secret_invalid" and SECRET not in str(caught.value)

@@ -102,10 +102,11 @@ class FargateTasks:
             for found in task.get("containers", ())
             if found.get("name") == self._container
         ]
+        state = _STATES.get(task.get("lastStatus", ""), "starting")
         return Container(
             container_id=task["taskArn"],
-            state=_STATES.get(task.get("lastStatus", ""), "starting"),
-            exit_code=codes[0] if codes else None,
+            state=state,
+            exit_code=codes[0] if codes and state == "stopped" else None,
             reason=task.get("stoppedReason") or "",
         )
 

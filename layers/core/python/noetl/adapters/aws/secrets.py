@@ -152,7 +152,7 @@ def role_of(client: Any, secret_arn: str) -> tuple[str, str]:
 
 def _is_missing(error: Exception) -> bool:
     code = error_code(error)
-    deleted = code == "InvalidRequestException" and "deletion" in error_message(error)
+    deleted = code == "InvalidRequestException" and "marked" in error_message(error)
     return deleted or code == "ResourceNotFoundException"
 
 
