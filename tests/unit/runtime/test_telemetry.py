@@ -68,3 +68,14 @@ def test_an_invocation_that_breaks_says_so_and_breaks(written):
     (line,) = lines()
     assert (line["level"], line["Errors"], line["Commands"]) == ("ERROR", 1, 1)
     assert "ZeroDivisionError: oh" in line["message"]
+
+
+def test_metrics_are_sent_where_lines_are_not_wanted(written, capsys):
+    telemetry, lines = written
+    telemetry.logger.setLevel("WARNING")
+    with telemetry.invocation() as call:
+        call.count("RefusedEvents", 2)
+    assert lines() == []
+    sent = json.loads(capsys.readouterr().out)
+    assert sent["RefusedEvents"] == [2.0]
+    assert "_aws" in sent

@@ -110,6 +110,9 @@ class Telemetry:
         metrics = EphemeralMetrics(namespace=self.namespace, service=self.service)
         for name, (unit, value) in call.metrics.items():
             metrics.add_metric(name, unit, value)
+        if self.logger.log_level > logging.INFO and level == "info":
+            metrics.flush_metrics()  # lines of this level are not wanted; what alarms watch is
+            return
         packed = dict(metrics.serialize_metric_set())
         values = {name: value for name, (_, value) in call.metrics.items()}
         self.log(message, level=level, **{**call.line(), **packed, **values})
