@@ -66,6 +66,10 @@ bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS bes
 soak: $(READY) ## thousands of simulated crashes and hundreds of kills (SEEDS=… KILLS=…)
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
 
+.PHONY: openapi
+openapi: $(READY) ## write docs/openapi.json from the table of routes
+	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'
+
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)
 	@$(PYTHON) -m venv --clear build/lock

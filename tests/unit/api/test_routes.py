@@ -405,3 +405,17 @@ def test_every_operation_is_described_once():
     assert sorted(names) == sorted({route.name for route in ROUTES})
     for schema in DOCUMENT["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_every_route_is_in_the_docs():
+    import re
+    from pathlib import Path
+
+    page = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
+    rows = re.findall(r"^\| (`(?:GET|POST|PATCH) .*?) \| (\S+) \|", page, re.MULTILINE)
+    listed = {
+        (route, scope.strip("`–") or None)
+        for routes, scope in rows
+        for route in re.findall(r"`(.+?)`", routes)
+    }
+    assert listed == {(f"{one.method} {one.path.replace('+}', '}')}", one.scope) for one in ROUTES}
