@@ -17,7 +17,11 @@ URI = "noetl://execution/382358247895465985/result/start/6f0e"
 
 @pytest.fixture
 def make_client(monkeypatch):
-    for name, value in (("AWS_ACCESS_KEY_ID", "x"), ("AWS_SECRET_ACCESS_KEY", "y"), ("AWS_REGION", "us-east-1")):
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", "x"),
+        ("AWS_SECRET_ACCESS_KEY", "y"),
+        ("AWS_REGION", "us-east-1"),
+    ):
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
     clients.forget_clients()
