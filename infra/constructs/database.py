@@ -44,9 +44,10 @@ class Database(Construct):
             self, "Group", group.security_group_id, mutable=False
         )
         self._key = key
-        self._owner = rds.Credentials.from_generated_secret(
-            OWNER, secret_name=f"noetl/{env.name}/database/owner", encryption_key=key
+        owner = self._secret(
+            "OwnerSecret", "owner", {"username": OWNER}, "Owns the schema: migrations sign in with it"
         )
+        self._owner = rds.Credentials.from_secret(owner)
         self.server: rds.DatabaseCluster | rds.DatabaseInstance
         if env.database.engine == "aurora":
             self.server = cluster = self._aurora()
@@ -58,7 +59,7 @@ class Database(Construct):
             self.dimensions = {"DBInstanceIdentifier": instance.instance_identifier}
         assert secret is not None  # generated, so it exists
         self.owner_secret: secretsmanager.ISecret = secret
-        self.app_secret = self._app_secret(endpoint.hostname)
+        self.app_secret = self._app_secret(endpoint)
         self.proxy_host = self._proxy() if env.database.proxy else ""
         if env.database.rotation_days:
             self._rotate(env.database.rotation_days)
@@ -135,16 +136,30 @@ class Database(Construct):
             },
         )
 
-    def _app_secret(self, host: str) -> secretsmanager.Secret:
-        template = {"engine": "postgres", "username": APP_ROLE, "host": host, "port": 5432, "dbname": NAME}
+    def _app_secret(self, endpoint: rds.Endpoint) -> secretsmanager.Secret:
+        known = {
+            "engine": "postgres",
+            "username": APP_ROLE,
+            "host": endpoint.hostname,
+            "port": endpoint.port,
+            "dbname": NAME,
+        }
+        return self._secret("AppSecret", "app", known, "How the functions sign in to Postgres")
+
+    def _secret(
+        self, id: str, name: str, known: dict[str, object], description: str
+    ) -> secretsmanager.Secret:
+        """A generated password beside what is ``known``. Only an emulator's database may do without TLS."""
+        if self._env.is_local:
+            known = known | {"sslmode": "prefer"}
         return secretsmanager.Secret(
             self,
-            "AppSecret",
-            secret_name=f"noetl/{self._env.name}/database/app",
-            description="How the functions sign in to Postgres",
+            id,
+            secret_name=f"noetl/{self._env.name}/database/{name}",
+            description=description,
             encryption_key=self._key,
             generate_secret_string=secretsmanager.SecretStringGenerator(
-                secret_string_template=cdk.Stack.of(self).to_json_string(template),
+                secret_string_template=cdk.Stack.of(self).to_json_string(known),
                 generate_string_key="password",
                 password_length=48,
                 exclude_punctuation=True,

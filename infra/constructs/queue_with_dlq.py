@@ -44,7 +44,9 @@ class QueueWithDlq(Construct):
         )
 
 
-def dead_letter_queue(scope: Construct, id: str, name: str, key: kms.IKey, *, fifo: bool = False) -> sqs.Queue:
+def dead_letter_queue(
+    scope: Construct, id: str, name: str, key: kms.IKey, *, fifo: bool = False
+) -> sqs.Queue:
     """Where messages wait for somebody to look at them, as long as SQS keeps any."""
     made = _queue(
         scope, id, name, key, fifo=fifo, retention=cdk.Duration.days(14), visibility=VISIBILITY_FACTOR * 60

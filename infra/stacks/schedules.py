@@ -113,9 +113,7 @@ class SchedulesStack(cdk.Stack):
             targets=[target],
         )
         service = iam.ServicePrincipal("events.amazonaws.com")
-        self.function.function.add_permission(
-            f"From-{found.id}", principal=service, source_arn=rule.attr_arn
-        )
+        self.function.function.add_permission(f"From-{found.id}", principal=service, source_arn=rule.attr_arn)
         self.dlq.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[service],
