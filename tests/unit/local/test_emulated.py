@@ -177,3 +177,14 @@ def test_only_schedules_have_placeholders() -> None:
     functions._invoke_scheduled(lambda *call: seen.append(call), target, event, rule)
     inputs = [call[0].get("Input") for call in seen]
     assert inputs == ["2026-11-21T05:30:00Z", target["Input"], None, "2026-11-21T05:29:58Z"]
+
+
+def test_a_function_that_cannot_be_imported_logs_why() -> None:
+    text = "Worker init failed: Traceback (most recent call last):\n  ...\nModuleNotFoundError: No module named 'x'\n"
+    failed = {"error": True, "log": "", "body": {"errorMessage": text, "errorType": "RuntimeError"}}
+    result = functions._logged(lambda *call: failed, "function", {}, "id")
+    assert result["body"]["errorMessage"] == "ModuleNotFoundError: No module named 'x'"
+    assert result["log"].startswith("Worker init failed: Traceback")
+    raised = {"error": True, "log": "Traceback…", "body": {"errorMessage": "a\nb", "errorType": "X"}}
+    assert functions._logged(lambda: raised)["body"]["errorMessage"] == "a\nb"
+    assert functions._logged(lambda: {"body": "fine", "log": ""}) == {"body": "fine", "log": ""}

@@ -2,6 +2,7 @@
 
 * They run under an interpreter that has boto3 and nothing else, like the managed runtime: what a layer lacks is missing here too.
 * Layers are unpacked once, not at every cold start.
+* A function that cannot be imported logs its traceback.
 * An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten,
   and the placeholders in a schedule's input are filled.
 """
@@ -22,6 +23,8 @@ from typing import Any
 
 SITE = "python/lib/python3/site-packages"
 """A folder of a layer whose .pth files are executed."""
+INIT_ERROR = '{"status": "error", "error": str(e)})'
+INIT_TRACEBACK = '{"status": "error", "error": traceback.format_exc()})'
 QUIET_WAIT = 0.004
 SETTLED_WAIT = 0.002
 TICK_SECONDS = 1
@@ -36,9 +39,12 @@ def improve(runtime_python: str, layers: Path) -> None:
 
     def detect(runtime: str) -> tuple[str, str]:
         binary, script = scripts(runtime)
-        return (runtime_python if runtime.startswith("python") else binary), script
+        if not runtime.startswith("python"):
+            return binary, script
+        return runtime_python, script.replace(INIT_ERROR, INIT_TRACEBACK)
 
     lambda_runtime._detect_runtime_binary = detect
+    lambda_svc._execute_function_warm = functools.partial(_logged, lambda_svc._execute_function_warm)
     real = lambda_svc._resolve_layer_zip
     lambda_svc._layer_unzipped_size = lambda attachment: lambda_svc._unzipped_size(real(attachment))
     lambda_svc._resolve_layer_zip = functools.partial(_pointer, real, layers)
@@ -49,6 +55,17 @@ def improve(runtime_python: str, layers: Path) -> None:
     eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
+
+
+def _logged(execute: Any, *call: Any) -> dict[str, Any]:
+    """A function that cannot even be imported says why in its log, and gives its error in one line, as Lambda does."""
+    result: dict[str, Any] = execute(*call)
+    body = result.get("body")
+    if result.get("error") and not result.get("log") and isinstance(body, dict):
+        text = str(body.get("errorMessage", "")).strip()
+        result["log"] = text
+        body["errorMessage"] = text.rpartition("\n")[2]
+    return result
 
 
 def _invoke_scheduled(
