@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any, ClassVar
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
+from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.events import Cancel, ContextPatched, Event
@@ -96,6 +97,7 @@ class Database:
         self.results = MemoryResultStore()
         self.store = MemoryExecutionStore(self.clock, self.results)
         self.catalog = MemoryCatalog()
+        self.schedules = MemoryScheduleStore()
         self.kinds = registry()
         self.programs = Programs(self.catalog, self.kinds)
         self.opened = 0
@@ -114,6 +116,7 @@ class MemoryRuntime:
         self.owner = f"cli-test-{database.opened}"
         self.store, self.catalog = database.store, database.catalog
         self.results, self.programs = database.results, database.programs
+        self.schedules = database.schedules
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(

@@ -10,6 +10,7 @@ import typer
 
 from noetl.cli import errors
 from noetl.cli.local import invoke, local_app
+from noetl.cli.schedule import schedule_app
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -35,6 +36,7 @@ database_app = typer.Typer(help="The database that executions live in.", no_args
 app.add_typer(context_app, name="ctx")
 app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
+app.add_typer(schedule_app, name="schedule")
 app.command()(invoke)
 
 Home = Annotated[
@@ -252,7 +254,7 @@ def register(
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Keep playbooks in the catalog, so that they can be called and run by path."""
+    """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
     from noetl.cli import register as catalog
 
     _end(catalog.register(files, as_json=as_json, home=home))

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.results import ResultStore
+    from noetl.ports.schedule_store import ScheduleStore
     from noetl.runtime.programs import Programs
+    from noetl.services.fire_schedule import Fired
 
 
 class Reading(Protocol):
@@ -23,6 +25,8 @@ class Reading(Protocol):
     def store(self) -> ExecutionStore: ...
     @property
     def catalog(self) -> Catalog: ...
+    @property
+    def schedules(self) -> ScheduleStore: ...
     @property
     def results(self) -> ResultStore: ...
     @property
@@ -67,6 +71,15 @@ def open_local(
     from noetl.runtime.local import LocalRuntime
 
     return LocalRuntime(settings(home), on_log=on_log)
+
+
+def open_scheduler(
+    home: str | None, *, on_fired: Callable[[Fired], None], on_log: Callable[[str], None]
+) -> AbstractContextManager[Runtime]:
+    """The local runtime, which fires the schedules of its database, too, and tells of each."""
+    from noetl.runtime.local import LocalRuntime
+
+    return LocalRuntime(settings(home), on_log=on_log, on_fired=on_fired)
 
 
 def open_reading(home: str | None) -> AbstractContextManager[Reading]:

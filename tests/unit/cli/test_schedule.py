@@ -1,0 +1,133 @@
+"""``noetl schedule``: what people and machines are told."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+from tests.unit.cli.fake_runtime import MemoryRuntime
+
+from noetl.cli import wiring
+from noetl.domain.events import Start
+from noetl.domain.schedules import parse_instant
+from noetl.services.fire_schedule import Fired
+
+AT = parse_instant("2026-03-01T05:00:00Z")
+DAILY = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata:
+  name: daily
+  path: etl/daily
+  schedule: { cron: "0 6 * * *", timezone: Europe/Berlin, payload: { n: 1 } }
+workflow:
+  - step: start
+    tool: { kind: double, value: "{{ workload.n }}" }
+"""
+
+
+@pytest.fixture
+def registered(noetl, tmp_path):
+    (tmp_path / "daily.yaml").write_text(DAILY)
+    return noetl("register", "daily.yaml")
+
+
+def test_registering_tells_when_it_fires(registered):
+    assert registered.code == 0
+    assert "etl/daily version 1  schedule etl.daily fires next at 2" in registered.out
+    assert registered.out.rstrip().endswith("Z (while `noetl schedule run` does)")
+
+
+def test_registering_without_a_schedule_takes_it_away(noetl, registered, tmp_path):
+    lines = DAILY.splitlines(keepends=True)
+    (tmp_path / "daily.yaml").write_text("".join(line for line in lines if "schedule:" not in line))
+    (shown,) = noetl("register", "daily.yaml", "--json").json
+    assert shown["schedule"] is None
+    ran = noetl("schedule", "list")
+    assert (ran.code, ran.out) == (0, "") and "no schedules" in ran.err
+
+
+def test_list_and_show(noetl, registered):
+    (one,) = noetl("schedule", "list", "--json").json
+    assert (one["name"], one["path"], one["state"], one["declared"]) == (
+        "etl.daily",
+        "etl/daily",
+        "active",
+        True,
+    )
+    assert (one["cron"], one["timezone"], one["payload"]) == ("0 6 * * *", "Europe/Berlin", {"n": 1})
+    assert parse_instant(one["next_at"]) > time.time()
+    assert noetl("schedule", "show", "etl.daily", "--json").json == [one]
+    header, line = noetl("schedule", "list").out.splitlines()
+    assert header.split() == ["SCHEDULE", "STATE", "WHEN", "NEXT", "LAST", "PLAYBOOK"]
+    assert line.split() == [
+        "etl.daily", "active", "0", "6", "*", "*", "*", "Europe/Berlin", one["next_at"], "-", "etl/daily"
+    ]  # fmt: skip
+    assert one["next_at"] in noetl("schedule", "show", "etl.daily").out
+
+
+def test_next_tells_the_time_of_its_zone(noetl, registered):
+    found = noetl("schedule", "next", "etl.daily", "-n", "3", "--json").json
+    assert len(found) == 3
+    assert all(one["local"][11:19] == "06:00:00" for one in found)
+    assert [parse_instant(one["local"]) for one in found] == [parse_instant(one["at"]) for one in found]
+    assert len(noetl("schedule", "next", "etl.daily").out.splitlines()) == 5
+
+
+def test_pause_resume_delete(noetl, registered):
+    assert noetl("schedule", "pause", "etl.daily", "--json").json[0]["state"] == "paused"
+    assert "paused" in noetl("schedule", "next", "etl.daily").err
+    assert "etl.daily is paused" in noetl("register", "daily.yaml").out
+    assert noetl("schedule", "resume", "etl.daily", "--json").json[0]["state"] == "active"
+    ran = noetl("schedule", "delete", "etl.daily")
+    assert ran.out == "etl.daily is deleted\n" and "comes back" in ran.err
+
+
+@pytest.mark.parametrize("command", ["show", "next", "pause", "resume", "delete"])
+def test_a_name_that_is_not_there(noetl, registered, command):
+    ran = noetl("schedule", command, "etl.dayly")
+    assert ran.code == 2 and "did you mean 'etl.daily'?" in ran.err
+
+
+class Firing(MemoryRuntime):
+    """Tells of three firings, runs what was started, and is interrupted a moment later."""
+
+    def __init__(self, database, on_fired):
+        super().__init__(database)
+        self.on_fired = on_fired
+
+    def __enter__(self):
+        execution_id = self.start(self.catalog.get("etl/daily"), {"n": 4})
+        start = Start(execution_id, "start", "")
+        self.on_fired(Fired("etl.daily", AT, execution_id, start))
+        self.on_fired(Fired("etl.daily", AT, execution_id))
+        self.on_fired(Fired("other", AT, reason="no playbook\x1b[31m"))
+        self.run_until([execution_id])
+        threading.Timer(0.6, signal.raise_signal, [signal.SIGINT]).start()
+        return super().__enter__()
+
+
+@pytest.mark.timeout(20)
+def test_run_tells_each_firing_and_each_end_until_it_is_interrupted(noetl, registered, database, monkeypatch):
+    monkeypatch.setattr(
+        wiring, "open_scheduler", lambda home, *, on_fired, on_log: Firing(database, on_fired)
+    )
+    ran = noetl("schedule", "run", "--json")
+    assert ran.code == 130
+    (info,) = database.store.executions(limit=9)
+    execution_id = str(info.execution_id)
+    at = {"event": "schedule.fired", "at": "2026-03-01T05:00:00Z"}
+    assert ran.json == [
+        {**at, "schedule": "etl.daily", "execution_id": execution_id, "error": None},
+        {**at, "schedule": "etl.daily", "execution_id": execution_id, "error": None},
+        {**at, "schedule": "other", "execution_id": None, "error": "no playbook\x1b[31m"},
+        {"event": "execution.ended", "execution_id": execution_id, "status": "completed"},
+    ]
+    lines = noetl("schedule", "run").out.splitlines()
+    assert lines[0] == "1 schedule; interrupt to end"
+    assert lines[1][21:].startswith("etl.daily  execution ")
+    assert lines[2][21:] == "other  not started: no playbook\\x1b[31m"
+    assert lines[3].endswith(" completed")
+    assert len(lines) == 4
