@@ -58,6 +58,18 @@ $(PEER)/.ready: tests/bench/peer-requirements.txt
 	@$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
+# The command line of the CDK, pinned; one that is installed already does as well: cdk synth -c env=dev
+CDK := infra/node_modules/.bin/cdk
+$(CDK): infra/package-lock.json
+	@npm ci --silent --no-audit --no-fund --prefix infra
+	@touch $@
+
+ENV ?= dev
+
+.PHONY: synth
+synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=dev|staging|prod)
+	@$(CDK) synth --quiet -c env=$(ENV)
+
 .PHONY: bench
 bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS beside it
 	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
@@ -75,7 +87,10 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@$(PYTHON) -m venv --clear build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade --extra local --extra dev pyproject.toml -o requirements.lock
+	  --upgrade --extra local --extra infra --extra dev pyproject.toml -o requirements.lock
+	@for layer in layers/deps/*.in; do \
+	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --constraint requirements.lock --upgrade "$$layer" -o "$${layer%.in}.lock"; done
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 

@@ -18,6 +18,7 @@ from infra.constructs.layers import target_of
 from infra.environments import load_environment
 from infra.playbooks import playbook_files
 from infra.shared import Platform
+from infra.stacks import StackArguments
 from infra.stacks.api import ApiStack
 from infra.stacks.data import DataStack
 from infra.stacks.engine import EngineStack
@@ -50,10 +51,10 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     """All stacks of one environment. Raises ConfigError or LayerError."""
     own_layers = set(layer_names()) - {"core", "deps"}
     plan = plan_workers(config, kinds, own_layers.__contains__)
-    common: dict[str, object] = {
-        "env": cdk.Environment(account=config.account, region=config.region),
-        "tags": {"application": "noetl", **config.tags},
-    }
+    common = StackArguments(
+        env=cdk.Environment(account=config.account, region=config.region),
+        tags={"application": "noetl", **config.tags},
+    )
 
     def name(stack: str) -> str:
         return f"Noetl-{config.name}-{stack}"
@@ -65,7 +66,6 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         name("Data"),
         config=config,
         network=network,
-        termination_protection=config.database.protected,
         **common,
     )
     messaging = MessagingStack(app, name("Messaging"), config=config, plan=plan, key=data.data_key, **common)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TypedDict
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
@@ -16,6 +19,19 @@ NAME = "noetl"
 OWNER = "noetl_owner"
 APP_ROLE = "noetl_app"
 """What the functions sign in as; functions/migrate makes it."""
+
+
+class _Common(TypedDict):
+    """What a cluster and an instance are given alike."""
+
+    vpc: ec2.IVpc
+    vpc_subnets: ec2.SubnetSelection
+    security_groups: list[ec2.ISecurityGroup]
+    storage_encrypted: bool
+    storage_encryption_key: kms.IKey
+    deletion_protection: bool
+    removal_policy: cdk.RemovalPolicy
+    copy_tags_to_snapshot: bool
 
 
 class Database(Construct):
@@ -87,7 +103,7 @@ class Database(Construct):
             parameter_group=self._parameters(engine),
             cloudwatch_logs_exports=["postgresql"],
             backup=rds.BackupProps(retention=cdk.Duration.days(config.backup_days)),
-            **self._common(),  # type: ignore[arg-type]
+            **self._common(),
         )
 
     def _instance(self) -> rds.DatabaseInstance:
@@ -106,10 +122,10 @@ class Database(Construct):
             multi_az=config.multi_az,
             parameter_group=self._parameters(engine),
             backup_retention=cdk.Duration.days(config.backup_days),
-            **self._common(),  # type: ignore[arg-type]
+            **self._common(),
         )
 
-    def _common(self) -> dict[str, object]:
+    def _common(self) -> _Common:
         protected = self._env.database.protected
         return {
             "vpc": self._vpc,
@@ -147,11 +163,11 @@ class Database(Construct):
         return self._secret("AppSecret", "app", known, "How the functions sign in to Postgres")
 
     def _secret(
-        self, id: str, name: str, known: dict[str, object], description: str
+        self, id: str, name: str, known: Mapping[str, object], description: str
     ) -> secretsmanager.Secret:
         """A generated password beside what is ``known``. Only an emulator's database may do without TLS."""
         if self._env.is_local:
-            known = known | {"sslmode": "prefer"}
+            known = {**known, "sslmode": "prefer"}
         return secretsmanager.Secret(
             self,
             id,

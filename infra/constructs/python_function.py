@@ -78,7 +78,9 @@ class PythonFunction(Construct):
         placement: Placement | None = None,
         dead_letter_queue: sqs.IQueue | None = None,
     ) -> None:
-        """``dead_letter_queue``: for asynchronous invocations that failed. ``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. Raises ConfigError when the folder has no handler."""
+        """``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. ``dead_letter_queue``: for asynchronous invocations
+        that failed. Raises ConfigError when the folder has no handler.
+        """
         super().__init__(scope, id)
         full_name = f"{env.prefix}-{name}"
         self.log_group = log_group(self, "Logs", env, name, log_key)

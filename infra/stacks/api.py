@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from constructs import Construct
 
@@ -10,13 +12,16 @@ from infra.constructs.http_api import HttpApi
 from infra.constructs.layers import Layers
 from infra.constructs.python_function import log_group
 from infra.shared import Platform
+from infra.stacks import StackArguments
 
 
 class ApiStack(cdk.Stack):
     """``function`` and ``http``."""
 
-    def __init__(self, scope: Construct, id: str, *, platform: Platform, **stack: object) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+    def __init__(
+        self, scope: Construct, id: str, *, platform: Platform, **stack: Unpack[StackArguments]
+    ) -> None:
+        super().__init__(scope, id, **stack)
         config, messaging = platform.config, platform.messaging
         layers = Layers(self, "Layers", env=config)
         self.function = platform.database_function(self, "api", timeout=29, layers=layers.get())

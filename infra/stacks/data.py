@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -12,6 +14,7 @@ from constructs import Construct
 from infra.config import Environment
 from infra.constructs import nag
 from infra.constructs.database import Database
+from infra.stacks import StackArguments
 from infra.stacks.network import NetworkStack, seal_logs
 
 
@@ -22,9 +25,15 @@ class DataStack(cdk.Stack):
     """
 
     def __init__(
-        self, scope: Construct, id: str, *, config: Environment, network: NetworkStack | None, **stack: object
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        config: Environment,
+        network: NetworkStack | None,
+        **stack: Unpack[StackArguments],
     ) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        super().__init__(scope, id, termination_protection=config.database.protected, **stack)
         self._config = config
         self._keep = cdk.RemovalPolicy.RETAIN if config.database.protected else cdk.RemovalPolicy.DESTROY
         self.secrets_key = self._key("SecretsKey", "secrets", "Seals the database, its backups, and secrets")

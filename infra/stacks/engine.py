@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
@@ -14,6 +16,7 @@ from infra.constructs.layers import Layers
 from infra.constructs.python_function import PythonFunction, log_group
 from infra.playbooks import staged
 from infra.shared import Platform
+from infra.stacks import StackArguments
 from infra.stacks.messaging import ENGINE_TIMEOUT
 
 BATCH = 10
@@ -23,8 +26,10 @@ BATCH = 10
 class EngineStack(cdk.Stack):
     """``provider``: service token of custom resources that functions/migrate answers. ``playbooks``: what is registered at deploy."""
 
-    def __init__(self, scope: Construct, id: str, *, platform: Platform, **stack: object) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+    def __init__(
+        self, scope: Construct, id: str, *, platform: Platform, **stack: Unpack[StackArguments]
+    ) -> None:
+        super().__init__(scope, id, **stack)
         self._platform = platform
         self._layers = Layers(self, "Layers", env=platform.config)
         self.migrate = self._migrate()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sqs as sqs
@@ -9,6 +11,7 @@ from constructs import Construct
 
 from infra.config import Environment
 from infra.constructs.queue_with_dlq import QueueWithDlq
+from infra.stacks import StackArguments
 from infra.workers import MIXED, TIMEOUT, WorkerPlan
 
 ENGINE_TIMEOUT = 30
@@ -26,9 +29,9 @@ class MessagingStack(cdk.Stack):
         config: Environment,
         plan: WorkerPlan,
         key: kms.IKey,
-        **stack: object,
+        **stack: Unpack[StackArguments],
     ) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        super().__init__(scope, id, **stack)
         self.events = QueueWithDlq(
             self, "Events", name=f"{config.prefix}-events", timeout=ENGINE_TIMEOUT, key=key, fifo=True
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -12,6 +14,7 @@ from constructs import Construct
 from infra.config import Environment
 from infra.constructs import nag
 from infra.constructs.python_function import Placement
+from infra.stacks import StackArguments
 
 ENDPOINTS = {
     "Sqs": ec2.InterfaceVpcEndpointAwsService.SQS,
@@ -25,9 +28,11 @@ ENDPOINTS = {
 class NetworkStack(cdk.Stack):
     """``engine_placement``: for functions that use the database. ``worker_placement``: for workers that the environment keeps inside."""
 
-    def __init__(self, scope: Construct, id: str, *, config: Environment, **stack: object) -> None:
+    def __init__(
+        self, scope: Construct, id: str, *, config: Environment, **stack: Unpack[StackArguments]
+    ) -> None:
         self._zones = config.network.zones
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        super().__init__(scope, id, **stack)
         network = config.network
         self.vpc = ec2.Vpc(
             self,

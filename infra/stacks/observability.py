@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_lambda as lambda_
@@ -12,6 +14,7 @@ from constructs import Construct
 
 from infra.constructs.alarms import FIVE_MINUTES, Alarms, metric, row
 from infra.shared import Platform
+from infra.stacks import StackArguments
 from infra.stacks.api import ApiStack
 
 CONNECTIONS_ALARM = 0.9
@@ -30,9 +33,9 @@ class ObservabilityStack(cdk.Stack):
         api: ApiStack,
         functions: dict[str, lambda_.IFunction],
         dlqs: dict[str, sqs.IQueue],
-        **stack: object,
+        **stack: Unpack[StackArguments],
     ) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        super().__init__(scope, id, **stack)
         self._platform = platform
         self._functions = functions
         self.alarms = Alarms(self, "Alarms", prefix=platform.config.prefix, topic=self._topic())

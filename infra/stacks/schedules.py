@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Unpack
 
 import aws_cdk as cdk
 from aws_cdk import aws_events as events
@@ -15,6 +16,7 @@ from infra.constructs import grants
 from infra.constructs.layers import Layers
 from infra.constructs.queue_with_dlq import dead_letter_queue
 from infra.shared import Platform
+from infra.stacks import StackArguments
 from infra.stacks.engine import EngineStack
 from infra.triggers import QueueTrigger, RuleTrigger, Triggers
 from noetl.dsl.program import S3Trigger
@@ -36,9 +38,9 @@ class SchedulesStack(cdk.Stack):
         platform: Platform,
         engine: EngineStack,
         triggers: Triggers,
-        **stack: object,
+        **stack: Unpack[StackArguments],
     ) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+        super().__init__(scope, id, **stack)
         config = platform.config
         self.dlq = dead_letter_queue(self, "Dlq", f"{config.prefix}-starts-dlq", platform.data.data_key)
         layers = Layers(self, "Layers", env=config)

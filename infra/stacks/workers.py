@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import aws_cdk as cdk
 from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_ecs as ecs
@@ -11,14 +13,17 @@ from infra.config import ConfigError
 from infra.constructs.kind_worker import FargateWorker, FunctionWorker
 from infra.constructs.layers import Layers
 from infra.shared import Platform
+from infra.stacks import StackArguments
 from infra.workers import Worker
 
 
 class WorkersStack(cdk.Stack):
     """``functions`` and ``services`` by worker."""
 
-    def __init__(self, scope: Construct, id: str, *, platform: Platform, **stack: object) -> None:
-        super().__init__(scope, id, **stack)  # type: ignore[arg-type]
+    def __init__(
+        self, scope: Construct, id: str, *, platform: Platform, **stack: Unpack[StackArguments]
+    ) -> None:
+        super().__init__(scope, id, **stack)
         self._platform = platform
         self._cluster: ecs.Cluster | None = None
         self._image: ecs.ContainerImage | None = None
