@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,3 +108,24 @@ def test_the_api_is_reached_by_path(
     outputs: dict[str, dict[str, str]], ours: bool, expected: str | None
 ) -> None:
     assert deploy.api_url(outputs, "http://e", ours) == expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "wanted"),
+    [
+        ([(502, "starting"), None, (200, "")], None),
+        ([(404, "no such API")], "404: no such API"),
+        ([(503, "migrating")], "503: migrating"),
+        ([None], "nobody answers"),
+    ],
+)
+def test_ready_is_waited_for(monkeypatch: pytest.MonkeyPatch, answers: list[Any], wanted: str | None) -> None:
+    monkeypatch.setattr(deploy, "READY_SECONDS", 0.1)
+    monkeypatch.setattr(deploy, "POLL_SECONDS", 0.001)
+    monkeypatch.setattr(deploy, "ask", lambda *_, **__: answers.pop(0) if len(answers) > 1 else answers[0])
+    if wanted is None:
+        deploy.wait_ready("http://127.0.0.1:1/api")
+        return
+    with pytest.raises(InfrastructureError, match=wanted) as caught:
+        deploy.wait_ready("http://127.0.0.1:1/api")
+    assert ("up deploys again" in str(caught.value.hint)) == (wanted[:3] == "404")

@@ -14,12 +14,12 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from noetl.domain.errors import InfrastructureError
-from noetl.local.emulator import ACCOUNT, REGION, credentials, status_of
+from noetl.local.emulator import ACCOUNT, REGION, ask, credentials
 from noetl.local.layout import Layout
 from noetl.local.tools import Progress, run
 
-READY_SECONDS = 90.0
-POLL_SECONDS = 0.1
+READY_SECONDS = 45.0
+POLL_SECONDS = 0.2
 QUIET = {
     "CDK_DISABLE_CLI_TELEMETRY": "1",
     "CDK_DISABLE_VERSION_CHECK": "1",
@@ -115,21 +115,20 @@ def api_url(outputs: dict[str, dict[str, str]], endpoint: str, ours: bool) -> st
 def wait_ready(api: str) -> None:
     """Return when the API's ``/ready`` answers 200. Raises InfrastructureError when it does not in time."""
     deadline = time.monotonic() + READY_SECONDS
-    status: int | None = None
+    answer: tuple[int, str] | None = None
     while time.monotonic() < deadline:
-        status = status_of(api, "/ready", timeout=30.0)
-        if status == 200:
+        answer = ask(api, "/ready", timeout=30.0)
+        if answer and answer[0] == 200:
             return
-        if status == 404:
+        if answer and answer[0] == 404:
             break  # the emulator knows no such API: it has lost what was deployed
         time.sleep(POLL_SECONDS)
-    shown = "nobody answers" if status is None else f"it answers {status}"
+    shown = f"it answers {answer[0]}: {answer[1][:500]}" if answer else "nobody answers"
+    lost = answer is not None and answer[0] == 404
     raise InfrastructureError(
         f"the deployed API is not ready: {urlsplit(api).path}/ready: {shown}",
         code="api_not_ready",
-        hint="noetl local up deploys again"
-        if status == 404
-        else "noetl local logs api shows what the function says",
+        hint="noetl local up deploys again" if lost else "noetl local logs api shows what the function says",
     )
 
 

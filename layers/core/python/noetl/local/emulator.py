@@ -24,6 +24,7 @@ REGION = "us-east-1"
 ACCOUNT = "000000000000"
 START_SECONDS = 60.0
 POLL_SECONDS = 0.05
+LONGEST_ANSWER = 4096
 LOG_LIMIT = 5 * 1024 * 1024
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_emulator.main import main; main()"
 GUEST = Path(__file__).parent
@@ -112,13 +113,20 @@ def answers(endpoint: str, timeout: float = 2.0) -> bool:
 
 def status_of(endpoint: str, path: str, timeout: float) -> int | None:
     """The status of a GET; None when nobody answers."""
+    answer = ask(endpoint, path, timeout)
+    return None if answer is None else answer[0]
+
+
+def ask(endpoint: str, path: str, timeout: float) -> tuple[int, str] | None:
+    """Status and text of a GET; None when nobody answers."""
     url = urlsplit(endpoint)
     maker = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = maker(url.hostname or HOST, url.port, timeout=timeout)
     with contextlib.closing(connection):
         try:
             connection.request("GET", f"{url.path.rstrip('/')}{path}")
-            return connection.getresponse().status
+            answer = connection.getresponse()
+            return answer.status, answer.read(LONGEST_ANSWER).decode(errors="replace")
         except (OSError, http.client.HTTPException):
             return None
 
