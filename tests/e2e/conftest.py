@@ -157,8 +157,10 @@ def deployment() -> Iterator[Deployment]:
     try:
         up = _local("up", "--json", "--port", str(free_port()), "--project", str(ROOT), home=home)
         if up.returncode:
+            logs = _local("logs", "--minutes", "5", home=home).stdout
             pytest.fail(
-                f"noetl local up ended with {up.returncode}:\n{up.stdout[-1500:]}\n{up.stderr[-6000:]}"
+                f"noetl local up ended with {up.returncode}:\n{up.stdout[-1500:]}\n{up.stderr[-6000:]}\n"
+                f"the functions said:\n{logs[-6000:]}"
             )
         last = json.loads(up.stdout.splitlines()[-1])
         assert last["event"] == "up", up.stdout

@@ -14,6 +14,8 @@ import pytest
 from noetl.local import state
 from noetl.local.layout import Layout
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def _noetl(deployment: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -62,6 +64,9 @@ def test_a_function_is_called_with_a_file(deployment: Any, tmp_path: Path) -> No
     ran = _noetl(deployment, "invoke", "maintenance", str(event), "--json")
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["error"] is None
+    health = _noetl(deployment, "invoke", "api", str(ROOT / "events/apigw/health.json"))
+    assert health.returncode == 0, health.stderr
+    assert json.loads(health.stdout)["statusCode"] == 200
     missing = _noetl(deployment, "invoke", "no-such-function", str(event))
     assert missing.returncode == 2
     assert "there are: api" in missing.stderr
