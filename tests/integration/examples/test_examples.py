@@ -332,3 +332,21 @@ def test_a_sub_playbook_is_found_beside_its_parent(cli) -> None:
     assert done.returncode == 0, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])
     assert last["result"]["decisions"] == {"Ada": "accepted", "Lin": "refused", "Bob": "no score"}
+
+
+# --- daily_digest ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("payload", "subject", "total"),
+    [
+        ({}, "3 orders in 7 day(s)", 100.0),
+        ({"days": 1}, "2 orders in 1 day(s)", 25.0),
+        ({"event": {"source": "acme.shop", "detail": {"days": 30}}}, "4 orders in 30 day(s)", 112.5),
+    ],
+)
+def test_daily_digest_by_hand_by_its_schedule_and_by_an_event(local, payload, subject, total) -> None:
+    run = local.run("daily_digest", payload)
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {"subject": subject, "total": total}

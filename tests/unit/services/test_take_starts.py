@@ -1,0 +1,180 @@
+"""What the scheduler function is invoked with: the sample payloads, repeats, and whatever else somebody may send."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
+from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.kinds.registry import default_registry
+from noetl.runtime.programs import Programs
+from noetl.services.register_schedules import register_schedule
+from noetl.services.start_playbook import StartDeps
+from noetl.services.take_starts import TakeDeps, take
+
+EVENTS = Path(__file__).parents[3] / "events"
+NOW = 1_772_400_000.0
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: it, path: {path}{more} }}\nworkflow:\n  - step: start\n"
+DAILY = ", schedule: { name: reports.daily, cron: 0 6 * * *, timezone: Europe/Berlin, payload: { days: 1 } }"
+
+
+class Ground:
+    def __init__(self) -> None:
+        catalog, bits = MemoryCatalog(), itertools.count()
+        programs = Programs(catalog, default_registry())
+        self.store = MemoryExecutionStore(lambda: NOW)
+        self.schedules = MemoryScheduleStore()
+        self.log: list[str] = []
+        for path, more in (("reports/daily", DAILY), ("import_orders", ""), ("audit", "")):
+            entry = programs.register(HEAD.format(path=path, more=more), source_name="it.yaml")
+            program = programs(entry.program)
+            register_schedule(path, program, store=self.schedules, schedules=None, now=NOW)
+        start = StartDeps(self.store, catalog, programs, "me", lambda: NOW, lambda: next(bits))
+        self.deps = TakeDeps(start, self.schedules, {"orders": ["import_orders", "audit"]}, self.log.append)
+
+    def take(self, invocation):
+        return take(invocation, self.deps)
+
+    def count(self) -> int:
+        return len(self.store.executions(limit=99))
+
+
+@pytest.fixture
+def ground():
+    return Ground()
+
+
+def sample(name: str):
+    return json.loads((EVENTS / name).read_text())
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "payload"),
+    [
+        ("scheduler/daily_report.json", "reports/daily", {"days": 1}),
+        ("eventbridge/refund.json", "import_orders", None),
+        ("s3/object_created.json", "import_orders", None),
+        ("s3/object_deleted.json", "import_orders", None),
+    ],
+)
+def test_a_sample_starts_its_playbook_once(ground, name, path, payload):
+    invocation = sample(name)
+    taken = ground.take(invocation)
+    (event,) = taken.events
+    assert event.path == path and taken.executions == [event.execution_id] and taken.give_back is None
+    assert event.payload == (payload or {"event": invocation["event"]})
+    again = ground.take(sample(name))
+    assert (again.executions, again.events) == ([event.execution_id], [])
+
+
+def test_each_message_of_the_sample_starts_each_playbook_of_its_queue_once(ground):
+    invocation = sample("sqs/orders.json")
+    taken = ground.take(invocation)
+    assert taken.give_back == []
+    assert [(event.path, event.payload["event"]["body"]) for event in taken.events] == [
+        ("import_orders", {"order": 4711, "items": ["A-1", "B-7"]}),
+        ("audit", {"order": 4711, "items": ["A-1", "B-7"]}),
+        ("import_orders", "plain text"),
+        ("audit", "plain text"),
+    ]
+    again = ground.take(invocation)
+    assert (again.executions, again.events, again.give_back) == (taken.executions, [], [])
+
+
+def test_a_message_that_fails_is_given_back_and_the_others_are_not(ground):
+    invocation = sample("sqs/orders.json")
+    broken = copy.deepcopy(invocation["Records"][0])
+    broken["messageId"], broken["eventSourceARN"] = "broken", "arn:aws:sqs:us-east-1:123456789012:unknown"
+    invocation["Records"].insert(1, broken)
+    taken = ground.take(invocation)
+    assert taken.give_back == ["broken"] and len(taken.events) == 4
+    assert "no playbook is started by the queue 'unknown'" in ground.log[0]
+
+
+def test_a_message_whose_second_playbook_fails_is_finished_by_its_repeat(ground):
+    ground.deps = replace(ground.deps, queues={"orders": ["import_orders", "gone"]})
+    taken = ground.take(sample("sqs/orders.json"))
+    assert len(taken.give_back) == 2 and [event.path for event in taken.events] == ["import_orders"] * 2
+    ground.deps = replace(ground.deps, queues={"orders": ["import_orders", "audit"]})
+    again = ground.take(sample("sqs/orders.json"))
+    assert again.give_back == [] and [event.path for event in again.events] == ["audit"] * 2
+
+
+def test_messages_behind_one_that_failed_wait_in_their_group(ground):
+    record = sample("sqs/orders.json")["Records"][0]
+
+    def message(number, group, queue="orders"):
+        attributes = {**record["attributes"], "MessageGroupId": group}
+        arn = f"arn:aws:sqs:us-east-1:123456789012:{queue}"
+        return {**record, "messageId": number, "attributes": attributes, "eventSourceARN": arn}
+
+    records = [message("1", "a", "unknown"), message("2", "b"), message("3", "a"), message("4", "b")]
+    taken = ground.take({"Records": records})
+    assert taken.give_back == ["1", "3"] and len(taken.events) == 4
+
+
+def test_a_schedule_that_starts_nothing_is_no_error(ground):
+    invocation = {**sample("scheduler/daily_report.json"), "schedule": "gone"}
+    taken = ground.take(invocation)
+    assert (taken.executions, taken.events) == ([], [])
+    assert "there is no such schedule" in ground.log[0]
+    ground.schedules.set_paused("reports.daily", True, None)
+    assert ground.take(sample("scheduler/daily_report.json")).executions == []
+    assert ground.count() == 0
+
+
+def test_what_the_table_says_counts_not_what_is_told(ground):
+    told = {**sample("scheduler/daily_report.json"), "path": "audit", "payload": {"days": 99}}
+    (event,) = ground.take(told).events
+    assert (event.path, event.payload) == ("reports/daily", {"days": 1})
+    row = ground.schedules.get("reports.daily")
+    assert (row.last_execution, row.last_at) == (event.execution_id, 1_772_427_600.0)
+
+
+def test_an_event_whose_playbook_is_gone_stays_with_whoever_delivers_it(ground):
+    with pytest.raises(NotFoundError):
+        ground.take({**sample("eventbridge/refund.json"), "path": "gone"})
+
+
+def test_a_database_that_is_away_gives_everything_back(ground, monkeypatch):
+    def away(*args, **kwargs):
+        raise InfrastructureError("away")
+
+    monkeypatch.setattr(ground.store, "create", away)
+    for name in ("scheduler/daily_report.json", "eventbridge/refund.json"):
+        with pytest.raises(InfrastructureError):
+            ground.take(sample(name))
+    assert len(ground.take(sample("sqs/orders.json")).give_back) == 2
+    monkeypatch.undo()
+    assert len(ground.take(sample("scheduler/daily_report.json")).events) == 1
+
+
+@pytest.mark.parametrize(
+    "invocation",
+    [
+        {},
+        {"detail-type": "Object Created", "source": "aws.s3", "detail": {}},
+        {"schedule": "reports.daily"},
+        {"schedule": ["x"], "scheduled_time": "2026-03-02T05:00:00Z"},
+        {"schedule": "reports.daily", "scheduled_time": "<aws.scheduler.scheduled-time>"},
+        {"trigger": "t", "path": "audit"},
+        {"trigger": "t", "path": "audit", "event": "<event>"},
+        {"trigger": "t", "path": "audit", "event": {"id": "1"}},
+        {"trigger": "t", "event": {"id": "1", "source": "s", "detail-type": "d"}},
+        {"Records": "x"},
+        {"Records": [{"body": "no id"}]},
+        {"Records": [7]},
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(ground, invocation):
+    with pytest.raises(InvalidInputError) as refused:
+        ground.take(invocation)
+    assert refused.value.code in ("invocation_unknown", "invalid_time", "not_an_event")
+    assert ground.count() == 0
