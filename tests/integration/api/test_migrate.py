@@ -10,14 +10,17 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from tests.contract.builders import Make
 
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.migrations import check_current, pending, scripts
 from noetl.adapters.postgres.roles import make_app_role
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.registering import schedule_declared
+from tests.contract.builders import Make
 
 pytestmark = pytest.mark.postgres
 HELLO = """\
@@ -163,7 +166,9 @@ def test_what_is_refused(database):
 def test_a_database_says_whether_it_is_migrated(database):
     check_current(database)
     with psycopg.connect(database, autocommit=True) as admin:
-        admin.execute("UPDATE noetl.migration SET checksum = 'of a later version' WHERE name LIKE 'functions/%'")
+        admin.execute(
+            "UPDATE noetl.migration SET checksum = 'of a later version' WHERE name LIKE 'functions/%'"
+        )
     check_current(database)
     with psycopg.connect(database, autocommit=True) as admin:
         admin.execute("DELETE FROM noetl.migration WHERE name LIKE '%_init'")
@@ -175,3 +180,19 @@ def test_a_database_says_whether_it_is_migrated(database):
         check_current(database)
     with pytest.raises(InfrastructureError, match="cannot be reached"):
         check_current(make_conninfo(database, host="/nowhere"))
+
+
+def test_schedules_of_the_deployment_are_kept(database):
+    text = HELLO.replace("path: demo/hello", "path: demo/hello, schedule: {cron: '0 6 * * 1-5'}")
+    settings = CloudSettings("local", "results")
+    deploy = replace(
+        work(database, {"a.yaml": text}), scheduling=lambda connected: schedule_declared(settings, connected)
+    )
+    on_event(event(PLAYBOOKS), lambda: deploy)
+    store = PostgresScheduleStore(database)
+    (row,) = store.entries(limit=5)
+    assert (row.path, row.cron, row.declared) == ("demo/hello", "0 6 * * 1-5", True)
+    unscheduled = replace(deploy, fetch=lambda bucket, key: archive({"a.yaml": HELLO}))
+    on_event(event(PLAYBOOKS, "Update"), lambda: unscheduled)
+    assert not store.entries(limit=5)
+    store.close()

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from tests.integration.api.conftest import EVENTS, Deployed
 
 from noetl.adapters.postgres.connection import Session
 from noetl.domain.errors import InfrastructureError
+from tests.integration.api.conftest import EVENTS, Deployed
 
 pytestmark = pytest.mark.postgres
 GATED = """\

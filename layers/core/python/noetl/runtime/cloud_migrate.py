@@ -15,13 +15,14 @@ from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.aws.secrets import database_dsn, role_of
 from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
-from noetl.ports.catalog import Catalog
+from noetl.dsl.program import Program
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Registrar
+from noetl.runtime.registering import Registrar, schedule_declared
 from noetl.services.register_playbook import SUFFIXES, is_playbook_text, playbook_text
 
 MIGRATION, PLAYBOOKS = "Custom::NoetlMigration", "Custom::NoetlPlaybooks"
@@ -42,8 +43,13 @@ class Migration:
     fetch: Callable[[str, str], bytes]
     """(bucket, key) → an object's bytes."""
     role: tuple[str, str] | None = None
-    registrar: Callable[[Catalog, ProgramStore], Registrar] = Registrar
+    scheduling: Callable[[Database], Callable[[Program, str, int], None]] = lambda database: _no_schedules
+    """What is told of each playbook that was registered."""
     patience: float = PATIENCE
+
+
+def _no_schedules(program: Program, path: str, version: int) -> None:
+    """Nothing fires."""
 
 
 def open_migration(settings: CloudSettings) -> Migration:
@@ -51,7 +57,13 @@ def open_migration(settings: CloudSettings) -> Migration:
     secrets = make_client("secretsmanager")
     role = role_of(secrets, settings.app_secret) if settings.app_secret else None
     dsn = settings.database_url or database_dsn(secrets, settings.database_secret, settings.database_host)
-    return Migration(dsn, S3ProgramStore(settings.results_bucket, make_client("s3")), fetch_object, role)
+    return Migration(
+        dsn,
+        S3ProgramStore(settings.results_bucket, make_client("s3")),
+        fetch_object,
+        role,
+        lambda database: schedule_declared(settings, database),
+    )
 
 
 def fetch_object(bucket: str, key: str) -> bytes:
@@ -108,8 +120,8 @@ def register_archive(work: Migration, properties: Mapping[str, Any]) -> int:
     Raises InvalidPlaybookError, InvalidInputError, InfrastructureError.
     """
     data = work.fetch(str(properties.get("Bucket", "")), str(properties.get("Key", "")))
-    with closing(PostgresCatalog(work.dsn)) as catalog:
-        registrar = work.registrar(catalog, work.programs)
+    with closing(Database(work.dsn)) as database:
+        registrar = Registrar(PostgresCatalog(database), work.programs, work.scheduling(database))
         count = 0
         for name, text in playbooks_in(data, str(properties.get("Prefix", ""))):
             registrar.register(text, source_name=name)
