@@ -12,7 +12,9 @@ import pytest
 
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.memory.results import MemoryResultStore
+from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
@@ -24,6 +26,7 @@ from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
+from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 
@@ -60,6 +63,9 @@ class Deployed:
         self.deps = ApiDeps(
             store=self.store,
             catalog=self.catalog,
+            schedules=ScheduleDeps(
+                PostgresScheduleStore(self.database), MemorySchedules(), self.catalog, programs, time.time
+            ),
             results=results,
             programs=programs,
             compile=registrar.compile,

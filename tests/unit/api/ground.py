@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
+from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
@@ -17,6 +18,7 @@ from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
+from noetl.services.manage_schedules import ScheduleDeps
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
 HELLO = """\
@@ -89,9 +91,17 @@ class Ground:
         self.logs: list[str] = []
         self.reconnected = 0
         self.failing: dict[str, NoetlError] = {}
+        self.fires = MemorySchedules()
         self.deps = ApiDeps(
             store=self.store,
             catalog=self.database.catalog,
+            schedules=ScheduleDeps(
+                self.database.schedules,
+                self.fires,
+                self.database.catalog,
+                self.database.programs,
+                self.database.clock,
+            ),
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,

@@ -36,6 +36,8 @@ def exchange(ground: Ground, name: str):
             ("cancel", {"reason": "enough"}) if name == "cancelExecution" else ("tokens", {"step": "gate"})
         )
         return ground.ask("POST", f"/api/executions/{waiting}/{what}", body)
+    if name.endswith("Schedule") or name.startswith(("listSchedule", "getSchedule")):
+        return exchange_schedule(ground, name)
     execution_id = ground.run()
     paths = {
         "listPlaybooks": "/api/catalog",
@@ -48,6 +50,20 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_schedule(ground: Ground, name: str):
+    ground.register()
+    made = ground.ask("POST", "/api/schedules", {"path": "demo/hello", "name": "hourly", "rate": "1 hour"})
+    method, path = {
+        "listSchedules": ("GET", ""),
+        "getSchedule": ("GET", "/hourly"),
+        "getScheduleNext": ("GET", "/hourly/next"),
+        "pauseSchedule": ("POST", "/hourly/pause"),
+        "resumeSchedule": ("POST", "/hourly/resume"),
+        "deleteSchedule": ("DELETE", "/hourly"),
+    }.get(name, ("", ""))
+    return ground.ask(method, f"/api/schedules{path}") if method else made
 
 
 def described(name: str):
@@ -412,7 +428,7 @@ def test_every_route_is_in_the_docs():
     from pathlib import Path
 
     page = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
-    rows = re.findall(r"^\| (`(?:GET|POST|PATCH) .*?) \| (\S+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| (`(?:GET|POST|PATCH|DELETE) .*?) \| (\S+) \|", page, re.MULTILINE)
     listed = {
         (route, scope.strip("`–") or None)
         for routes, scope in rows

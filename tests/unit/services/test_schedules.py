@@ -192,7 +192,9 @@ def test_a_store_that_is_away_loses_no_moment(world, monkeypatch):
 def test_a_schedule_by_hand(world):
     world.register(extra="input: { type: object, properties: { n: { type: integer } } }\n")
     wish = ScheduleWish("etl/daily", name="hourly", rate="1 hours", payload={"n": 1}, version=1)
-    row = manage_schedules.put_schedule(world.manage, wish)
+    made = manage_schedules.put_schedule(world.manage, wish)
+    row = made.row
+    assert made.fresh and not manage_schedules.put_schedule(world.manage, wish).fresh
     assert (row.rate, row.declared, row.next_at) == ("1 hour", False, MONDAY + 3600)
     shown = manage_schedules.view(row)
     assert (shown.state, shown.next_at, shown.last_execution_id) == ("active", "2026-03-02T06:00:00Z", None)

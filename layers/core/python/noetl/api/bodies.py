@@ -9,6 +9,7 @@ import msgspec
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.services.history import HistoryEvent
+from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
 
 # --- asked ------------------------------------------------------------------------------------------
@@ -233,6 +234,26 @@ class AcceptedAnswer(msgspec.Struct, frozen=True):
     execution_id: str
     event_id: str
     status: Literal["accepted"] = "accepted"
+
+
+class SchedulePage(msgspec.Struct, frozen=True):
+    """By name. ``next``: the cursor of the next page, null on the last."""
+
+    schedules: list[ScheduleView]
+    next: str | None
+
+
+class NextAnswer(msgspec.Struct, frozen=True):
+    """``times``: ISO 8601 in UTC. ``active`` false: it would fire then, were it not paused or disabled."""
+
+    name: str
+    active: bool
+    times: list[str]
+
+
+class DeletedAnswer(msgspec.Struct, frozen=True):
+    name: str
+    deleted: Literal[True] = True
 
 
 class QueuesAnswer(msgspec.Struct, frozen=True):

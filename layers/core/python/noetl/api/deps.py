@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from noetl.domain.events import Event
@@ -12,6 +12,7 @@ from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.results import ResultStore
+from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Compiled
 
 MAX_BODY = 5 * 1024 * 1024
@@ -39,6 +40,7 @@ class ApiDeps:
 
     store: ExecutionStore
     catalog: Catalog
+    schedules: ScheduleDeps
     results: ResultStore
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]
@@ -51,7 +53,6 @@ class ApiDeps:
     reconnect: Callable[[], None]
     """Drop connections, so that the next call makes new ones."""
     registered: Callable[[Program, str, int], None] = lambda program, path, version: None
-    deployment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = lambda line: None
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

@@ -9,8 +9,9 @@ from typing import Any
 
 from noetl.api import bodies
 from noetl.api.deps import ApiDeps
-from noetl.api.endpoints import catalog, control, executions, state
+from noetl.api.endpoints import catalog, control, executions, schedules, state
 from noetl.api.exchange import Answer, Request
+from noetl.services.manage_schedules import MAX_NEXT, ScheduleView, ScheduleWish
 from noetl.services.read_execution import STATUSES
 
 Endpoint = Callable[[ApiDeps, Request], Answer]
@@ -58,7 +59,11 @@ _VOCABULARY = Parameter(
     "Names of events: as they are stored, or the formal ones.",
     {"type": "string", "enum": ["stored", "formal"], "default": "stored"},
 )
+_COUNT = Parameter(
+    "count", "How many moments.", {"type": "integer", "minimum": 1, "maximum": MAX_NEXT, "default": 5}
+)
 _ONE = "/api/executions/{execution_id}"
+_SCHEDULE = "/api/schedules/{name}"
 
 
 def _start(path: str, name: str) -> Route:
@@ -75,6 +80,74 @@ def _start(path: str, name: str) -> Route:
         keyed=True,
     )
 
+
+def _schedule(
+    method: str, path: str, name: str, about: str, scope: str, endpoint: Endpoint, answer: Any, **more: Any
+) -> Route:
+    return Route(method, path, name, about, scope, endpoint, {200: answer}, "schedules", **more)
+
+
+SCHEDULE_ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/api/schedules",
+        "putSchedule",
+        "Make a schedule, or replace the one of this name. Those that playbooks declare are changed there.",
+        "write",
+        schedules.put,
+        {201: ScheduleView, 200: ScheduleView},
+        "schedules",
+        body=ScheduleWish,
+    ),
+    _schedule(
+        "GET",
+        "/api/schedules",
+        "listSchedules",
+        "What starts by itself, by name.",
+        "read",
+        schedules.list_schedules,
+        bodies.SchedulePage,
+        query=(_AFTER, _limit(100, 500)),
+    ),
+    _schedule("GET", _SCHEDULE, "getSchedule", "A schedule.", "read", schedules.get, ScheduleView),
+    _schedule(
+        "GET",
+        f"{_SCHEDULE}/next",
+        "getScheduleNext",
+        "When it fires next.",
+        "read",
+        schedules.get_next,
+        bodies.NextAnswer,
+        query=(_COUNT,),
+    ),
+    _schedule(
+        "POST",
+        f"{_SCHEDULE}/pause",
+        "pauseSchedule",
+        "Start nothing by it until it is resumed.",
+        "write",
+        schedules.pause,
+        ScheduleView,
+    ),
+    _schedule(
+        "POST",
+        f"{_SCHEDULE}/resume",
+        "resumeSchedule",
+        "Fire again from now on; what was missed stays missed.",
+        "write",
+        schedules.resume,
+        ScheduleView,
+    ),
+    _schedule(
+        "DELETE",
+        _SCHEDULE,
+        "deleteSchedule",
+        "Forget it. One that a playbook declares comes back when that is registered again.",
+        "write",
+        schedules.delete,
+        bodies.DeletedAnswer,
+    ),
+)
 
 ROUTES: tuple[Route, ...] = (
     Route(
@@ -216,6 +289,7 @@ ROUTES: tuple[Route, ...] = (
         body=bodies.TokenBody,
         keyed=True,
     ),
+    *SCHEDULE_ROUTES,
     Route(
         "GET",
         "/api/queue",

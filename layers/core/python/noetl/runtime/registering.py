@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.scheduler import EventBridgeSchedules
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.errors import InfrastructureError
 from noetl.dsl.program import Program, encode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
-from noetl.ports.schedules import Schedules
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.program_cache import Kept
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.find_playbook import by_program
+from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Registered, register_playbook
 from noetl.services.register_schedules import register_schedule
 
@@ -81,29 +83,32 @@ class Programs:
         return compiled
 
 
-def schedule_declared(settings: CloudSettings, database: Database) -> Callable[[Program, str, int], None]:
+def schedule_deps(
+    settings: CloudSettings, database: Database, catalog: Catalog, programs: Callable[[str], Program]
+) -> ScheduleDeps:
+    """Schedules in the table, and in EventBridge Scheduler where the deployment has it."""
+    schedules = None
+    if settings.schedule_group:
+        schedules = EventBridgeSchedules(
+            settings.schedule_group, settings.scheduler_target, settings.scheduler_role, _Client("scheduler")
+        )
+    return ScheduleDeps(PostgresScheduleStore(database), schedules, catalog, programs, time.time)
+
+
+class _Client:
+    """A client of AWS that is made when it is used: few registrations touch a schedule."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(make_client(self._service), name)
+
+
+def schedule_declared(deps: ScheduleDeps) -> Callable[[Program, str, int], None]:
     """Puts in force what a playbook says about its schedule, whenever it was registered."""
 
     def registered(program: Program, path: str, version: int) -> None:
-        register_schedule(
-            path,
-            program,
-            store=PostgresScheduleStore(database),
-            schedules=_schedules(settings),
-            now=time.time(),
-        )
+        register_schedule(path, program, store=deps.store, schedules=deps.schedules, now=deps.clock())
 
     return registered
-
-
-def _schedules(settings: CloudSettings) -> Schedules | None:
-    if not settings.schedule_group:
-        return None
-    from noetl.adapters.aws.scheduler import EventBridgeSchedules
-
-    return EventBridgeSchedules(
-        settings.schedule_group,
-        settings.scheduler_target,
-        settings.scheduler_role,
-        make_client("scheduler"),
-    )

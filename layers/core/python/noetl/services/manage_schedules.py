@@ -99,7 +99,15 @@ def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
     return row
 
 
-def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> ScheduleRow:
+@dataclass(frozen=True, slots=True)
+class Put:
+    """``fresh``: there was none of this name."""
+
+    row: ScheduleRow
+    fresh: bool
+
+
+def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
     """Make a schedule by hand, or replace one that was. Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when
     a playbook declares the schedule of that name, InfrastructureError."""
     timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
@@ -124,7 +132,7 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> ScheduleRow:
         payload=wish.payload,
         enabled=wish.enabled,
     )
-    return put(row, store=deps.store, schedules=deps.schedules, now=deps.clock())
+    return Put(put(row, store=deps.store, schedules=deps.schedules, now=deps.clock()), old is None)
 
 
 def pause_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
