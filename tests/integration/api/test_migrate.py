@@ -19,7 +19,6 @@ from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import schedule_declared
 from tests.contract.builders import Make
 
 pytestmark = pytest.mark.postgres
@@ -185,9 +184,7 @@ def test_a_database_says_whether_it_is_migrated(database):
 def test_schedules_of_the_deployment_are_kept(database):
     text = HELLO.replace("path: demo/hello", "path: demo/hello, schedule: {cron: '0 6 * * 1-5'}")
     settings = CloudSettings("local", "results")
-    deploy = replace(
-        work(database, {"a.yaml": text}), scheduling=lambda connected: schedule_declared(settings, connected)
-    )
+    deploy = work(database, {"a.yaml": text}, settings=settings)
     on_event(event(PLAYBOOKS), lambda: deploy)
     store = PostgresScheduleStore(database)
     (row,) = store.entries(limit=5)

@@ -19,10 +19,10 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
-from noetl.dsl.program import Program
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Registrar, schedule_declared
+from noetl.runtime.registering import Programs, Registrar, schedule_declared, schedule_deps
+from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.register_playbook import SUFFIXES, is_playbook_text, playbook_text
 
 MIGRATION, PLAYBOOKS = "Custom::NoetlMigration", "Custom::NoetlPlaybooks"
@@ -43,13 +43,9 @@ class Migration:
     fetch: Callable[[str, str], bytes]
     """(bucket, key) → an object's bytes."""
     role: tuple[str, str] | None = None
-    scheduling: Callable[[Database], Callable[[Program, str, int], None]] = lambda database: _no_schedules
-    """What is told of each playbook that was registered."""
+    settings: CloudSettings | None = None
+    """Of the deployment whose schedules playbooks declare."""
     patience: float = PATIENCE
-
-
-def _no_schedules(program: Program, path: str, version: int) -> None:
-    """Nothing fires."""
 
 
 def open_migration(settings: CloudSettings) -> Migration:
@@ -62,7 +58,7 @@ def open_migration(settings: CloudSettings) -> Migration:
         S3ProgramStore(settings.results_bucket, make_client("s3")),
         fetch_object,
         role,
-        lambda database: schedule_declared(settings, database),
+        settings,
     )
 
 
@@ -121,12 +117,21 @@ def register_archive(work: Migration, properties: Mapping[str, Any]) -> int:
     """
     data = work.fetch(str(properties.get("Bucket", "")), str(properties.get("Key", "")))
     with closing(Database(work.dsn)) as database:
-        registrar = Registrar(PostgresCatalog(database), work.programs, work.scheduling(database))
+        registrar = _registrar(work, database)
         count = 0
         for name, text in playbooks_in(data, str(properties.get("Prefix", ""))):
             registrar.register(text, source_name=name)
             count += 1
     return count
+
+
+def _registrar(work: Migration, database: Database) -> Registrar:
+    catalog = PostgresCatalog(database)
+    registrar = Registrar(catalog, work.programs)
+    if work.settings is not None:
+        programs = Programs(StoredPrograms(work.programs), catalog, registrar)
+        registrar.registered = schedule_declared(schedule_deps(work.settings, database, catalog, programs))
+    return registrar
 
 
 def playbooks_in(archive: bytes, prefix: str = "") -> Iterator[tuple[str, str]]:

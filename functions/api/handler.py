@@ -1,0 +1,17 @@
+"""Answers the REST API behind API Gateway. Follow ``api/table.py`` from here: every route with its endpoint, scope and shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.runtime.cloud_api import open_api
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.telemetry import telemetry
+
+api = open_api(CloudSettings.from_env())
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """``event``: a request of an HTTP API (payload 2.0)."""
+    with telemetry.invocation(context) as call:
+        return api.handle(event, context, call)

@@ -1,0 +1,144 @@
+"""The API as a function: its routes over Postgres, SQS and S3. Everything is opened by the first request that needs it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.adapters.aws.clients import answering, make_client
+from noetl.adapters.aws.gauges import read_gauges
+from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
+from noetl.adapters.aws.secrets import database_dsn, secret_texts
+from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.migrations import check_current
+from noetl.api.deps import ApiDeps
+from noetl.api.dispatch import Api
+from noetl.api.gateway import make_resolver
+from noetl.domain.tokens import KeyRing
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.registering import Programs, Registrar, schedule_declared, schedule_deps
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.send_events import EventSender
+
+_EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
+
+
+@dataclass(slots=True)
+class CloudApi:
+    """``handle`` is what API Gateway calls."""
+
+    settings: CloudSettings
+    _database: Database | None = None
+    _deps: ApiDeps | None = None
+    _resolve: Callable[[dict[str, Any], Any], dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._resolve = make_resolver(
+            Api(self.deps, settings.auth, settings.scopes, settings.deployment, telemetry.log)
+        )
+
+    def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
+        """Answer one request; ``call`` is told what came of it."""
+        try:
+            answer = self._resolve(event, context)
+        finally:
+            if self.settings.close_connections and self._database is not None:
+                self._database.close()
+        _tell(call, event, answer)
+        return answer
+
+    def deps(self) -> ApiDeps:
+        """Opened once. Raises InvalidInputError and InfrastructureError."""
+        if self._deps is None:
+            settings = self.settings
+            dsn = settings.database_url or database_dsn(
+                make_client("secretsmanager"), settings.database_secret, settings.database_host
+            )
+            self._database = Database(dsn, pooled=settings.database_pooled)
+            self._deps = _deps(settings, self._database, dsn)
+        return self._deps
+
+
+def open_api(settings: CloudSettings) -> CloudApi:
+    """Opens nothing yet: health is answered even when nothing else can be."""
+    return CloudApi(settings)
+
+
+def _deps(settings: CloudSettings, database: Database, dsn: str) -> ApiDeps:
+    s3, sqs = make_client("s3"), make_client("sqs")
+    results = S3ResultStore(settings.results_bucket, s3)
+    store = PostgresExecutionStore(database, results=results)
+    catalog = PostgresCatalog(database)
+    program_store = S3ProgramStore(settings.results_bucket, s3)
+    registrar = Registrar(catalog, program_store)
+    keys = KeyRing.of(secret_texts(make_client("secretsmanager"), settings.token_secret))
+    programs = Programs(StoredPrograms(program_store), catalog, registrar)
+    schedules = schedule_deps(settings, database, catalog, programs)
+    queue = SqsQueue(settings.events_queue, sqs, fifo=True, limit=settings.message_limit)
+    return ApiDeps(
+        store=store,
+        catalog=catalog,
+        schedules=schedules,
+        results=results,
+        programs=programs,
+        compile=registrar.compile,
+        keep=registrar.keep,
+        publisher=EventSender(store, queue, results, keys, "api", time.time, settings.message_limit),
+        link=results.link,
+        gauges=lambda: read_gauges(sqs, queue_urls(settings)),
+        checks={
+            "database": lambda: check_current(dsn),
+            "queues": lambda: _queues_answer(settings),
+            "results": lambda: _bucket_answers(settings.results_bucket),
+        },
+        clock=time.time,
+        reconnect=database.close,
+        registered=schedule_declared(schedules),
+        log=telemetry.log,
+    )
+
+
+def queue_urls(settings: CloudSettings) -> dict[str, str]:
+    """Name → URL of every queue of the deployment."""
+    workers = sorted(settings.workers.keys() | set(settings.queues.values()))
+    return {
+        "events": settings.events_queue,
+        "timers": settings.timers_queue,
+        **{f"commands-{worker}": f"{settings.queue_prefix}{worker}" for worker in workers},
+    }
+
+
+def _queues_answer(settings: CloudSettings) -> None:
+    """Raises InfrastructureError when one is missing."""
+    sqs = make_client("sqs")
+    for url in queue_urls(settings).values():
+        with answering("sqs"):
+            sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+
+
+def _bucket_answers(bucket: str) -> None:
+    """Raises InfrastructureError. Listing is what this function may do; the bucket's head would need the same right."""
+    with answering("s3"):
+        make_client("s3").list_objects_v2(Bucket=bucket, MaxKeys=1, Prefix="programs/")
+
+
+def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
+    """For the line of the invocation: what was asked, what was answered, about which execution."""
+    http = (event.get("requestContext") or {}).get("http") or {}
+    status = int(answer["statusCode"])
+    call.note(method=http.get("method"), path=event.get("rawPath"), status=status)
+    call.count("Requests")
+    if status >= 500:
+        call.count("ServerErrors")
+    location = (answer.get("headers") or {}).get("Location", "")
+    found = _EXECUTION.match(str(location)) or _EXECUTION.match(str(event.get("rawPath") or ""))
+    if found:
+        call.about([int(found[1])])

@@ -1,0 +1,55 @@
+"""Events that are durable already are put on the engine's queue, signed, and marked as the queue's."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event, encode_event
+from noetl.domain.messages import VERSION, Message, event_dedup, event_group
+from noetl.domain.owners import invocation
+from noetl.domain.tokens import KeyRing, sign
+from noetl.ports.execution_store import ExecutionStore, Published
+from noetl.ports.queue import Outgoing, Queue
+from noetl.ports.results import ResultStore
+from noetl.services.messages import pack
+
+LIFETIME = 60.0
+"""Seconds an event stays its sender's; what was not published by then is published by maintenance."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventSender:
+    """``who``: part of the owner's name. ``clock``: epoch seconds. ``limit``: bytes of a message; a larger one travels by reference."""
+
+    store: ExecutionStore
+    queue: Queue
+    results: ResultStore
+    keys: KeyRing
+    who: str
+    clock: Callable[[], float]
+    limit: int
+
+    def owner(self) -> str:
+        """Whose the events of this invocation are until they are published."""
+        return invocation(self.clock() + LIFETIME, f"{self.who}:{secrets.token_hex(4)}")
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        """Send and mark. Raises InfrastructureError when some could not be sent or marked: they stay ``owner``'s until it is over."""
+        if not events:
+            return
+        unsent = set(self.queue.send([self._outgoing(event) for event in events]))
+        sent = [event for number, event in enumerate(events) if number not in unsent]
+        if sent:
+            self.store.hand_over(owner, Published(events=sent))
+        if unsent:
+            raise InfrastructureError(
+                f"{len(unsent)} of {len(events)} events could not be sent", code="events_not_sent"
+            )
+
+    def _outgoing(self, event: Event) -> Outgoing:
+        token = sign(encode_event(event), self.keys)
+        text = pack(Message(VERSION, token=token, event=event), self.results, limit=self.limit)
+        return Outgoing(text, group=event_group(event), dedup=event_dedup(event))
