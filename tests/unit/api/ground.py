@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.unit.cli.fake_runtime import Database, MemoryRuntime
-
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
@@ -19,6 +17,7 @@ from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
 from noetl.services.manage_schedules import ScheduleDeps
+from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
 HELLO = """\

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.unit.api.ground import ARN, BROKEN, GATED, HELLO, Ground, Reply, request
 
 from noetl.api.access import SCOPES, principal_of
 from noetl.api.endpoints.executions import start
@@ -21,6 +20,7 @@ from noetl.api.problems import (
 )
 from noetl.api.table import ROUTES
 from noetl.domain import errors
+from tests.unit.api.ground import ARN, BROKEN, GATED, HELLO, Ground, Reply, request
 
 GUARDED = [route for route in ROUTES if route.scope is not None]
 ONE = [route for route in ROUTES if "{execution_id}" in route.path]

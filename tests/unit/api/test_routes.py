@@ -7,11 +7,11 @@ import json
 
 import jsonschema
 import pytest
-from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
 
 from noetl.api.openapi import committed, document
 from noetl.api.table import ROUTES
 from noetl.services.read_history import history
+from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
 
 DOCUMENT = document()
 

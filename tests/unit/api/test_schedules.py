@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.api.ground import HELLO
 
 from noetl.services.register_schedules import register_schedule
+from tests.unit.api.ground import HELLO
 
 HOURLY = {"path": "demo/hello", "name": "hourly", "rate": "1 hour", "payload": {"n": 2}}
 
