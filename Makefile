@@ -87,10 +87,10 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@$(PYTHON) -m venv --clear build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade --extra local --extra infra --extra dev pyproject.toml -o requirements.lock
+	  --upgrade --extra aws --extra local --extra infra --extra dev pyproject.toml -o requirements.lock
 	@for layer in layers/deps/*.in; do \
 	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    --constraint requirements.lock --upgrade "$$layer" -o "$${layer%.in}.lock"; done
+	    --upgrade "$$layer" -o "$${layer%.in}.lock"; done
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 

@@ -1,0 +1,63 @@
+"""One synthesis per session and environment: starting jsii takes seconds, and so does the first synthesis."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.domain.kinds import KindLookup
+
+os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("infra"))
+
+
+@pytest.fixture(scope="session")
+def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
+    """(environment, kinds, context) → folder of the cloud assembly. cdk-nag runs along: a finding fails."""
+    import aws_cdk as cdk
+
+    from infra.app import build
+    from infra.constructs import nag
+    from infra.environments import load_environment
+    from noetl.kinds.registry import default_registry
+
+    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+
+    def make(name: str, kinds: KindLookup | None = None, **context: str) -> Path:
+        folder = tmp_path_factory.mktemp(name)
+        app = cdk.App(outdir=str(folder), context=flags)
+        nag.add_checks(app)
+        build(app, load_environment(name, context), kinds or default_registry())
+        app.synth()
+        return folder
+
+    yield make
+
+
+@pytest.fixture(scope="session")
+def dev(synthesise: Callable[..., Path]) -> Path:
+    return synthesise("dev", alarm_email="ops@example.com")
+
+
+@pytest.fixture(scope="session")
+def prod(synthesise: Callable[..., Path]) -> Path:
+    return synthesise("prod", alarm_email="ops@example.com")
+
+
+@pytest.fixture
+def assembly(request: pytest.FixtureRequest) -> Path:
+    """The environment that the test is parametrised with."""
+    found: Path = request.getfixturevalue(request.param)
+    return found

@@ -1,0 +1,139 @@
+"""What appears in a deployment by being added: a kind by its registration, a trigger by a playbook that has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.config import ConfigError
+from infra.playbooks import playbook_files, staged
+from infra.triggers import read_programs, triggers_of
+from noetl.kinds.registry import default_registry
+from tests.infra.made_up import kind, registry_with
+from tests.infra.templates import Templates
+
+PLAYBOOKS = "tests/infra/playbooks"
+
+
+@pytest.fixture(scope="module")
+def templates(synthesise: Callable[..., Path]) -> Templates:
+    """Dev with two more kinds, an ordinary and a long-running one, and with playbooks that have triggers."""
+    kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
+    return Templates(synthesise("dev", kinds, playbooks=PLAYBOOKS), "Noetl-dev-")
+
+
+def test_a_kind_brings_its_queue_its_function_and_its_alarms(templates: Templates) -> None:
+    queue = templates.one("AWS::SQS::Queue", QueueName="noetl-dev-commands-kafka")
+    function = templates.function("noetl-dev-worker-kafka")
+    source = templates.one("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": function.id})
+    assert templates.text(source.stack, source.properties["EventSourceArn"]) == f"<{queue.key}.Arn>"
+    alarms = {place.properties.get("AlarmName") for place in templates.all("AWS::CloudWatch::Alarm")}
+    wanted = ("commands-kafka-dlq", "commands-kafka-age", "worker-kafka-errors", "worker-kafka-throttles")
+    assert alarms >= {f"noetl-dev-{name}" for name in wanted}
+    engine = templates.variables(templates.function("noetl-dev-engine"))
+    assert json.loads(engine["NOETL_QUEUES"])["kafka"] == "kafka"
+    assert json.loads(engine["NOETL_WORKERS"])["kafka"] == 10
+
+
+def test_a_long_running_kind_is_a_service_that_sleeps(templates: Templates) -> None:
+    queue = templates.one("AWS::SQS::Queue", QueueName="noetl-dev-commands-spark")
+    service = templates.one("AWS::ECS::Service", ServiceName="noetl-dev-worker-spark").properties
+    assert service["DesiredCount"] == 0
+    target = next(templates.all("AWS::ApplicationAutoScaling::ScalableTarget")).properties
+    assert (target["MinCapacity"], target["MaxCapacity"]) == (0, 10)
+    policies = [
+        place.properties["StepScalingPolicyConfiguration"]
+        for place in templates.all("AWS::ApplicationAutoScaling::ScalingPolicy")
+    ]
+    assert {policy["AdjustmentType"] for policy in policies} == {"ExactCapacity"}
+    sizes = {step["ScalingAdjustment"] for policy in policies for step in policy["StepAdjustments"]}
+    assert sizes == {0, 1, 2, 5, 10}
+    task = next(templates.all("AWS::ECS::TaskDefinition"))
+    role = templates.text(task.stack, task.properties["TaskRoleArn"]).strip("<>").removesuffix(".Arn")
+    assert ("sqs:ReceiveMessage", f"<{queue.key}.Arn>") in templates.allowed(role)
+    container = task.properties["ContainerDefinitions"][0]
+    assert "Images" in json.dumps(container["Image"])
+    assert {"Name": "NOETL_WORKER", "Value": "spark"} in container["Environment"]
+    assert not [
+        place
+        for place in templates.all("AWS::Lambda::Function")
+        if "worker-spark" in str(place.properties.get("FunctionName"))
+    ]
+
+
+def test_events_start_playbooks(templates: Templates) -> None:
+    scheduler = templates.function("noetl-dev-scheduler")
+    rules = {
+        place.properties["EventBusName"]: place
+        for place in templates.all("AWS::Events::Rule")
+        if place.stack == "Schedules"
+    }
+    assert rules["shop"].properties["EventPattern"] == {"source": ["shop.orders"], "detail-type": ["paid"]}
+    assert rules["default"].properties["EventPattern"] == {
+        "source": ["aws.s3"],
+        "detail-type": ["Object Created"],
+        "detail": {"bucket": {"name": ["incoming"]}, "object": {"key": [{"wildcard": "orders/*.csv"}]}},
+    }
+    dlq = templates.one("AWS::SQS::Queue", QueueName="noetl-dev-starts-dlq")
+    for rule in rules.values():
+        (target,) = rule.properties["Targets"]
+        assert templates.text(rule.stack, target["Arn"]) == f"<{scheduler.key}.Arn>"
+        assert templates.text(rule.stack, target["DeadLetterConfig"]["Arn"]) == f"<{dlq.key}.Arn>"
+        sent = json.loads(target["InputTransformer"]["InputTemplate"].replace("<event>", '"EVENT"'))
+        assert sent["path"] == "tests/intake" and sent["event"] == "EVENT"
+        assert sent["trigger"] == ("paid" if rule.properties["EventBusName"] == "shop" else "uploads")
+        permission = templates.one(
+            "AWS::Lambda::Permission", SourceArn={"Fn::GetAtt": [rule.id, "Arn"]}
+        ).properties
+        assert permission["Principal"] == "events.amazonaws.com"
+
+
+def test_a_queue_that_two_playbooks_name_is_polled_once(templates: Templates) -> None:
+    scheduler = templates.function("noetl-dev-scheduler")
+    source = templates.one("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": scheduler.id})
+    arn = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:letters"
+    assert templates.text(source.stack, source.properties["EventSourceArn"]) == arn
+    assert source.properties["BatchSize"] == 3
+    queues = json.loads(templates.variables(scheduler)["NOETL_TRIGGER_QUEUES"])
+    assert queues == {"letters": ["tests/archive", "tests/intake"]}
+    assert ("sqs:DeleteMessage", arn) in templates.allowed(templates.role_of(scheduler))
+
+
+def test_playbooks_are_registered_last(templates: Templates) -> None:
+    registered = templates.one("Custom::NoetlPlaybooks")
+    function = templates.function("noetl-dev-scheduler")
+    group = templates.one("AWS::Scheduler::ScheduleGroup")
+    assert {function.id, group.id} <= set(registered.resource["DependsOn"])
+    key = registered.properties["Key"]
+    migrate = templates.allowed(templates.role_of(templates.function("noetl-dev-migrate")))
+    assert [resource for action, resource in migrate if action == "s3:GetObject" and key in resource]
+
+
+def test_staging_takes_playbooks_and_nothing_else() -> None:
+    folder = staged(("playbooks/examples",))
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    assert "playbooks/examples/weather_loop/weather_loop.yaml" in found
+    assert all(name.endswith((".yaml", ".yml")) for name in found)
+    assert staged(("playbooks/examples",)) == folder
+
+
+@pytest.mark.parametrize("folder", ["playbooks/no-such-folder", "../..", "/etc"])
+def test_folders_elsewhere_are_refused(folder: str) -> None:
+    with pytest.raises(ConfigError, match="is not a folder of this repository"):
+        list(playbook_files((folder,)))
+
+
+def test_a_playbook_that_does_not_compile_stops_the_synthesis(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text("apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\nworkflow: []\n")
+    with pytest.raises(ConfigError, match=r"wrong\.yaml cannot be deployed"):
+        read_programs([wrong], default_registry())
+
+
+def test_two_playbooks_of_one_path_are_refused() -> None:
+    programs = read_programs(list(playbook_files((PLAYBOOKS,)))[-1:], default_registry())
+    with pytest.raises(ConfigError, match="have the path 'tests/intake'"):
+        triggers_of([*programs, *programs])

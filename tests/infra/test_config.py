@@ -1,0 +1,98 @@
+"""Environments: those that ship are right, and what must not be deployed is refused with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from infra.config import ConfigError, Environment, FunctionConfig
+from infra.environments import NAMES, load_environment
+
+DEV = load_environment("dev")
+PROD = load_environment("prod")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_environment_is_right(name: str) -> None:
+    assert load_environment(name).name == name
+
+
+def test_account_and_region_come_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOETL_ACCOUNT", "123456789012")
+    monkeypatch.setenv("NOETL_REGION", "eu-central-1")
+    made = load_environment("prod")
+    assert (made.account, made.region) == ("123456789012", "eu-central-1")
+
+
+def database(env: Environment, **changes: Any) -> dict[str, Any]:
+    return {"database": replace(env.database, **changes)}
+
+
+def network(env: Environment, **changes: Any) -> dict[str, Any]:
+    return {"network": replace(env.network, **changes)}
+
+
+def api(env: Environment, **changes: Any) -> dict[str, Any]:
+    return {"api": replace(env.api, **changes)}
+
+
+def functions(env: Environment, **changes: int) -> dict[str, Any]:
+    changed = {name: FunctionConfig(memory=512, reserved=count) for name, count in changes.items()}
+    return {"functions": {**env.functions, **changed}}
+
+
+@pytest.mark.parametrize(
+    ("env", "changes", "problem"),
+    [
+        (DEV, {"name": "Dev!"}, "lower-case letters"),
+        (DEV, {"account": "12"}, "12 digits"),
+        (DEV, {"python": "2.7"}, "python '2.7'"),
+        (DEV, {"arch": "sparc"}, "neither arm64 nor x86_64"),
+        (DEV, {"functions": {}}, "api, engine, maintenance, migrate, scheduler"),
+        (DEV, {"retention": replace(DEV.retention, logs=8)}, "not 8"),
+        (DEV, api(DEV, auth="none"), "auth none would open the API"),
+        (DEV, api(DEV, auth="jwt"), "needs jwt_issuer"),
+        (DEV, api(DEV, domain_name="api.example.com"), "certificate_arn"),
+        (DEV, database(DEV, engine="url", url="postgresql://x"), "password in templates"),
+        (DEV, database(DEV, proxy=True), "never pauses"),
+        (DEV, database(DEV, pause_after_minutes=1), "5 to 1440"),
+        (DEV, database(DEV, max_acu=0.5), "not within 0 to 256"),
+        (DEV, database(DEV, max_connections=2000), "more than its largest capacity holds (378)"),
+        (DEV, network(DEV, egress="none"), "could not reach their queues"),
+        (DEV, network(DEV, egress="nat"), "0 NAT gateways"),
+        (DEV, network(DEV, private_workers=True), "private_workers need egress"),
+        (DEV, network(DEV, zones=4), "zones is 2 or 3"),
+        (DEV, functions(DEV, engine=3), "engine needs a reserved concurrency of at least 4"),
+        (DEV, functions(DEV, maintenance=1), "maintenance needs a reserved concurrency of at least 2"),
+        (
+            DEV,
+            functions(DEV, api=100, engine=53),
+            "160 connections (api 100 + engine 53 + scheduler 3 + maintenance 3 + migrate 1), but only 159",
+        ),
+        (PROD, database(PROD, proxy=False, max_connections=500), "put a proxy in front"),
+    ],
+)
+def test_what_must_not_be_deployed_is_refused(
+    env: Environment, changes: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        replace(env, **changes)
+    assert problem in str(refused.value)
+
+
+def test_connections_may_reach_but_not_pass_their_share() -> None:
+    """159 of 200 are less than 80%; a proxy multiplexes, so no sum is too large behind one."""
+    assert replace(DEV, **functions(DEV, api=100, engine=52)).connections() == 159
+    assert replace(PROD, **functions(PROD, api=5000)).connections() > PROD.database.max_connections
+
+
+def test_every_problem_is_named_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"python.*arch.*auth none"):
+        replace(DEV, python="2.7", arch="sparc", **api(DEV, auth="none"))
+
+
+def test_an_unknown_environment_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"no environment 'test'; choose one: cdk synth -c env=local\|dev"):
+        load_environment("test")

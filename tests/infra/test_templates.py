@@ -1,0 +1,377 @@
+"""What the templates promise: encryption, least privilege, nothing without an alarm, nothing open. Read from dev and prod as synthesised."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.runtime.cloud_settings import CloudSettings
+from tests.infra.templates import Place, Templates, as_list
+
+both = pytest.mark.parametrize("assembly", ["dev", "prod"], indirect=True)
+
+QUEUE, FUNCTION, MAPPING = "AWS::SQS::Queue", "AWS::Lambda::Function", "AWS::Lambda::EventSourceMapping"
+PYTHON_VARIABLES = {
+    "NOETL_ENV",
+    "NOETL_RESULTS_BUCKET",
+    "NOETL_EVENTS_QUEUE_URL",
+    "NOETL_QUEUE_PREFIX",
+    "NOETL_HTTP_ALLOW",
+    "NOETL_DEPLOYMENT",
+    "NOETL_WORKER",
+    "POWERTOOLS_SERVICE_NAME",
+    "POWERTOOLS_METRICS_NAMESPACE",
+    "POWERTOOLS_LOG_LEVEL",
+}
+
+
+@pytest.fixture
+def name(assembly: Path) -> str:
+    """The environment's."""
+    return assembly.name.rstrip("0123456789")
+
+
+@pytest.fixture
+def templates(assembly: Path, name: str) -> Templates:
+    return Templates(assembly, f"Noetl-{name}-")
+
+
+def results_bucket(templates: Templates) -> Place:
+    """The one that tells of its objects."""
+    (found,) = (
+        place for place in templates.all("AWS::S3::Bucket") if "NotificationConfiguration" in place.properties
+    )
+    return found
+
+
+def ours(templates: Templates) -> Iterator[Place]:
+    """Functions of this repository (CDK brings some of its own)."""
+    return (place for place in templates.all(FUNCTION) if "FunctionName" in place.properties)
+
+
+def own_queues(templates: Templates) -> tuple[list[Place], list[Place]]:
+    """(queues, dead-letter queues)."""
+    places = list(templates.all(QUEUE))
+    dead = [place for place in places if "-dlq" in place.properties["QueueName"]]
+    return [place for place in places if place not in dead], dead
+
+
+@both
+def test_every_queue_gives_up_into_a_dlq_that_rings(templates: Templates) -> None:
+    queues, dead = own_queues(templates)
+    targets = {
+        templates.text(place.stack, place.properties["RedrivePolicy"]["deadLetterTargetArn"])
+        for place in queues
+    }
+    assert len(queues) >= 7
+    targets |= {
+        templates.text(place.stack, place.properties["DeadLetterConfig"]["TargetArn"])
+        for place in ours(templates)
+        if "DeadLetterConfig" in place.properties
+    }
+    assert targets == {f"<{place.key}.Arn>" for place in dead}
+    watched = {
+        templates.text(alarm.stack, dimension["Value"])
+        for alarm in templates.all("AWS::CloudWatch::Alarm")
+        if alarm.properties.get("MetricName") == "ApproximateNumberOfMessagesVisible"
+        and alarm.properties["Threshold"] == 0
+        and alarm.properties["AlarmActions"]
+        for dimension in alarm.properties["Dimensions"]
+    }
+    assert watched == {f"<{place.key}.QueueName>" for place in dead}
+
+
+@both
+def test_the_oldest_message_of_every_queue_and_every_function_is_watched(templates: Templates) -> None:
+    def watched(metric: str) -> set[str]:
+        return {
+            templates.text(alarm.stack, alarm.properties["Dimensions"][0]["Value"])
+            for alarm in templates.all("AWS::CloudWatch::Alarm")
+            if alarm.properties.get("MetricName") == metric
+        }
+
+    queues, _ = own_queues(templates)
+    assert watched("ApproximateAgeOfOldestMessage") == {f"<{place.key}.QueueName>" for place in queues}
+    functions = {
+        f"<{place.key}>" for place in ours(templates) if "migrate" not in place.properties["FunctionName"]
+    }
+    assert watched("Errors") == watched("Throttles") == functions
+    assert watched("RefusedEvents") and watched("DatabaseConnections") and watched("5xx")
+
+
+@both
+def test_everything_at_rest_is_sealed_with_our_keys(templates: Templates) -> None:
+    def sealed(kind: str, name: str) -> None:
+        for place in templates.all(kind):
+            assert "Key" in json.dumps(place.properties[name]), str(place)
+
+    sealed(QUEUE, "KmsMasterKeyId")
+    sealed("AWS::Logs::LogGroup", "KmsKeyId")
+    sealed("AWS::SecretsManager::Secret", "KmsKeyId")
+    sealed("AWS::RDS::DBCluster", "KmsKeyId")
+    sealed("AWS::SNS::Topic", "KmsMasterKeyId")
+    assert all(place.properties["StorageEncrypted"] for place in templates.all("AWS::RDS::DBCluster"))
+    assert all(place.properties["EnableKeyRotation"] for place in templates.all("AWS::KMS::Key"))
+    assert all(place.properties["RetentionInDays"] for place in templates.all("AWS::Logs::LogGroup"))
+    results = results_bucket(templates)
+    rule = results.properties["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]
+    assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+
+
+@both
+def test_buckets_are_private_and_forget(templates: Templates) -> None:
+    for place in templates.all("AWS::S3::Bucket"):
+        assert set(place.properties["PublicAccessBlockConfiguration"].values()) == {True}, str(place)
+        assert place.properties["LifecycleConfiguration"]["Rules"], str(place)
+
+
+@both
+def test_queues_and_buckets_answer_over_tls_only(templates: Templates) -> None:
+    refused = {
+        templates.text(policy.stack, target).strip("<>")
+        for kind, field in (("AWS::SQS::QueuePolicy", "Queues"), ("AWS::S3::BucketPolicy", "Bucket"))
+        for policy in templates.all(kind)
+        for statement in policy.properties["PolicyDocument"]["Statement"]
+        if statement["Effect"] == "Deny"
+        and statement["Principal"] == {"AWS": "*"}
+        and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for target in as_list(policy.properties[field])
+    }
+    assert refused == {place.key for place in templates.all(QUEUE, "AWS::S3::Bucket")}
+
+
+@both
+def test_no_role_has_a_wildcard_action(templates: Templates) -> None:
+    seen = 0
+    for role in templates.all("AWS::IAM::Role"):
+        for _, statement in templates.statements(role.key):
+            for action in as_list(statement["Action"]):
+                seen += 1
+                assert "*" not in action, f"{role}: {action}"
+    assert seen > 100
+
+
+@both
+@pytest.mark.parametrize("worker", ["python", "script"])
+def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
+    templates: Templates, worker: str, name: str
+) -> None:
+    function = templates.function(f"noetl-{name}-worker-{worker}")
+    queue = templates.one(QUEUE, QueueName=f"noetl-{name}-commands-{worker}")
+    events = templates.one(QUEUE, QueueName=f"noetl-{name}-events.fifo")
+    logs = templates.one("AWS::Logs::LogGroup", LogGroupName=f"/noetl/{name}/worker-{worker}")
+    bucket = results_bucket(templates)
+    key = next(
+        place
+        for place in templates.all("AWS::KMS::Alias")
+        if place.properties["AliasName"] == f"alias/noetl-{name}-data"
+    )
+    key_arn = templates.text(key.stack, key.properties["TargetKeyId"])
+    allowed = templates.allowed(templates.role_of(function))
+    tracing = {(action, "*") for action in ("xray:PutTraceSegments", "xray:PutTelemetryRecords")}
+    assert allowed - tracing == {
+        *(
+            (f"sqs:{action}", f"<{queue.key}.Arn>")
+            for action in ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
+        ),
+        ("sqs:SendMessage", f"<{events.key}.Arn>"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/executions/*"),
+        ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
+        ("kms:Decrypt", key_arn),
+        ("kms:GenerateDataKey", key_arn),
+        ("logs:CreateLogStream", f"<{logs.key}.Arn>"),
+        ("logs:PutLogEvents", f"<{logs.key}.Arn>"),
+    }
+    assert "VpcConfig" not in function.properties, "the database is inside the VPC"
+    assert set(templates.variables(function)) == PYTHON_VARIABLES
+    role = templates.resource(templates.role_of(function))
+    assert not role.properties.get("ManagedPolicyArns")
+
+
+@both
+def test_keys_are_used_by_workers_only_through_their_services(templates: Templates) -> None:
+    for function in ours(templates):
+        if "-worker-" not in function.properties["FunctionName"]:
+            continue
+        for _, statement in templates.statements(templates.role_of(function)):
+            if any(action.startswith("kms:") for action in as_list(statement["Action"])):
+                assert list(statement["Condition"]) == ["StringEquals"] and list(
+                    statement["Condition"]["StringEquals"]
+                ) == ["kms:ViaService"]
+
+
+@both
+def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
+    """The key of tokens by the engine's functions, the owner's password by migrations, credentials by trusted workers."""
+    readers: dict[str, set[str]] = {}
+    for function in ours(templates):
+        for action, resource in templates.allowed(templates.role_of(function)):
+            if action == "secretsmanager:GetSecretValue":
+                short = function.properties["FunctionName"].split("-", 2)[2]
+                readers.setdefault(_secret(templates, resource), set()).add(short)
+    engine = {"api", "engine", "maintenance", "scheduler", "migrate"}
+    workers = {name for found in readers["credentials"] for name in [found] if name.startswith("worker-")}
+    assert readers["tokens"] == readers["app"] == engine
+    assert readers["owner"] == {"migrate"}
+    assert readers["credentials"] == workers | {"api"}
+    assert workers and not workers & {"worker-python", "worker-script"}
+    assert readers.keys() == {"tokens", "app", "owner", "credentials"}
+
+
+def _secret(templates: Templates, resource: str) -> str:
+    if not resource.startswith("<"):
+        return "credentials" if re.search(r":secret:noetl/\w+/credentials/\*$", resource) else resource
+    place = templates.resource(resource)
+    if place.resource["Type"] == "AWS::SecretsManager::SecretTargetAttachment":
+        place = templates.resource(templates.text(place.stack, place.properties["SecretId"]))
+    return str(place.properties["Name"]).rsplit("/", 1)[-1]
+
+
+@both
+def test_queues_wait_six_times_as_long_as_their_functions_run(templates: Templates) -> None:
+    mappings = list(templates.all(MAPPING))
+    for mapping in mappings:
+        function = templates.resource(templates.text(mapping.stack, mapping.properties["FunctionName"]))
+        queue = templates.resource(templates.text(mapping.stack, mapping.properties["EventSourceArn"]))
+        assert queue.properties["VisibilityTimeout"] >= 6 * function.properties["Timeout"], str(queue)
+        assert mapping.properties["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert mapping.properties["ScalingConfig"]["MaximumConcurrency"] >= 2
+        assert mapping.properties["BatchSize"] <= 10
+    queues, dead = own_queues(templates)
+    consumed = {
+        templates.text(mapping.stack, mapping.properties["EventSourceArn"]).strip("<>").removesuffix(".Arn")
+        for mapping in mappings
+    }
+    commands = {place.key for place in dead if "-commands-" in place.properties["QueueName"]}
+    assert consumed == {place.key for place in queues} | commands
+
+
+@both
+def test_what_connects_fits_into_the_database(templates: Templates, name: str) -> None:
+    group = next(templates.all("AWS::RDS::DBClusterParameterGroup"))
+    most = int(group.properties["Parameters"]["max_connections"])
+    connecting = [
+        place for place in ours(templates) if "NOETL_DATABASE_SECRET_ARN" in templates.variables(place)
+    ]
+    reserved = [place.properties["ReservedConcurrentExecutions"] for place in connecting]
+    assert len(connecting) == 5 and all("VpcConfig" in place.properties for place in connecting)
+    pooled = [templates.variables(place).get("NOETL_DATABASE_POOLED") for place in connecting]
+    if name == "prod":
+        assert sorted(pooled, key=str) == ["1", "1", "1", "1", None], (
+            "all but migrations go through the proxy"
+        )
+    else:
+        assert sum(reserved) < 0.8 * most
+
+
+@both
+def test_every_function_understands_its_variables(templates: Templates, name: str) -> None:
+    for function in ours(templates):
+        settings = CloudSettings.from_env(templates.variables(function))
+        worker = "-worker-" in function.properties["FunctionName"]
+        assert settings.env == name and settings.auth == "iam"
+        assert bool(settings.worker) == worker != bool(settings.token_secret)
+        assert (
+            settings.queue_prefix.endswith("-commands-") and settings.deployment["stack"] == f"noetl-{name}"
+        )
+        if not worker:
+            assert set(settings.queues.values()) | {"mixed"} == set(settings.workers)
+            assert settings.close_connections == (
+                name == "dev" and not function.properties["FunctionName"].endswith("migrate")
+            )
+
+
+@both
+def test_functions_run_where_the_layers_were_built_for(templates: Templates) -> None:
+    for function in ours(templates):
+        assert function.properties["Runtime"] == "python3.13"
+        assert function.properties["Architectures"] == ["arm64"]
+        assert function.properties["LoggingConfig"]["LogFormat"] == "JSON"
+        layers = [
+            templates.resource(templates.text(function.stack, layer)).properties["LayerName"]
+            for layer in function.properties["Layers"]
+        ]
+        wanted = ["core", "deps"] + (
+            ["duckdb"] if re.search(r"-(duckdb|mixed)$", function.properties["FunctionName"]) else []
+        )
+        assert [layer.rsplit("-", 1)[1] for layer in layers] == wanted
+
+
+@both
+def test_nobody_enters_without_being_known(templates: Templates) -> None:
+    routes = list(templates.all("AWS::ApiGatewayV2::Route"))
+    assert [route.properties["RouteKey"] for route in routes] == ["$default"]
+    assert [route.properties["AuthorizationType"] for route in routes] == ["AWS_IAM"]
+    stage = next(templates.all("AWS::ApiGatewayV2::Stage")).properties
+    assert json.loads(stage["AccessLogSettings"]["Format"])["status"] == "$context.status"
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] >= 100
+
+
+@both
+def test_the_schema_is_migrated_before_what_uses_it_changes(templates: Templates) -> None:
+    migration = templates.one("Custom::NoetlMigration")
+    for name in ("engine", "maintenance"):
+        function = next(
+            place for place in ours(templates) if place.properties["FunctionName"].endswith(f"-{name}")
+        )
+        assert migration.id in function.resource["DependsOn"]
+    manifest = json.loads((templates.folder / "manifest.json").read_text())["artifacts"]
+    for stack in ("Api", "Schedules", "Workers"):
+        found = next(value for key, value in manifest.items() if key.endswith(f"-{stack}"))
+        assert any(key.endswith("-Engine") for key in found["dependencies"])
+
+
+@both
+def test_one_tick_a_minute_and_no_database_port_but_for_the_engine(templates: Templates) -> None:
+    rule = next(
+        place for place in templates.all("AWS::Events::Rule") if "ScheduleExpression" in place.properties
+    )
+    assert rule.properties["ScheduleExpression"] == "rate(1 minute)"
+    assert rule.properties["Targets"][0]["Input"] == '{"noetl":"tick"}'
+    opened = {
+        templates.text(place.stack, place.properties["SourceSecurityGroupId"])
+        for place in templates.all("AWS::EC2::SecurityGroupIngress")
+        if place.properties["FromPort"] == 5432
+    }
+    groups = {
+        name: templates.resource(f"Network.{id}")
+        for id, place in templates.stacks["Network"]["Resources"].items()
+        for name in ("EngineGroup", "DatabaseGroup")
+        if place["Type"] == "AWS::EC2::SecurityGroup" and id.startswith(name)
+    }
+    assert opened == {f"<{place.key}.GroupId>" for place in groups.values()}
+
+
+def test_dev_costs_little_while_nobody_uses_it(dev: Path) -> None:
+    templates = Templates(dev, "Noetl-dev-")
+    cluster = next(templates.all("AWS::RDS::DBCluster")).properties
+    assert cluster["ServerlessV2ScalingConfiguration"] == {
+        "MinCapacity": 0,
+        "MaxCapacity": 2,
+        "SecondsUntilAutoPause": 600,
+    }
+    assert not list(templates.all("AWS::EC2::NatGateway", "AWS::RDS::DBProxy"))
+    for endpoint in templates.all("AWS::EC2::VPCEndpoint"):
+        assert len(endpoint.properties.get("SubnetIds", [1])) == 1
+
+
+def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
+    templates = Templates(prod, "Noetl-prod-")
+    assert len(list(templates.all("AWS::RDS::DBInstance"))) == 2
+    assert len(list(templates.all("AWS::EC2::NatGateway"))) == 3
+    assert len(list(templates.all("AWS::RDS::DBProxy"))) == 1
+    cluster = next(templates.all("AWS::RDS::DBCluster"))
+    assert cluster.properties["DeletionProtection"] and cluster.properties["BackupRetentionPeriod"] == 35
+    assert cluster.resource["DeletionPolicy"] == "Snapshot"
+    for place in templates.all("AWS::S3::Bucket", "AWS::KMS::Key"):
+        assert place.stack == "Network" or place.resource["DeletionPolicy"] == "Retain", str(place)
+    manifest = json.loads((prod / "manifest.json").read_text())["artifacts"]
+    assert manifest["Noetl-prod-Data"]["properties"]["terminationProtection"] is True
+    rotated = [place.properties for place in templates.all("AWS::SecretsManager::RotationSchedule")]
+    assert len(rotated) == 2

@@ -1,0 +1,97 @@
+"""Which workers there are follows from the registry of kinds and the environment alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from infra.config import ConfigError
+from infra.environments import load_environment
+from infra.workers import WorkerPlan, plan_workers
+from noetl.domain.kinds import KindSpec
+from noetl.kinds.registry import Registry
+from tests.infra.made_up import kind, registry_with
+
+DEV = load_environment("dev")
+PROD = load_environment("prod")
+
+
+def plan(env: object = DEV, *specs: KindSpec) -> WorkerPlan:
+    return plan_workers(env, registry_with(*specs), {"duckdb"}.__contains__)  # type: ignore[arg-type]
+
+
+def shape(made: WorkerPlan) -> dict[str, tuple[str, ...]]:
+    return {worker.name: worker.kinds for worker in made.workers}
+
+
+def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
+    alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",)}
+    mixed = {"mixed": ("duckdb", "http", "postgres", "python", "script")}
+    assert shape(plan()) == {"io": ("http", "postgres")} | alone | mixed
+    assert shape(plan(PROD)) == {"http": ("http",), "postgres": ("postgres",)} | alone | mixed
+
+
+def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None:
+    routes = plan().routes
+    assert routes == {
+        "duckdb": "duckdb",
+        "http": "io",
+        "noop": "io",
+        "playbook": "io",
+        "postgres": "io",
+        "python": "python",
+        "script": "script",
+    }
+    assert plan(PROD).routes["noop"] == "http"
+
+
+def test_only_code_of_playbooks_is_isolated_and_brings_small_batches() -> None:
+    workers = {worker.name: worker for worker in plan().workers}
+    assert {name for name, worker in workers.items() if worker.isolated} == {"python", "script"}
+    assert {name: worker.batch for name, worker in workers.items()} == {
+        "duckdb": 10,
+        "io": 10,
+        "mixed": 5,
+        "python": 5,
+        "script": 5,
+    }
+    assert workers["duckdb"].layers == workers["mixed"].layers == ("duckdb",)
+    assert workers["io"].layers == ()
+
+
+def test_a_kind_appears_by_being_registered() -> None:
+    made = plan(DEV, kind("kafka"), kind("sandboxed", pool="python"), kind("crunch", pool="cpu"))
+    assert shape(made)["io"] == ("http", "kafka", "postgres")
+    assert shape(made)["sandboxed"] == ("sandboxed",)
+    assert made.routes["crunch"] == "crunch"
+
+
+@pytest.mark.parametrize("by_config", [True, False])
+def test_long_work_runs_on_fargate_and_in_no_mixed_pipeline(by_config: bool) -> None:
+    env = replace(DEV, workers=replace(DEV.workers, fargate_kinds=("spark",))) if by_config else DEV
+    made = plan(env, kind("spark", long_running=not by_config))
+    workers = {worker.name: worker for worker in made.workers}
+    assert workers["spark"].compute == "fargate"
+    assert "spark" not in workers["mixed"].kinds
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        (kind("mixed"), "cannot be called mixed"),
+        (kind("io"), "cannot be called io"),
+        (kind("My Kind", pool="cpu"), "'My Kind' cannot name a queue"),
+        (kind("k" * 40, pool="cpu"), "cannot name a queue"),
+    ],
+)
+def test_names_that_cannot_be_queues_are_refused(spec: KindSpec, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        plan(DEV, spec)
+    assert problem in str(refused.value)
+
+
+def test_a_kind_that_cannot_be_loaded_is_named() -> None:
+    broken = Registry({"gone": "noetl.kinds.no_such_module"}, discover=False)
+    with pytest.raises(ConfigError, match=r"kind 'gone' cannot be planned.*no_such_module"):
+        plan_workers(DEV, broken, lambda name: False)
