@@ -7,12 +7,12 @@ import threading
 import time
 
 import pytest
-from tests.unit.cli.fake_runtime import MemoryRuntime
 
 from noetl.cli import wiring
 from noetl.domain.events import Start
 from noetl.domain.schedules import parse_instant
 from noetl.services.fire_schedule import Fired
+from tests.unit.cli.fake_runtime import MemoryRuntime
 
 AT = parse_instant("2026-03-01T05:00:00Z")
 DAILY = """\

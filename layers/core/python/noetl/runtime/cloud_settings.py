@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.services.messages import MESSAGE_LIMIT
@@ -41,6 +43,8 @@ class CloudSettings:
     schedule_group: str = ""
     scheduler_target: str = ""
     scheduler_role: str = ""
+    trigger_queues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Queue → paths of the playbooks that its messages start."""
     auth: str = "iam"
     scopes: Mapping[str, str] = field(default_factory=dict)
     """Pattern of an IAM principal's ARN → scopes of the API, separated by spaces. Empty: IAM policies alone decide."""
@@ -78,6 +82,7 @@ class CloudSettings:
             schedule_group=env.get("NOETL_SCHEDULE_GROUP", ""),
             scheduler_target=env.get("NOETL_SCHEDULER_TARGET_ARN", ""),
             scheduler_role=env.get("NOETL_SCHEDULER_ROLE_ARN", ""),
+            trigger_queues=_lists(env, "NOETL_TRIGGER_QUEUES"),
             auth=auth,
             scopes=_texts(env, "NOETL_SCOPES"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
@@ -103,6 +108,14 @@ def _number(env: Mapping[str, str], name: str, default: int) -> int:
 
 def _texts(env: Mapping[str, str], name: str) -> dict[str, str]:
     return {key: str(value) for key, value in _mapping(env, name).items()}
+
+
+def _lists(env: Mapping[str, str], name: str) -> dict[str, tuple[str, ...]]:
+    text = env.get(name) or "{}"
+    try:
+        return msgspec.json.decode(text, type=dict[str, tuple[str, ...]])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise _invalid(name, text, "a JSON mapping from names to lists of texts") from None
 
 
 def _mapping(env: Mapping[str, str], name: str) -> dict[str, str | int]:

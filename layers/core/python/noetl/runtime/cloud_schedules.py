@@ -1,0 +1,112 @@
+"""Schedules and triggers of a deployment: what EventBridge and queues tell becomes executions, published to the engine."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
+from noetl.adapters.aws.secrets import database_dsn, secret_texts
+from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.domain import ids
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.tokens import KeyRing
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.registering import Programs, Registrar
+from noetl.runtime.sqs_records import batch_answer
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.send_events import EventSender
+from noetl.services.start_playbook import StartDeps
+from noetl.services.take_starts import TakeDeps, Taken, take
+
+
+@dataclass(slots=True)
+class CloudScheduler:
+    """``deps``: made once, when the first invocation needs them. ``close``: drops connections, for databases that pause."""
+
+    deps: Callable[[], tuple[TakeDeps, EventSender]]
+    close: Callable[[], None] = lambda: None
+
+    def handle(self, event: Mapping[str, Any], call: Invocation) -> dict[str, Any] | None:
+        """Start what ``event`` asks for; the partial batch response, when it is a batch of messages.
+
+        Raises what ``take`` raises: EventBridge tries again, and keeps what was not started in the end in the dead-letter queue.
+        """
+        try:
+            deps, sender = self.deps()
+            owner = sender.owner()
+            taken = take(event, replace(deps, start=replace(deps.start, owner=owner)))
+            self._publish(sender, owner, taken)
+        finally:
+            self.close()
+        call.about(taken.executions)
+        call.count("Starts", len(taken.events))
+        call.note(repeats=len(taken.executions) - len(taken.events))
+        if taken.give_back is None:
+            return None
+        call.count("GivenBack", len(taken.give_back))
+        return batch_answer(taken.give_back)
+
+    @staticmethod
+    def _publish(sender: EventSender, owner: str, taken: Taken) -> None:
+        """They are durable: what cannot be sent now is sent by maintenance."""
+        try:
+            sender.events(owner, taken.events)
+        except InfrastructureError as error:
+            telemetry.log(f"{len(taken.events)} start(s) are left for maintenance to publish: {error}")
+
+
+def open_scheduler(settings: CloudSettings) -> CloudScheduler:
+    """Connects to nothing yet."""
+    opened: list[tuple[TakeDeps, EventSender]] = []
+    databases: list[Database] = []
+
+    def deps() -> tuple[TakeDeps, EventSender]:
+        if not opened:
+            database = _database(settings)
+            databases.append(database)
+            opened.append(_open(settings, database))
+        return opened[0]
+
+    def close() -> None:
+        if settings.close_connections:
+            for database in databases:
+                database.close()
+
+    return CloudScheduler(deps, close)
+
+
+def _database(settings: CloudSettings) -> Database:
+    dsn = settings.database_url or database_dsn(
+        make_client("secretsmanager"), settings.database_secret, settings.database_host
+    )
+    return Database(dsn, pooled=settings.database_pooled)
+
+
+def _open(settings: CloudSettings, database: Database) -> tuple[TakeDeps, EventSender]:
+    s3 = make_client("s3")
+    results = S3ResultStore(settings.results_bucket, s3)
+    store, catalog = PostgresExecutionStore(database, results=results), PostgresCatalog(database)
+    stored = S3ProgramStore(settings.results_bucket, s3)
+    keys = KeyRing.of(secret_texts(make_client("secretsmanager"), settings.token_secret))
+    queue = SqsQueue(settings.events_queue, make_client("sqs"), fifo=True, limit=settings.message_limit)
+    sender = EventSender(store, queue, results, keys, "scheduler", time.time, settings.message_limit)
+    start = StartDeps(
+        store=store,
+        catalog=catalog,
+        programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored)),
+        owner="",
+        clock=time.time,
+        random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+    )
+    schedules = PostgresScheduleStore(database)
+    return TakeDeps(start, schedules, settings.trigger_queues, telemetry.log), sender
