@@ -111,6 +111,8 @@ class ApiConfig:
     burst_limit: int = 200
     domain_name: str = ""
     certificate_arn: str = ""
+    scopes: Mapping[str, str] = field(default_factory=dict)
+    """Pattern of a caller's name → scopes, separated by spaces (NOETL_SCOPES). Empty: whoever the gateway lets in may do everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Unpack
 
 import aws_cdk as cdk
@@ -24,7 +25,10 @@ class ApiStack(cdk.Stack):
         super().__init__(scope, id, **stack)
         config, messaging = platform.config, platform.messaging
         layers = Layers(self, "Layers", env=config)
-        self.function = platform.database_function(self, "api", timeout=29, layers=layers.get())
+        scopes = {"NOETL_SCOPES": json.dumps(dict(config.api.scopes))} if config.api.scopes else {}
+        self.function = platform.database_function(
+            self, "api", timeout=29, layers=layers.get(), variables=scopes
+        )
         dlqs = [pair.dlq for pair in messaging.pairs().values()]
         self.function.allow(
             grants.measure(
