@@ -27,7 +27,7 @@ def client(service: str, endpoint: str | None) -> Any:
         raise InfrastructureError(
             "the package botocore is missing",
             code="botocore_missing",
-            hint="pip install 'noetl-serverless[local]'",
+            hint="pip install 'noetl-serverless[aws]'",
             retryable=False,
         ) from None
     config = Config(read_timeout=LONGEST_INVOCATION, retries={"total_max_attempts": 1})
