@@ -82,7 +82,7 @@ def test_every_command_is_documented():
     page = (DOCS / "cli.md").read_text("utf-8")
     commands = {command.name or command.callback.__name__.rstrip("_") for command in app.registered_commands}
     groups = {
-        f"{group.name} {command.name}"
+        f"{group.name} {command.name or command.callback.__name__.rstrip('_')}"
         for group in app.registered_groups
         for command in group.typer_instance.registered_commands
     }
