@@ -96,5 +96,5 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 
 .PHONY: clean
 clean: ## remove the environment and what tools leave behind (never data of executions)
-	rm -rf $(VENV) $(PEER) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEER) build dist cdk.out infra/node_modules .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './node_modules/*' -prune -exec rm -rf {} +

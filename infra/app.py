@@ -28,7 +28,7 @@ from infra.stacks.observability import ObservabilityStack
 from infra.stacks.schedules import SchedulesStack
 from infra.stacks.workers import WorkersStack
 from infra.triggers import read_programs, triggers_of
-from infra.workers import plan_workers
+from infra.workers import kinds_of_packages, plan_workers
 from layers.build import LayerError, build_layer, digest_of, layer_names
 from noetl.domain.kinds import KindLookup
 from noetl.kinds.registry import default_registry
@@ -76,6 +76,7 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         messaging=messaging,
         engine_placement=network.engine_placement if network else None,
         worker_placement=network.worker_placement if network else None,
+        closed_placement=network.closed_placement if network else None,
         vpc=network.vpc if network else None,
         code=digest_of(build_layer("core", target_of(config))),
     )
@@ -88,21 +89,38 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
     )
     for after in (workers, api, schedules):
         after.add_stack_dependency(engine, "the schema is migrated before what uses it changes")
-    functions = {
+    observed = {
         "api": api.function,
         "engine": engine.engine,
         "maintenance": engine.maintenance,
         "scheduler": schedules.function,
     } | {f"worker-{worker}": made.function for worker, made in workers.functions.items()}
-    ObservabilityStack(
+    observability = ObservabilityStack(
         app,
         name("Observability"),
         platform=platform,
         api=api,
-        functions={shown: made.function for shown, made in functions.items()},
+        functions={shown: made.function for shown, made in observed.items()},
         dlqs={"starts": schedules.dlq},
         **common,
     )
+    _warn(config, observability, kinds, own_layers)
+
+
+def _warn(config: Environment, stack: cdk.Stack, kinds: KindLookup, own_layers: set[str]) -> None:
+    """What can be deployed, and will probably not do what is wanted."""
+    warnings = cdk.Annotations.of(stack)
+    if not (config.is_local or config.alarms.emails or config.alarms.topic_arn):
+        warnings.add_warning_v2(
+            "noetl:alarms", "alarms ring nowhere; name somebody: -c alarm_email=ops@example.com"
+        )
+    for name, package in sorted(kinds_of_packages().items()):
+        if name in kinds.names() and name not in own_layers:
+            warnings.add_warning_v2(
+                f"noetl:layer-{name}",
+                f"the kind {name} comes from {package}, which no layer carries: write {package} into "
+                f"layers/deps/{name}.in, then `make lock`",
+            )
 
 
 def main() -> int:

@@ -39,6 +39,7 @@ class Platform:
     messaging: MessagingStack
     engine_placement: Placement | None
     worker_placement: Placement | None
+    closed_placement: Placement | None
     vpc: ec2.IVpc | None
     code: str
 

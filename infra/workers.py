@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from typing import Literal
 
 from infra.config import ConfigError, Environment
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup, KindSpec
+from noetl.kinds.registry import ENTRY_POINT_GROUP
 
 MIXED = "mixed"
 POOLED = "io"
@@ -67,6 +69,12 @@ def plan_workers(env: Environment, kinds: KindLookup, has_layer: Callable[[str],
     home = _home_of_control(workers)
     routes |= {spec.name: home for spec in specs if spec.pool == CONTROL and not spec.lowered}
     return WorkerPlan(tuple(workers), dict(sorted(routes.items())))
+
+
+def kinds_of_packages() -> dict[str, str]:
+    """Kinds that installed packages bring, each with the package that does."""
+    points = metadata.entry_points(group=ENTRY_POINT_GROUP)
+    return {point.name: point.dist.name if point.dist else point.value for point in points}
 
 
 def _spec(kinds: KindLookup, name: str) -> KindSpec:

@@ -12,7 +12,7 @@ from constructs import Construct
 from infra.constructs import grants, nag
 from infra.constructs.grants import Grant, give
 from infra.constructs.layers import Layers
-from infra.constructs.python_function import PythonFunction, log_group
+from infra.constructs.python_function import Placement, PythonFunction, log_group
 from infra.constructs.queue_with_dlq import QueueWithDlq
 from infra.shared import Platform
 from infra.workers import TIMEOUT, Worker
@@ -38,8 +38,15 @@ def worker_grants(scope: Construct, platform: Platform, worker: Worker, queue: Q
     return statements
 
 
+def _placement(platform: Platform, worker: Worker) -> Placement | None:
+    """Outside the VPC what runs code of playbooks, so that there is no way from it to the database."""
+    if worker.isolated:
+        return None
+    return platform.worker_placement if worker.needs_network else platform.closed_placement
+
+
 class FunctionWorker(Construct):
-    """``function``: what runs. One that runs code of playbooks is outside the VPC: there is no way from it to the database."""
+    """``function``: what runs."""
 
     def __init__(
         self,
@@ -62,7 +69,7 @@ class FunctionWorker(Construct):
             memory=worker.memory,
             layers=layers.get(*worker.layers),
             log_key=platform.data.data_key,
-            placement=None if worker.isolated else platform.worker_placement,
+            placement=_placement(platform, worker),
             variables=platform.worker_variables(worker.name, isolated=worker.isolated),
         )
         self.function.allow(*worker_grants(self, platform, worker, queue))

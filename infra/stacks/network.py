@@ -26,7 +26,8 @@ ENDPOINTS = {
 
 
 class NetworkStack(cdk.Stack):
-    """``engine_placement``: for functions that use the database. ``worker_placement``: for workers that the environment keeps inside."""
+    """``engine_placement``: for functions that use the database. ``worker_placement``: for workers that the environment keeps inside;
+    ``closed_placement``: for those of them whose kinds need no network."""
 
     def __init__(
         self, scope: Construct, id: str, *, config: Environment, **stack: Unpack[StackArguments]
@@ -55,9 +56,12 @@ class NetworkStack(cdk.Stack):
         self.engine_placement = Placement(
             self.vpc, outgoing if network.egress == "nat" else inner, self.engine_group
         )
-        self.worker_placement = (
-            Placement(self.vpc, outgoing, self.worker_group) if network.private_workers else None
-        )
+        self.worker_placement: Placement | None = None
+        self.closed_placement: Placement | None = None
+        if network.private_workers:
+            self.worker_placement = Placement(self.vpc, outgoing, self.worker_group)
+            closed = inner if network.egress == "both" else outgoing
+            self.closed_placement = Placement(self.vpc, closed, self.worker_group)
         if network.egress in ("endpoints", "both"):
             self._add_endpoints(network.endpoint_zones)
         if network.egress != "none":

@@ -12,6 +12,7 @@ import pytest
 
 from infra.config import ConfigError
 from infra.constructs import nag
+from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,6 +53,19 @@ def test_cdk_nag_would_find_something(tmp_path: Path) -> None:
         app.synth()
     findings = (tmp_path / "validation-report.json").read_text()
     assert "AwsSolutions-SQS3" in findings and "AwsSolutions-SQS4" in findings
+
+
+def test_what_will_not_do_what_is_wanted_is_said(
+    synthesise: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kind whose package no layer carries, and alarms that reach nobody: possible, but said at every synthesis."""
+    monkeypatch.setattr(
+        "infra.app.kinds_of_packages", lambda: {"kafka": "noetl-kafka", "duckdb": "noetl-duck"}
+    )
+    folder = synthesise("dev", registry_with(kind("kafka")))
+    said = (folder / "validation-report.json").read_text()
+    assert "noetl:alarms" in said
+    assert "write noetl-kafka into layers/deps/kafka.in" in said and "noetl-duck" not in said
 
 
 def test_a_missing_handler_is_named(

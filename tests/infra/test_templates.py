@@ -361,6 +361,26 @@ def test_dev_costs_little_while_nobody_uses_it(dev: Path) -> None:
         assert len(endpoint.properties.get("SubnetIds", [1])) == 1
 
 
+def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
+    """Its subnets lead to endpoints of AWS; those of the others lead out through NAT."""
+    templates = Templates(prod, "Noetl-prod-")
+    reached = {}
+    for worker in ("duckdb", "http", "mixed", "postgres"):
+        function = templates.function(f"noetl-prod-worker-{worker}")
+        subnets = [
+            templates.text(function.stack, found) for found in function.properties["VpcConfig"]["SubnetIds"]
+        ]
+        reached[worker] = {re.search(r"\.Vpc([a-z]+)Subnet", subnet)[1] for subnet in subnets}
+        (group,) = function.properties["VpcConfig"]["SecurityGroupIds"]
+        assert "WorkerGroup" in templates.text(function.stack, group)
+    assert reached == {
+        "duckdb": {"inner"},
+        "http": {"outgoing"},
+        "mixed": {"outgoing"},
+        "postgres": {"outgoing"},
+    }
+
+
 def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     templates = Templates(prod, "Noetl-prod-")
     assert len(list(templates.all("AWS::RDS::DBInstance"))) == 2
