@@ -9,6 +9,7 @@ from noetl.domain import ids
 from noetl.domain.events import Cancel, ContextPatched, Start, TimerFired
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.ports.execution_store import (
+    Creation,
     Fence,
     LoadRequest,
     TimerChange,
@@ -31,8 +32,8 @@ AWKWARD = {
 
 
 def test_create_makes_version_zero_and_delivers_its_start_once(store, make):
-    assert store.create(make.start(payload={"a": 1}), make.created(), ME) is True
-    assert store.create(make.start(payload={"a": 2}), make.created(), ME) is False
+    assert store.create(make.start(payload={"a": 1}), make.created(), ME).fresh
+    assert store.create(make.start(payload={"a": 2}), make.created(), ME) == Creation(EID, fresh=False)
     snapshot = store.load([LoadRequest(EID)]).executions[EID]
     assert (snapshot.version, snapshot.state, snapshot.program, snapshot.status) == (
         0,

@@ -263,6 +263,43 @@ class VersionConflictError(Exception):
         self.execution_ids = tuple(execution_ids)
 
 
+class IdempotencyKey(msgspec.Struct, frozen=True):
+    """``fingerprint``: of what was asked; asking for something else under the same key is a conflict."""
+
+    key: str
+    fingerprint: str
+
+
+class Creation(msgspec.Struct, frozen=True):
+    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
+
+    execution_id: int
+    fresh: bool
+    same: bool = True
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """``status``: of the execution (None: there is none). ``version`` 0: it has not started. ``posted``: the event is on its way."""
+
+    status: Status | None
+    version: int
+    posted: bool
+
+
+class Published(msgspec.Struct, frozen=True):
+    """``timers``: (execution id, name)."""
+
+    commands: Sequence[Command] = ()
+    events: Sequence[Event] = ()
+    timers: Sequence[tuple[int, str]] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.events or self.timers)
+
+
+_NOTHING = Published()
+
+
 class ExecutionStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
@@ -287,11 +324,17 @@ class ExecutionStore(Protocol):
         issued count) emits the LoopDone, once.
         """
 
-    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
-        """Make an execution row in version 0 with an empty state and put its Start into the outbox, in one transaction.
+    def create(
+        self,
+        start: Start,
+        created: CreatedExecution,
+        owner: str | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> Creation:
+        """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``, in one transaction."""
 
-        False when it exists already.
-        """
+    def post(self, event: Event, owner: str | None = None) -> Posted:
+        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has)."""
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
@@ -326,6 +369,12 @@ class ExecutionStore(Protocol):
 
     def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
         """Timers that are due, as TimerFired (a timer row goes when its event is applied), and seconds until the next one."""
+
+    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
+        """What ``owner`` has published belongs to the queue now (domain/owners.py); ``freed`` belongs to nobody, for others to claim."""
+
+    def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
+        """Drop idempotency keys of that age."""
 
     # --- reading ---
 

@@ -16,24 +16,31 @@ from noetl.adapters.memory import committing, counting, recovery
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, Start
+from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.owners import QUEUE
 from noetl.ports.execution_store import (
     Change,
     Committed,
     CreatedExecution,
+    Creation,
     EventRow,
     ExecutionInfo,
     Fence,
+    IdempotencyKey,
     ItemBatch,
     ItemRow,
     ItemsCommitted,
     Loaded,
     LoadRequest,
     LoopProgress,
+    Posted,
+    Published,
     Snapshot,
     StoredEvent,
 )
 from noetl.ports.results import ResultStore
+
+_NOTHING = Published()
 
 
 class MemoryExecutionStore:
@@ -85,16 +92,49 @@ class MemoryExecutionStore:
         with self._lock:
             return counting.commit_items(self._tables, batches, owner)
 
-    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
+    def create(
+        self,
+        start: Start,
+        created: CreatedExecution,
+        owner: str | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> Creation:
         with self._lock:
             execution_id = start.execution_id
+            known = self._tables.keys.get(key.key) if key is not None else None
+            if key is not None and known is not None:
+                return Creation(known[0], fresh=False, same=known[1] == key.fingerprint)
+            if key is not None:
+                self._tables.keys[key.key] = (execution_id, key.fingerprint, self._tables.clock())
             if execution_id in self._tables.executions:
-                return False
+                return Creation(execution_id, fresh=False)
             self._tables.executions[execution_id] = ExecutionEntry(
                 execution_id, created, self._tables.clock(), program=start.program
             )
             self._tables.post([start], execution_id, owner)
-            return True
+            return Creation(execution_id, fresh=True)
+
+    def post(self, event: Event, owner: str | None = None) -> Posted:
+        with self._lock:
+            entry = self._tables.executions.get(event.execution_id)
+            if entry is None:
+                return Posted(None, 0, False)
+            if entry.over or (entry.version == 0 and not isinstance(event, Cancel)):
+                return Posted(entry.status, entry.version, False)
+            fresh = self._tables.post([event], event.execution_id, owner)
+            return Posted(entry.status, entry.version, bool(fresh))
+
+    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
+        with self._lock:
+            recovery.hand_over(self._tables, owner, published, QUEUE)
+            recovery.hand_over(self._tables, owner, freed, None)
+
+    def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
+        with self._lock:
+            limit_at = self._tables.clock() - older_than_seconds
+            old = [key for key, (_, _, at) in self._tables.keys.items() if at < limit_at]
+            for key in old[:limit]:
+                del self._tables.keys[key]
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()

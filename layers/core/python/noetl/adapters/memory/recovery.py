@@ -7,6 +7,7 @@ from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, Time
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, TimerFired, decode_event
+from noetl.ports.execution_store import Published
 
 
 def release(tables: Tables, owner: str) -> None:
@@ -18,6 +19,18 @@ def release(tables: Tables, owner: str) -> None:
     for entry in held:
         if entry.owner == owner:
             entry.owner = None
+
+
+def hand_over(tables: Tables, owner: str, what: Published, heir: str | None) -> None:
+    """Give what ``owner`` holds of it to ``heir``."""
+    found: list[CommandEntry | TimerEntry | OutboxEntry | None] = [
+        tables.outbox.get((event.execution_id, event.event_id)) for event in what.events
+    ]
+    found += [tables.work[one.execution_id].commands.get(one.command_id) for one in what.commands]
+    found += [tables.work[execution_id].timers.get(name) for execution_id, name in what.timers]
+    for entry in found:
+        if entry is not None and entry.owner == owner:
+            entry.owner = heir
 
 
 def claim(tables: Tables, owner: str, limit: int) -> list[Command]:

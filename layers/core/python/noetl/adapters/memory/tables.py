@@ -13,6 +13,7 @@ from noetl.adapters.loops import Collections, chunk_command, completed, loop_don
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, encode_event
+from noetl.domain.owners import holds
 from noetl.domain.state import TERMINAL, Status
 from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
 
@@ -127,6 +128,8 @@ class Tables:
         self.work: defaultdict[int, Work] = defaultdict(Work)
         self.outbox: dict[tuple[int, str], OutboxEntry] = {}
         self.leases: dict[str, float] = {}
+        self.keys: dict[str, tuple[int, str, float]] = {}
+        """Idempotency keys: execution, fingerprint, since when."""
         self._order = 0
 
     def next_order(self) -> int:
@@ -134,7 +137,10 @@ class Tables:
         return self._order
 
     def alive(self, owner: str | None) -> bool:
-        return owner is not None and self.leases.get(owner, float("-inf")) > self.clock()
+        if owner is None:
+            return False
+        held = holds(owner, self.clock())
+        return self.leases.get(owner, float("-inf")) > self.clock() if held is None else held
 
     def record(self, execution_id: int, row: EventRow, lane: int | None = None) -> bool:
         """Insert one row of history unless its id is there already."""

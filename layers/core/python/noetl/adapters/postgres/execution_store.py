@@ -13,30 +13,36 @@ from noetl.adapters.postgres import doubts, snapshots
 from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
-from noetl.adapters.postgres.literals import documents, number, numbers, text, texts, unname
+from noetl.adapters.postgres.literals import documents, flag, number, numbers, text, texts, unname
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
-from noetl.domain.events import Event, Start, TimerFired, decode_event, encode_event
+from noetl.domain.events import Cancel, Event, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
+from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.ports.execution_store import (
     Change,
     Committed,
     CreatedExecution,
+    Creation,
     EventRow,
     ExecutionInfo,
+    IdempotencyKey,
     ItemBatch,
     ItemRow,
     ItemsCommitted,
     Loaded,
     LoadRequest,
     LoopProgress,
+    Posted,
+    Published,
     StoredEvent,
 )
 from noetl.ports.results import ResultStore
 
 MAX_ID = 2**63 - 1
+_NOTHING = Published()
 
 
 class PostgresExecutionStore:
@@ -83,7 +89,13 @@ class PostgresExecutionStore:
             answers = self.database.run("commit_items", parameters)
         return counting.answer(answers)
 
-    def create(self, start: Start, created: CreatedExecution, owner: str | None = None) -> bool:
+    def create(
+        self,
+        start: Start,
+        created: CreatedExecution,
+        owner: str | None = None,
+        key: IdempotencyKey | None = None,
+    ) -> Creation:
         parent = created.parent_execution_id
         values = {
             "execution_id": number(start.execution_id),
@@ -96,8 +108,32 @@ class PostgresExecutionStore:
             "event_id": text(start.event_id),
             "owner": text(owner or ""),
             "payload": encode_event(start),
+            "key": text(key.key if key else ""),
+            "fingerprint": text(key.fingerprint if key else ""),
         }
-        return bool(self.database.run("create_execution", values))
+        for _ in range(2 if key else 1):
+            rows = self.database.run("create_execution", values)
+            if rows:
+                break
+        if not rows:
+            return Creation(start.execution_id, fresh=False)
+        kind, execution, fingerprint = (column or b"" for column in rows[0])
+        same = key is None or kind == b"fresh" or fingerprint.decode() == key.fingerprint
+        return Creation(int(execution), fresh=kind == b"fresh", same=same)
+
+    def post(self, event: Event, owner: str | None = None) -> Posted:
+        values = {
+            "execution_id": number(event.execution_id),
+            "event_id": text(event.event_id),
+            "owner": text(owner or ""),
+            "payload": encode_event(event),
+            "unborn": flag(isinstance(event, Cancel)),
+        }
+        rows = self.database.run("post_event", values)
+        if not rows:
+            return Posted(None, 0, False)
+        status, version, posted = (column or b"" for column in rows[0])
+        return Posted(cast(Status, status.decode()), int(version), posted == b"t")
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()
@@ -135,6 +171,21 @@ class PostgresExecutionStore:
         ]
 
     # --- recovery ---
+
+    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
+        both = ((published, QUEUE), (freed, ""))
+        commands = [(one.execution_id, one.command_id, heir) for part, heir in both for one in part.commands]
+        events = [(one.execution_id, one.event_id, heir) for part, heir in both for one in part.events]
+        timers = [(*one, heir) for part, heir in both for one in part.timers]
+        values: dict[str, bytes | None] = {"owner": text(owner)}
+        for name, rows in (("command", commands), ("event", events), ("timer", timers)):
+            values[f"{name}_executions"] = numbers([row[0] for row in rows])
+            values[f"{name}s"] = texts([row[1] for row in rows])
+            values[f"{name}_heirs"] = texts([row[2] for row in rows])
+        self.database.run("hand_over", values)
+
+    def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
+        self.database.run("forget_keys", {"seconds": number(older_than_seconds), "limit": number(limit)})
 
     def heartbeat(self, owner: str, lease_seconds: float) -> None:
         self.database.run("heartbeat", {"owner": text(owner), "seconds": number(lease_seconds)})

@@ -44,6 +44,10 @@ def numbers(values: Iterable[float | None]) -> bytes:
     return ("{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}").encode()
 
 
+def flag(value: bool) -> bytes:
+    return b"true" if value else b"false"
+
+
 def flags(values: Iterable[bool]) -> bytes:
     return ("{" + ",".join(["t" if value else "f" for value in values]) + "}").encode()
 

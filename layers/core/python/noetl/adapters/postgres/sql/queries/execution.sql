@@ -36,17 +36,42 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
     :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels);
 
 -- name: create_execution
--- The row in version 0 and its Start in the outbox; the id when it is new.
-WITH fresh AS (
-    INSERT INTO noetl.execution (
-        execution_id, path, name, playbook_version, parent_execution_id, principal, program)
-    VALUES (:execution_id, :path, :name, :playbook_version, :parent, :principal, :program)
+-- The row in version 0 and its Start in the outbox. Rows: 'fresh' with the id, or 'known' with what the key stands for already; none
+-- when the id is taken, or when somebody else is keeping the same key right now (ask again).
+WITH key AS (
+    INSERT INTO noetl.idempotency (key, fingerprint, execution_id)
+    SELECT :key::text, :fingerprint, :execution_id::bigint WHERE :key::text <> ''
     ON CONFLICT DO NOTHING
     RETURNING execution_id
+), fresh AS (
+    INSERT INTO noetl.execution (
+        execution_id, path, name, playbook_version, parent_execution_id, principal, program)
+    SELECT :execution_id::bigint, :path, :name, :playbook_version, :parent::bigint, :principal, :program
+    WHERE :key::text = '' OR EXISTS (SELECT FROM key)
+    ON CONFLICT DO NOTHING
+    RETURNING execution_id
+), posted AS (
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
 )
-INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
-SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
-RETURNING execution_id;
+SELECT 'fresh', f.execution_id, '' FROM fresh f
+UNION ALL
+SELECT 'known', i.execution_id, i.fingerprint
+FROM noetl.idempotency i
+WHERE i.namespace = 'default' AND i.key = :key::text AND NOT EXISTS (SELECT FROM fresh);
+
+-- name: post_event
+-- An event from outside, if its execution is live (and has started, unless unborn is true). Row: status, version, whether it is new.
+WITH found AS (
+    SELECT e.execution_id, e.status, e.version FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint
+), posted AS (
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM found f
+    WHERE f.status IN ('running', 'paused') AND (f.version > 0 OR :unborn::boolean)
+    ON CONFLICT DO NOTHING
+    RETURNING event_id
+)
+SELECT f.status, f.version, EXISTS (SELECT FROM posted) FROM found f;
 
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),

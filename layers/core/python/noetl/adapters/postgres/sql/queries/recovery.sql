@@ -53,6 +53,28 @@ LEFT JOIN LATERAL (
 ) items ON c.round >= 0
 ORDER BY c.id;
 
+-- name: hand_over
+-- What an invocation has published belongs to the queue; what it could not publish, to nobody.
+WITH commands AS (
+    UPDATE noetl.command c SET owner = b.heir
+    FROM unnest(:command_executions::bigint[], :commands::text[], :command_heirs::text[]) AS b (execution_id, command_id, heir)
+    WHERE c.execution_id = b.execution_id AND c.command_id = b.command_id AND c.owner = :owner
+), events AS (
+    UPDATE noetl.outbox o SET owner = b.heir
+    FROM unnest(:event_executions::bigint[], :events::text[], :event_heirs::text[]) AS b (execution_id, event_id, heir)
+    WHERE o.execution_id = b.execution_id AND o.event_id = b.event_id AND o.owner = :owner
+)
+UPDATE noetl.timer t SET owner = b.heir
+FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
+WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner;
+
+-- name: forget_keys
+-- Idempotency keys that nobody repeats any more, a bounded number at a time.
+DELETE FROM noetl.idempotency i USING (
+    SELECT namespace, key FROM noetl.idempotency
+    WHERE created_at < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY created_at LIMIT :limit::bigint
+) old WHERE i.namespace = old.namespace AND i.key = old.key;
+
 -- name: put_back
 -- Claimed or issued commands that could not be made whole: free again, after a while.
 UPDATE noetl.command c SET owner = '', not_before = clock_timestamp() + interval '30 seconds'

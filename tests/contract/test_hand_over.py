@@ -1,0 +1,87 @@
+"""Invocations, the queue, and what comes from outside: create with a key, post, hand_over."""
+
+from __future__ import annotations
+
+from noetl.domain import ids, owners
+from noetl.domain.events import Cancel, ContextPatched
+from noetl.ports.execution_store import Creation, IdempotencyKey, Posted, Published, TimerChange
+
+EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
+OTHER = EID + 1
+FOREVER = 4_000_000_000
+
+
+def test_the_queue_keeps_what_was_handed_to_it(harness, make):
+    store = harness.store
+    me = owners.invocation(FOREVER, "engine")
+    events = tuple(ContextPatched(EID, name, "prog", []) for name in ("a", "b"))
+    commands = (make.command("1"), make.command("2"))
+    timers = (TimerChange("deadline:1", 1, 0.0), TimerChange("deadline:2", 1, 0.0))
+    store.commit([make.change(issue=commands, outbox=events, timers=timers)], me)
+    assert store.claim("sweeper", 10) == [] and store.undelivered("sweeper", 10) == []
+    fired, _ = store.due_timers(me, 10)
+    assert len(fired) == 2
+    store.hand_over(
+        me,
+        Published(commands[:1], events[:1], ((EID, "deadline:1"),)),
+        Published(commands[1:], events[1:], ((EID, "deadline:2"),)),
+    )
+    assert [(one.command_id, one.attempt) for one in store.claim("sweeper", 10)] == [("2", 2)]
+    assert store.undelivered("sweeper", 10) == [events[1]]
+    assert [event.timer for event in store.due_timers("sweeper", 10)[0]] == ["deadline:2"]
+
+
+def test_an_invocation_holds_its_own_until_its_name_says(harness, make):
+    store = harness.store
+    now = store.load([]).now
+    brief = owners.invocation(now + 0.2, "engine")
+    store.commit([make.change(issue=(make.command("1"),))], brief)
+    assert store.claim("sweeper", 10) == []
+    harness.sleep(2.1)
+    (command,) = store.claim("sweeper", 10)
+    assert command.attempt == 2
+    # Too late: somebody else has it by now.
+    store.hand_over(brief, Published((command,)))
+    store.hand_over("sweeper", Published(), Published((command,)))
+    assert [one.attempt for one in store.claim("another", 10)] == [3]
+
+
+def test_a_name_that_only_looks_like_an_invocation_holds_nothing(harness, make):
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1"),))], "until:soon:me")
+    assert len(store.claim("sweeper", 10)) == 1
+
+
+def test_a_key_makes_one_execution(store, make):
+    key = IdempotencyKey("order-7", "abc")
+    assert store.create(make.start(), make.created(), key=key) == Creation(EID, fresh=True)
+    assert store.create(make.start(OTHER), make.created(), key=key) == Creation(EID, fresh=False)
+    other_wish = IdempotencyKey("order-7", "def")
+    assert store.create(make.start(OTHER), make.created(), key=other_wish) == Creation(
+        EID, fresh=False, same=False
+    )
+    assert store.info(OTHER) is None
+    assert len(store.undelivered("me", 10)) == 1
+
+
+def test_keys_are_forgotten_by_age(harness, make):
+    store = harness.store
+    store.create(make.start(), make.created(), key=IdempotencyKey("k", "f"))
+    store.forget_keys(60)
+    assert not store.create(make.start(OTHER), make.created(), key=IdempotencyKey("k", "f")).fresh
+    harness.sleep(0.1)
+    store.forget_keys(0.05)
+    assert store.create(make.start(OTHER), make.created(), key=IdempotencyKey("k", "f")).fresh
+
+
+def test_what_comes_from_outside_reaches_only_live_executions(store, make):
+    patch = ContextPatched(EID, "ext:1", "prog", [])
+    assert store.post(patch) == Posted(None, 0, False)
+    store.create(make.start(), make.created(), "me")
+    assert store.post(patch) == Posted("running", 0, False)
+    assert store.post(Cancel(EID, "ext:2", "prog")).posted
+    store.commit([make.change(handled=("start",))])
+    assert store.post(patch) == Posted("running", 1, True)
+    assert store.undelivered("me", 10) == [Cancel(EID, "ext:2", "prog"), patch]
+    store.commit([make.change(1, status="completed", end=True)])
+    assert store.post(ContextPatched(EID, "ext:3", "prog", [])) == Posted("completed", 2, False)
