@@ -21,7 +21,6 @@ from urllib.parse import quote, urlencode
 
 import psycopg
 import tick
-from playbooks import chain, fan_out, routed
 
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Start
@@ -33,6 +32,7 @@ from noetl.engine.view import DELETED, View
 from noetl.kinds.registry import Registry, default_registry
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from playbooks import chain, fan_out, routed
 
 HERE = Path(__file__).parent
 

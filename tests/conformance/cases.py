@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
-from tests.conformance.driver import Driver, Pick, Time, first, last
-from tests.conformance.scripted import ScriptedRegistry
 
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
@@ -33,6 +31,8 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.read_history import history
 from noetl.services.recent import Recent
 from noetl.services.start_execution import start_event
+from tests.conformance.driver import Driver, Pick, Time, first, last
+from tests.conformance.scripted import ScriptedRegistry
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
 OWNER = "conformance"

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from tests.conformance.driver import Time, VirtualClock
-from tests.conformance.scripted import ScriptedRegistry
 
 from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
@@ -21,6 +19,8 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.programs import Programs
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from tests.conformance.driver import Time, VirtualClock
+from tests.conformance.scripted import ScriptedRegistry
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

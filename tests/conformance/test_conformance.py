@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.conformance.cases import Case, Observed, compact, dump_history, find_cases, load_history, play
-from tests.conformance.conftest import MemoryBackend
 
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
 from noetl.services.replay import replay
+from tests.conformance.cases import Case, Observed, compact, dump_history, find_cases, load_history, play
+from tests.conformance.conftest import MemoryBackend
 
 CASES = {case.name: case for case in find_cases()}
 TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.conformance.cases import ROOT, find_cases, load_history
-
 from noetl.domain.vocabulary import NAMES, formal_names
+from tests.conformance.cases import ROOT, find_cases, load_history
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOT_IN_ONE_PROCESS = {

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.conformance.cases import Case, play
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
+from tests.conformance.cases import Case, play
 
 PAGE = Path(__file__).parents[2] / "docs" / "dsl.md"
 BLOCK = re.compile(

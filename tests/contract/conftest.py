@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.contract.builders import EID, Make
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.ports.execution_store import ExecutionStore, LoadRequest, Snapshot
+from tests.contract.builders import EID, Make
 
 
 @dataclass

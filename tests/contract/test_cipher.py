@@ -6,12 +6,12 @@ import threading
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.clouds import Clock, mocked_aws
 
 from noetl.adapters.aws import kms
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from tests.contract.clouds import Clock, mocked_aws
 
 CONTEXT = {"execution": "12", "name": "tokén"}
 

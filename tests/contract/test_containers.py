@@ -7,11 +7,11 @@ import time
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.clouds import mocked_aws
 
 from noetl.adapters.aws.ecs import FargateTasks
 from noetl.adapters.embedded.containers import ProcessContainers
 from noetl.domain.errors import ConflictError, InfrastructureError
+from tests.contract.clouds import mocked_aws
 
 READY = "import pathlib, os; pathlib.Path(os.environ['READY']).touch(); "
 OBEDIENT = (

@@ -8,11 +8,11 @@ import os
 import pytest
 from botocore.exceptions import ClientError
 from psycopg.conninfo import conninfo_to_dict
-from tests.contract.clouds import Clock, mocked_aws
 
 from noetl.adapters.aws.secrets import SecretsCredentials, database_dsn, secret_texts
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
+from tests.contract.clouds import Clock, mocked_aws
 
 SECRET = "canary-7f3a"
 

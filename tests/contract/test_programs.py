@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 
 import pytest
-from tests.contract.clouds import make_bucket, mocked_aws
 
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.program import PROGRAM_VERSION, Program, decode, encode
+from tests.contract.clouds import make_bucket, mocked_aws
 
 HASH = hashlib.sha256(b"text").hexdigest()
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from tests.contract.clouds import Clock, mocked_aws
 
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.memory.queue import MemoryQueue
 from noetl.domain.errors import InvalidInputError
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
+from tests.contract.clouds import Clock, mocked_aws
 
 
 @dataclass

@@ -7,12 +7,12 @@ import threading
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.clouds import make_bucket, mocked_aws
 
 from noetl.adapters.aws.s3 import S3ResultStore
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.memory import MemoryResultStore
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from tests.contract.clouds import make_bucket, mocked_aws
 
 URI = "noetl://execution/12/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.clouds import Clock, make_bucket, mocked_aws
 
 from noetl.adapters.aws import s3 as module
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.memory.revocations import MemoryRevocations
 from noetl.domain.errors import InfrastructureError
+from tests.contract.clouds import Clock, make_bucket, mocked_aws
 
 
 @pytest.fixture(params=["memory", "s3"])

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from botocore.exceptions import ClientError
-from tests.contract.clouds import mocked_aws
 
 from noetl.adapters.aws.scheduler import TIME, EventBridgeSchedules
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.schedules import ScheduleEntry
+from tests.contract.clouds import mocked_aws
 
 TARGET = "arn:aws:lambda:eu-central-1:123456789012:function:scheduler"
 ROLE = "arn:aws:iam::123456789012:role/scheduler"

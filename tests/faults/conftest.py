@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.faults.ground import Ground
 
 from noetl.adapters.embedded.server import open_embedded
+from tests.faults.ground import Ground
 
 
 @pytest.fixture(scope="module")

@@ -17,17 +17,17 @@ from typing import Any
 
 import msgspec
 import psycopg
+
+from noetl.adapters.embedded import processes
+from noetl.adapters.embedded.files import FileResultStore
+from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
+from noetl.adapters.postgres import PostgresExecutionStore
 from tests.faults.runner import Plan
 from tests.properties.grammar import random_playbook
 from tests.properties.invariants import audit_one, check_end
 from tests.properties.tools import Call
 from tests.properties.workloads import FIXED, Seen, Workload, check_keys, compare, observe, undisturbed
 from tests.properties.world import PLAYBOOKS, compile_all
-
-from noetl.adapters.embedded import processes
-from noetl.adapters.embedded.files import FileResultStore
-from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
-from noetl.adapters.postgres import PostgresExecutionStore
 
 ROOT = Path(__file__).parents[2]
 SLOW = frozenset(

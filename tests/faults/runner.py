@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from tests.properties.tools import PureTools
 
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
@@ -25,6 +24,7 @@ from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ChildRequest
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from tests.properties.tools import PureTools
 
 PORTS: dict[str, type] = {
     "commit": PostgresExecutionStore,

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 
 import pytest
+
 from tests.faults.ground import Ground, Running, workloads
 from tests.faults.runner import PORTS
 

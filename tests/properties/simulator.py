@@ -13,15 +13,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.properties.chaos import Crash
-from tests.properties.invariants import audit
-from tests.properties.world import LEASE, Process, World
-
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import CreatedExecution
+from tests.properties.chaos import Crash
+from tests.properties.invariants import audit
+from tests.properties.world import LEASE, Process, World
 
 MOST_MOVES = 60_000
 MOST_PROCESSES = 3

@@ -9,6 +9,7 @@ import os
 import random
 
 import pytest
+
 from tests.properties.grammar import random_playbook
 from tests.properties.invariants import check_end
 from tests.properties.simulator import Simulation

@@ -9,10 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tests.properties.simulator import Happening
-from tests.properties.tools import Call
-from tests.properties.world import World, compile_all
-
 from noetl.domain import codec
 from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.outcomes import Patch
@@ -22,6 +18,9 @@ from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services import read_execution
 from noetl.services.start_execution import start_event
+from tests.properties.simulator import Happening
+from tests.properties.tools import Call
+from tests.properties.world import World, compile_all
 
 EPOCH_MS = 1_800_000_000_000
 PATCHES = (

@@ -8,10 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.conformance.driver import Driver, VirtualClock
-from tests.properties.chaos import Faults, FaultyPort
-from tests.properties.tools import PureTools
-
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import TaskError
@@ -27,6 +23,9 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from tests.conformance.driver import Driver, VirtualClock
+from tests.properties.chaos import Faults, FaultyPort
+from tests.properties.tools import PureTools
 
 LEASE = 30.0
 BEAT = 10.0

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.examples.api import Api, ApiServer
 
 from noetl.domain.outcomes import Patch
 from noetl.runtime.local import LocalRuntime
@@ -19,6 +18,7 @@ from noetl.runtime.settings import Settings
 from noetl.services import read_execution
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
+from tests.integration.examples.api import Api, ApiServer
 
 EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
 SECONDS = 60.0

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 
 import pytest
+
 from tests.integration.examples.api import Api, Request, paged
 from tests.integration.examples.conftest import EXAMPLES
 

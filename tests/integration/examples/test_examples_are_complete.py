@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.integration.examples.conftest import EXAMPLES
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
+from tests.integration.examples.conftest import EXAMPLES
 
 FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if folder.is_dir())
 

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from statistics import fmean
 
 import pytest
+
 from tests.integration.examples.conftest import EXAMPLES
 
 FOLDER = EXAMPLES / "seattle_weather"

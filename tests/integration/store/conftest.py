@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from tests.contract.builders import Make
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
+from tests.contract.builders import Make
 
 
 @pytest.fixture

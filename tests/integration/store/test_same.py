@@ -7,7 +7,6 @@ import random
 
 import msgspec
 import pytest
-from tests.contract.builders import EID
 
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.domain import ids
@@ -15,6 +14,7 @@ from noetl.domain.commands import LoopSlice
 from noetl.domain.events import ContextPatched
 from noetl.domain.outcomes import Outcome, Patch, Suspend
 from noetl.ports.execution_store import GateChange, LoadRequest, TimerChange, VersionConflictError, Wake
+from tests.contract.builders import EID
 
 pytestmark = pytest.mark.postgres
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 from noetl.cli import main, wiring
+from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from rich.console import Console
-from tests.unit.cli.fake_runtime import Database, MemoryRuntime
-from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 
 from noetl.cli import doctor, live
 from noetl.cli.payload import parse_set, parse_value
 from noetl.cli.text import duration, one_line, printable
 from noetl.cli.watch import TaskLog
 from noetl.services.progress import StepRun
+from tests.unit.cli.fake_runtime import Database, MemoryRuntime
+from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
 
 
 def test_status_shows_steps_in_the_order_they_began(noetl, write):

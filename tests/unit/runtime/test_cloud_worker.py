@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.services.batch_bench import Bench
 
 from noetl.adapters.aws.clients import forget_clients
 from noetl.domain.errors import InvalidInputError
 from noetl.runtime import cloud_worker
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.cloud_worker import CloudWorker, open_worker
+from tests.unit.services.batch_bench import Bench
 
 ENVIRONMENT = {
     "NOETL_ENV": "test",

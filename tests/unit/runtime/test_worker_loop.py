@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.unit.services.batch_bench import Bench
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext
 from noetl.runtime import worker_loop
 from noetl.runtime.cloud_worker import CloudWorker
 from noetl.runtime.worker_loop import WorkerLoop
+from tests.unit.services.batch_bench import Bench
 
 
 @contextmanager

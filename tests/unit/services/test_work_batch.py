@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import InfrastructureError, InvalidInputError
@@ -20,6 +19,7 @@ from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.tokens import fits
 from noetl.ports.queue import Outgoing
 from noetl.services.work_batch import work_batch
+from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
 
 
 def test_a_batch_goes_out_in_one_request_each_outcome_with_its_own_token():

@@ -14,7 +14,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.events import Event, ItemsDone
 
 VERSION = 1
 """Of the message format. A reader refuses a newer one (the message stays in its queue for a newer reader)."""
@@ -29,10 +29,12 @@ class MessageRef(msgspec.Struct, frozen=True):
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``token``: see ``domain/tokens.py``."""
+    """``token``: see ``domain/tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at most,
+    so a long delay is a message that is sent again until it is due."""
 
     v: int
     token: str = ""
+    due: float = 0.0
     event: Event | None = None
     command: Command | None = None
     ref: MessageRef | None = None
@@ -85,7 +87,6 @@ def event_group(event: Event) -> str:
 
 
 def event_dedup(event: Event) -> str:
-    """What makes two sendings of one event the same: the attempt counts too, or the outcome of a second attempt would be taken for the
-    refused one of the first."""
-    attempt = f":{event.attempt}:{event.turn}" if isinstance(event, (CommandDone, ItemsDone)) else ""
-    return hashlib.sha256(f"{event.execution_id}/{event.event_id}{attempt}".encode()).hexdigest()
+    """What makes two sendings of one control event the same. (Outcomes of workers are told apart by their text: a second run of a chunk
+    may cut its items into other messages under the same event ids.)"""
+    return hashlib.sha256(f"{event.execution_id}/{event.event_id}".encode()).hexdigest()

@@ -11,7 +11,7 @@ from typing import Any
 from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
-from noetl.adapters.aws.secrets import database_dsn, secret_texts
+from noetl.adapters.aws.secrets import secret_texts
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
@@ -21,6 +21,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.domain.tokens import KeyRing
+from noetl.runtime.cloud_database import cloud_database, database_address
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Programs, Registrar, schedule_declared, schedule_deps
 from noetl.runtime.stored_programs import StoredPrograms
@@ -59,11 +60,8 @@ class CloudApi:
         """Opened once. Raises InvalidInputError and InfrastructureError."""
         if self._deps is None:
             settings = self.settings
-            dsn = settings.database_url or database_dsn(
-                make_client("secretsmanager"), settings.database_secret, settings.database_host
-            )
-            self._database = Database(dsn, pooled=settings.database_pooled)
-            self._deps = _deps(settings, self._database, dsn)
+            self._database = cloud_database(settings)
+            self._deps = _deps(settings, self._database)
         return self._deps
 
 
@@ -72,7 +70,7 @@ def open_api(settings: CloudSettings) -> CloudApi:
     return CloudApi(settings)
 
 
-def _deps(settings: CloudSettings, database: Database, dsn: str) -> ApiDeps:
+def _deps(settings: CloudSettings, database: Database) -> ApiDeps:
     s3, sqs = make_client("s3"), make_client("sqs")
     results = S3ResultStore(settings.results_bucket, s3)
     store = PostgresExecutionStore(database, results=results)
@@ -95,7 +93,7 @@ def _deps(settings: CloudSettings, database: Database, dsn: str) -> ApiDeps:
         link=results.link,
         gauges=lambda: read_gauges(sqs, queue_urls(settings)),
         checks={
-            "database": lambda: check_current(dsn),
+            "database": lambda: check_current(database_address(settings)),
             "queues": lambda: _queues_answer(settings),
             "results": lambda: _bucket_answers(settings.results_bucket),
         },

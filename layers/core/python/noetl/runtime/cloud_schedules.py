@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
-from noetl.adapters.aws.secrets import database_dsn, secret_texts
+from noetl.adapters.aws.secrets import secret_texts
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
@@ -19,6 +19,7 @@ from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.tokens import KeyRing
+from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Programs, Registrar
 from noetl.runtime.sqs_records import batch_answer
@@ -72,7 +73,7 @@ def open_scheduler(settings: CloudSettings) -> CloudScheduler:
 
     def deps() -> tuple[TakeDeps, EventSender]:
         if not opened:
-            database = _database(settings)
+            database = cloud_database(settings)
             databases.append(database)
             opened.append(_open(settings, database))
         return opened[0]
@@ -83,13 +84,6 @@ def open_scheduler(settings: CloudSettings) -> CloudScheduler:
                 database.close()
 
     return CloudScheduler(deps, close)
-
-
-def _database(settings: CloudSettings) -> Database:
-    dsn = settings.database_url or database_dsn(
-        make_client("secretsmanager"), settings.database_secret, settings.database_host
-    )
-    return Database(dsn, pooled=settings.database_pooled)
 
 
 def _open(settings: CloudSettings, database: Database) -> tuple[TakeDeps, EventSender]:

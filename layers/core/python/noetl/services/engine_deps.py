@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain.commands import Command
-from noetl.domain.events import Event
+from noetl.domain.events import Event, TimerFired
 from noetl.domain.state import Status
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -41,6 +41,14 @@ class EngineDeps:
     """Executions this process has just committed; without it every batch reads first."""
 
 
+@dataclass(frozen=True, slots=True)
+class DueTimer:
+    """``event`` is to be handled ``seconds`` from now."""
+
+    event: TimerFired
+    seconds: float
+
+
 @dataclass(slots=True)
 class Handled:
     """What a batch caused: commands to run and events to handle next (both are durable already)."""
@@ -49,6 +57,11 @@ class Handled:
     events: list[Event] = field(default_factory=list)
     ended: list[tuple[int, Status]] = field(default_factory=list)
     """Executions that reached their terminal event in this batch."""
+
+    timers: list[DueTimer] = field(default_factory=list)
+    """Timers that were set. They are rows, too: a process that reads those needs nothing else."""
+    dropped: list[tuple[int, int | None]] = field(default_factory=list)
+    """Work that nobody wants any more: (execution, step run), or (execution, None) when all of it was cut short."""
 
     def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
         self.commands.extend(commands)

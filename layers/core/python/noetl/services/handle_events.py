@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
-from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start
+from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start, TimerFired
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, decode_state
@@ -32,7 +33,7 @@ from noetl.ports.execution_store import (
     Snapshot,
     VersionConflictError,
 )
-from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
 from noetl.services.hydration import outages
@@ -169,11 +170,27 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
     if changes:
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
-        handled.ended += [(change.execution_id, change.status) for change in changes if change.end]
+        for change in changes:
+            _tell(change, handled)
         _remember(outcome, known, loaded, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
         deps.store.record_superseded(late, done)
+
+
+def _tell(change: Change, handled: Handled) -> None:
+    """What a committed change means to those outside of the store."""
+    if change.end:
+        handled.ended.append((change.execution_id, change.status))
+        if change.status != "completed":
+            handled.dropped.append((change.execution_id, None))
+        return
+    handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
+    for row in change.timers:
+        if row.seconds is not None:
+            event_id = ids.timer_event(row.timer, row.generation)
+            fired = TimerFired(change.execution_id, event_id, change.program, row.timer, row.generation)
+            handled.timers.append(DueTimer(fired, row.seconds))
 
 
 def _read(works: list[_Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:

@@ -21,7 +21,9 @@ def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) 
     digest = hashlib.sha256(data).hexdigest()
     uri = f"noetl://execution/{_execution(message)}/result/message/{digest}"
     results.put(uri, data)
-    return encode_message(Message(VERSION, ref=MessageRef(uri, digest, len(data)), token=message.token))
+    return encode_message(
+        Message(VERSION, ref=MessageRef(uri, digest, len(data)), token=message.token, due=message.due)
+    )
 
 
 def unpack(text: str, results: ResultStore) -> Message:

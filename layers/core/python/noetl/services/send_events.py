@@ -40,7 +40,9 @@ class EventSender:
         """Send and mark. Raises InfrastructureError when some could not be sent or marked: they stay ``owner``'s until it is over."""
         if not events:
             return
-        unsent = set(self.queue.send([self._outgoing(event) for event in events]))
+        unsent = set(
+            self.queue.send([signed_event(event, self.keys, self.results, self.limit) for event in events])
+        )
         sent = [event for number, event in enumerate(events) if number not in unsent]
         if sent:
             self.store.hand_over(owner, Published(events=sent))
@@ -49,7 +51,9 @@ class EventSender:
                 f"{len(unsent)} of {len(events)} events could not be sent", code="events_not_sent"
             )
 
-    def _outgoing(self, event: Event) -> Outgoing:
-        token = sign(encode_event(event), self.keys)
-        text = pack(Message(VERSION, token=token, event=event), self.results, limit=self.limit)
-        return Outgoing(text, group=event_group(event), dedup=event_dedup(event))
+
+def signed_event(event: Event, keys: KeyRing, results: ResultStore, limit: int, due: float = 0.0) -> Outgoing:
+    """A control event as its queue takes it. Raises InfrastructureError when it is too large and cannot be stored."""
+    token = sign(encode_event(event), keys)
+    text = pack(Message(VERSION, token=token, due=due, event=event), results, limit=limit)
+    return Outgoing(text, group=event_group(event), dedup=event_dedup(event))

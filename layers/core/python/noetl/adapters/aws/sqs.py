@@ -36,6 +36,7 @@ class SqsQueue:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._url = url
+        self.name = url.rpartition("/")[2]
         self._client = client
         self._fifo = fifo
         self._limit = limit

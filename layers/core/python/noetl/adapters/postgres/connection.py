@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import select
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -120,8 +120,17 @@ class Database:
     ``round_trips`` counts statements sent (tests hold methods to their budget with it).
     """
 
-    def __init__(self, dsn: str, *, pooled: bool = False, max_idle: int = 8) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        pooled: bool = False,
+        max_idle: int = 8,
+        renewed: Callable[[], str] | None = None,
+    ) -> None:
+        """``renewed``: gives the connection string as it is now; asked when connecting fails (a password may have been rotated)."""
         self._dsn = dsn
+        self._renewed = renewed
         self._pooled = pooled
         self._max_idle = max_idle
         self._idle: list[Session] = []
@@ -151,6 +160,12 @@ class Database:
             self._keep(session)
 
     def _connect(self) -> Session:
+        try:
+            return Session(self._dsn, pooled=self._pooled)
+        except psycopg.OperationalError as error:
+            before, self._dsn = self._dsn, self._renewed() if self._renewed is not None else self._dsn
+            if self._dsn == before:
+                raise unreachable(error) from error
         try:
             return Session(self._dsn, pooled=self._pooled)
         except psycopg.OperationalError as error:

@@ -1,0 +1,17 @@
+"""Moves executions on: events from the FIFO queue, timers from theirs. Follow ``services/handle_messages.py`` from here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.runtime.cloud_engine import CloudEngine
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.telemetry import telemetry
+
+engine = CloudEngine(CloudSettings.from_env())
+
+
+def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
+    """``event``: messages from SQS. The answer names those that the queue has to keep."""
+    with telemetry.invocation(context) as call:
+        return engine.handle(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

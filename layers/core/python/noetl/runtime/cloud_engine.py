@@ -1,0 +1,206 @@
+"""The engine of a deployment: what its engine and maintenance functions share, over Postgres, SQS and S3."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
+from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.domain.errors import InfrastructureError
+from noetl.engine.view import Limits
+from noetl.ports.queue import Queue
+from noetl.runtime.cloud_database import cloud_database
+from noetl.runtime.cloud_keys import CloudKeys
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.registering import Programs, Registrar
+from noetl.runtime.sqs_records import batch_answer, deliveries
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.admit import Door
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.find_playbook import find_playbook
+from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
+from noetl.services.hydration import make_hydrate
+from noetl.services.publish import Publisher
+from noetl.services.sweep import bury, sweep
+
+WORKERS = 10
+"""Commands of a pool that run at once where the deployment says nothing about it."""
+
+
+@dataclass(slots=True)
+class Engine:
+    """Opened once per process."""
+
+    deps: MessageDeps
+    database: Database
+    results: S3ResultStore
+    events: SqsQueue
+    timers: SqsQueue
+
+    def source(self, event: Mapping[str, Any]) -> SqsQueue:
+        """The queue that invoked us."""
+        name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
+        return self.timers if self.timers.name == name else self.events
+
+
+class CloudEngine:
+    """``handle`` and ``maintain`` are what Lambda invokes. Everything is opened by the first invocation."""
+
+    def __init__(self, settings: CloudSettings) -> None:
+        self.settings = settings
+        self._opened: Engine | None = None
+
+    def handle(
+        self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
+    ) -> dict[str, Any]:
+        """A batch from the queue of events or of timers; ``remaining``: seconds left. Returns the partial batch response."""
+        try:
+            engine = self._open()
+            managed = handle_messages(deliveries(event), engine.source(event), engine.deps, remaining)
+            if managed.again:
+                self._sweep(engine, remaining, call)
+        finally:
+            self._close()
+        _report(call, event, managed, engine.database.round_trips)
+        engine.database.round_trips = 0
+        return batch_answer(managed.give_back)
+
+    def maintain(
+        self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
+    ) -> dict[str, Any]:
+        """A tick, or dead letters of commands. Returns the partial batch response (empty for a tick)."""
+        try:
+            engine = self._open()
+            if "Records" not in event:
+                self._sweep(engine, remaining, call)
+                return batch_answer(())
+            buried = bury(
+                deliveries(event),
+                results=engine.results,
+                events=engine.events,
+                limit=self.settings.message_limit,
+                log=telemetry.log,
+            )
+        finally:
+            self._close()
+        call.about(buried.executions)
+        call.count("CommandsLost", buried.lost)
+        call.count("RefusedMessages", buried.unreadable)
+        return batch_answer(buried.give_back)
+
+    def _sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
+        deps = engine.deps
+        try:
+            swept = sweep(
+                deps.engine.store,
+                deps.publisher,
+                who=deps.who,
+                clock=deps.clock,
+                deadline=remaining,
+            )
+        except InfrastructureError as away:
+            telemetry.log(f"the sweep ends early: {away}", level="warning")
+            call.count("SweepFailures")
+            return
+        for name, value in (
+            ("SweptCommands", swept.commands),
+            ("SweptEvents", swept.events),
+            ("SweptTimers", swept.timers),
+            ("Unsent", swept.unsent),
+        ):
+            if value:
+                call.count(name, value)
+
+    def _open(self) -> Engine:
+        if self._opened is None:
+            self._opened = _open(self.settings)
+        return self._opened
+
+    def _close(self) -> None:
+        if self.settings.close_connections and self._opened is not None:
+            self._opened.database.close()
+
+
+def _open(settings: CloudSettings) -> Engine:
+    s3, sqs = make_client("s3"), make_client("sqs")
+    database = cloud_database(settings)
+    results = S3ResultStore(settings.results_bucket, s3)
+    store = PostgresExecutionStore(database, results=results)
+    catalog = PostgresCatalog(database)
+    programs_store = S3ProgramStore(settings.results_bucket, s3)
+    programs = Programs(StoredPrograms(programs_store), catalog, Registrar(catalog, programs_store))
+    keys = CloudKeys(settings.token_secret)
+    limit = settings.message_limit
+    events = SqsQueue(settings.events_queue, sqs, fifo=True, limit=limit)
+    timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
+
+    @cache
+    def commands(worker: str) -> Queue:
+        return SqsQueue(settings.queue_prefix + worker, sqs, fifo=False, limit=limit)
+
+    publisher = Publisher(
+        store=store,
+        results=results,
+        events=events,
+        timers=timers,
+        commands=commands,
+        workers=settings.queues,
+        programs=programs,
+        keys=keys,
+        clock=time.time,
+        limit=limit,
+        log=telemetry.log,
+    )
+    engine = EngineDeps(
+        store=store,
+        results=results,
+        programs=programs,
+        resolve=lambda path, version: find_playbook(catalog, path, version).program,
+        hydrate=make_hydrate(results),
+        limits=Limits(inline_bytes=settings.inline_limit, tier=results.name),
+        workers=_concurrency(settings.workers),
+        log=telemetry.log,
+    )
+
+    deps = MessageDeps(
+        door=Door(store, results, keys, time.time, telemetry.log),
+        engine=engine,
+        publisher=publisher,
+        revocations=S3Revocations(settings.results_bucket, s3),
+        clock=time.time,
+        who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
+        log=telemetry.log,
+    )
+    return Engine(deps, database, results, events, timers)
+
+
+def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
+    """How many commands of a pool run at once: workers are named after their pool, or after a kind of it."""
+    most = max(workers.values(), default=WORKERS)
+    return lambda pool: max(1, workers.get(pool, most))
+
+
+def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_trips: int) -> None:
+    call.about(managed.executions)
+    call.count("Messages", len(event["Records"]))
+    for name, value in (
+        ("Events", managed.events),
+        ("FollowedEvents", managed.followed),
+        ("Commands", managed.commands),
+        ("RefusedEvents", managed.refused),
+        ("EventFailures", managed.failures),
+        ("Unsent", managed.unsent),
+    ):
+        if value:
+            call.count(name, value)
+    call.note(round_trips=round_trips, given_back=len(managed.give_back))

@@ -1,0 +1,96 @@
+"""The engine's door: what a queue delivers is let in only with a token that fits what it says."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
+from noetl.domain.facts import Superseded, encode_facts
+from noetl.domain.messages import Message, NewerMessageError
+from noetl.domain.tokens import KeyRing, fits, signed
+from noetl.ports.execution_store import EventRow, ExecutionStore
+from noetl.ports.queue import Delivery
+from noetl.ports.results import ResultStore
+from noetl.services.messages import unpack
+
+SHOWN = 1000
+"""Characters of a refused message that the log keeps."""
+
+
+@dataclass(slots=True)
+class Admitted:
+    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them."""
+
+    events: list[tuple[Delivery, Event]] = field(default_factory=list)
+    early: list[tuple[Delivery, Message]] = field(default_factory=list)
+    """Messages that are not due yet, and commands whose time has come."""
+    refused: list[Delivery] = field(default_factory=list)
+    unread: list[Delivery] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """``keys(fresh)``: the key ring, read anew when ``fresh`` (a rotation may have happened). ``clock``: epoch seconds."""
+
+    store: ExecutionStore
+    results: ResultStore
+    keys: Callable[[bool], KeyRing]
+    clock: Callable[[], float]
+    log: Callable[[str], None]
+
+    def admit(self, deliveries: list[Delivery]) -> Admitted:
+        """Raises InfrastructureError when the database is away while something forged has to be recorded."""
+        found = Admitted()
+        for delivery in deliveries:
+            try:
+                message = unpack(delivery.body, self.results)
+            except (NewerMessageError, InfrastructureError, NotFoundError) as error:
+                self.log(f"message {delivery.message_id} is left to its queue: {error}")
+                found.unread.append(delivery)
+                continue
+            except InvalidInputError as error:
+                self._tell(delivery, str(error))
+                found.refused.append(delivery)
+                continue
+            self._sort(delivery, message, found)
+        return found
+
+    def _sort(self, delivery: Delivery, message: Message, found: Admitted) -> None:
+        if message.command is not None or message.due > self.clock() + 0.5:
+            found.early.append((delivery, message))
+        elif message.event is not None and self._proven(message.token, message.event):
+            found.events.append((delivery, message.event))
+        else:
+            self._tell(delivery, "its token does not fit")
+            if message.event is not None:
+                self._record(delivery, message.event)
+            found.refused.append(delivery)
+
+    def _proven(self, token: str, event: Event) -> bool:
+        return _holds(token, event, self.keys(False)) or _holds(token, event, self.keys(True))
+
+    def _record(self, delivery: Delivery, event: Event) -> None:
+        """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
+        if not 0 < event.execution_id < 2**63 or self.store.info(event.execution_id) is None:
+            return
+        digest = hashlib.sha256(delivery.body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        outcome = event if isinstance(event, (CommandDone, ItemsDone)) else None
+        fact = Superseded(
+            f"{type(event).__name__}",
+            outcome.command_id[:200].replace("\0", "") if outcome else "",
+            status="refused",
+        )
+        row = EventRow(f"refused:{digest}", 0, "command.superseded", encode_facts([fact]), lane=-1)
+        self.store.record_superseded([(event.execution_id, row)])
+
+    def _tell(self, delivery: Delivery, why: str) -> None:
+        self.log(f"message {delivery.message_id} is refused: {why}; it was {delivery.body[:SHOWN]!r}")
+
+
+def _holds(token: str, event: Event, ring: KeyRing) -> bool:
+    if isinstance(event, (CommandDone, ItemsDone)):
+        return fits(token, event, ring)
+    return signed(token, encode_event(event), ring)

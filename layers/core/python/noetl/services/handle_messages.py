@@ -1,0 +1,224 @@
+"""The engine behind queues: a batch of messages is admitted, decided and committed; what follows from it is published.
+
+What was delivered before is handled alone, after the rest has been committed, so that a message which breaks the engine takes nothing
+with it. What a batch causes for itself (a loop that is over, a child's end) is handled at once, without going through a queue.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.events import Event
+from noetl.domain.messages import Message, event_group
+from noetl.domain.owners import invocation
+from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
+from noetl.ports.revocations import Revocations
+from noetl.services.admit import Admitted, Door
+from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
+from noetl.services.handle_events import handle_events
+from noetl.services.messages import pack
+from noetl.services.publish import Publisher
+from noetl.services.recent import Recent
+
+LIFETIME = 60.0
+"""Seconds that what an invocation commits stays its own: longer than any invocation lasts. Then a sweep publishes it."""
+MARGIN_SECONDS = 5.0
+"""What is left of an invocation for publishing."""
+EARLY_SECONDS = 1
+"""Pause of a message that came before another one of its command."""
+AGAIN_SECONDS = 5
+"""Pause of a message that the engine could not handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageDeps:
+    """``clock``: epoch seconds. ``who``: part of the owner's name."""
+
+    door: Door
+    engine: EngineDeps
+    publisher: Publisher
+    revocations: Revocations
+    clock: Callable[[], float]
+    who: str
+    log: Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Managed:
+    """What came of a batch. ``give_back``: ids of messages that the queue has to keep."""
+
+    give_back: list[str] = field(default_factory=list)
+    events: int = 0
+    followed: int = 0
+    """Events that the batch caused and handled itself."""
+    refused: int = 0
+    commands: int = 0
+    unsent: int = 0
+    failures: int = 0
+    again: bool = False
+    """Something was delivered before: an invocation may have died, and left work for a sweep."""
+    executions: set[int] = field(default_factory=set)
+
+
+def handle_messages(
+    deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
+) -> Managed:
+    """Handle what ``source`` delivered. ``deadline``: seconds that are left.
+
+    Raises InfrastructureError when nothing could be settled at all; every message then stays in its queue."""
+    return _Batch(source, deps, deadline).handle(list(deliveries))
+
+
+class _Batch:
+    def __init__(self, source: Queue, deps: MessageDeps, deadline: Callable[[], float]) -> None:
+        self.source = source
+        self.deps = deps
+        self.deadline = deadline
+        self.owner = invocation(deps.clock() + LIFETIME, f"{deps.who}:{secrets.token_hex(4)}")
+        self.engine = replace(deps.engine, owner=self.owner, recent=Recent())
+        self.commands: list[Command] = []
+        self.follow: list[Event] = []
+        self.timers: list[DueTimer] = []
+        self.dropped: list[tuple[int, int | None]] = []
+        self.late: dict[int, list[Delivery]] = {}
+        self.managed = Managed()
+
+    def handle(self, deliveries: list[Delivery]) -> Managed:
+        admitted = self.deps.door.admit(deliveries)
+        self.managed.refused = len(admitted.refused)
+        self._keep(admitted.unread, AGAIN_SECONDS)
+        self._relay(admitted)
+        fresh = [pair for pair in admitted.events if pair[0].received <= 1]
+        again = [pair for pair in admitted.events if pair[0].received > 1]
+        self.managed.again = bool(again)
+        try:
+            if fresh:
+                self._decide(fresh)
+            for pair in again:
+                self._decide([pair])
+            self._follow()
+        finally:
+            self._publish()
+        self._give_back()
+        return self.managed
+
+    # --- deciding ---
+
+    def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
+        try:
+            handled = handle_events([event for _, event in pairs], self.engine)
+        except InfrastructureError as away:
+            self._fail(pairs, f"{away}")
+        except Exception as error:
+            if len(pairs) > 1:
+                for pair in pairs:
+                    self._decide([pair])
+                return
+            self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
+        else:
+            early = {id(event) for event in handled.events}
+            self._keep([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
+            inputs = {id(event) for _, event in pairs}
+            self._take(handled, [event for event in handled.events if id(event) not in inputs])
+            self.managed.events += len(pairs)
+            self.managed.executions.update(event.execution_id for _, event in pairs)
+
+    def _fail(self, pairs: list[tuple[Delivery, Event]], why: str) -> None:
+        for delivery, event in pairs:
+            self.deps.log(
+                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {why}"
+            )
+        self.managed.failures += len(pairs)
+        self._keep([delivery for delivery, _ in pairs], AGAIN_SECONDS)
+
+    def _take(self, handled: Handled, events: list[Event]) -> None:
+        self.commands += handled.commands
+        self.timers += handled.timers
+        self.dropped += handled.dropped
+        self.follow += events
+
+    def _follow(self) -> None:
+        """Handle what was caused, as long as there is time; what is left goes through the queue, where it is retried by itself."""
+        while self.follow and self.deadline() > MARGIN_SECONDS:
+            events, self.follow = self.follow, []
+            try:
+                handled = handle_events(events, self.engine)
+            except Exception as error:
+                self.deps.log(f"{len(events)} event(s) go through the queue: {type(error).__name__}: {error}")
+                self.follow = events
+                return
+            inputs = {id(event) for event in events}
+            waiting = [event for event in handled.events if id(event) in inputs]
+            self._take(handled, [event for event in handled.events if id(event) not in inputs])
+            self.managed.followed += len(events) - len(waiting)
+
+    # --- out ---
+
+    def _publish(self) -> None:
+        self._revoke()
+        if not (self.commands or self.follow or self.timers):
+            return
+        try:
+            done = self.deps.publisher.publish(self.owner, self.commands, self.follow, self.timers)
+        except InfrastructureError as away:
+            # All of it is committed. What is not marked is published again by a sweep, as further attempts.
+            self.deps.log(f"what was published could not be marked: {away}")
+            self.managed.unsent = len(self.commands) + len(self.follow)
+            return
+        self.managed.commands = len(done.sent_commands)
+        self.managed.unsent = done.unsent
+
+    def _revoke(self) -> None:
+        for execution_id, run in self.dropped:
+            try:
+                self.deps.revocations.revoke(execution_id, run)
+            except NoetlError as error:
+                # A mark only saves work.
+                self.deps.log(f"work of {execution_id} could not be revoked: {error}")
+
+    def _relay(self, admitted: Admitted) -> None:
+        """What is not due yet waits again; a command whose time has come goes to its worker."""
+        publisher = self.deps.publisher
+        for delivery, message in admitted.early:
+            try:
+                self._forward(message, publisher)
+            except NoetlError as error:
+                self.deps.log(f"message {delivery.message_id} is tried again: {error}")
+                self._keep([delivery], AGAIN_SECONDS)
+
+    def _forward(self, message: Message, publisher: Publisher) -> None:
+        left = message.due - self.deps.clock()
+        delay = max(0, min(MAX_DELAY, round(left)))
+        body = message.command or message.event
+        assert body is not None
+        if left > 0.5:
+            text = pack(message, publisher.results, limit=publisher.limit)
+            group = event_group(message.event) if message.event is not None else str(body.execution_id)
+            unsent = publisher.timers.send([Outgoing(text, group, delay=max(1, delay))])
+        else:
+            assert message.command is not None
+            plain = pack(
+                Message(message.v, token=message.token, command=message.command),
+                publisher.results,
+                limit=publisher.limit,
+            )
+            unsent = publisher.queue_of(message.command).send([Outgoing(plain, str(body.execution_id))])
+        if unsent:
+            raise InfrastructureError("it could not be sent on", code="not_relayed")
+
+    def _keep(self, deliveries: Sequence[Delivery], seconds: int) -> None:
+        if deliveries:
+            self.managed.give_back += [delivery.message_id for delivery in deliveries]
+            self.late.setdefault(seconds, []).extend(deliveries)
+
+    def _give_back(self) -> None:
+        """Sooner than the queue's own visibility would; if that cannot be said, the queue does it in its own time."""
+        for seconds, deliveries in self.late.items():
+            try:
+                self.source.nack(deliveries, seconds)
+            except NoetlError as error:
+                self.deps.log(f"{len(deliveries)} message(s) come back later than wanted: {error}")

@@ -1,0 +1,35 @@
+"""Which worker runs a command: the one that runs all its kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InvalidInputError
+from noetl.dsl.program import Pipeline, Program
+from noetl.pipeline import stage_pipeline
+
+MIXED = "mixed"
+"""The worker for pipelines whose kinds belong to several workers."""
+PLAIN = "noop"
+"""The kind whose worker takes what has no task to run."""
+
+
+def worker_of(command: Command, program: Program, workers: Mapping[str, str]) -> str:
+    """``workers``: kind → worker. A kind that none is named for (of a package that the deployment does not know) goes to ``mixed``,
+    which answers that there is no such kind. Raises InvalidInputError(code="no_worker") when there is no worker at all."""
+    try:
+        kinds = kinds_of(stage_pipeline(program.step(command.step), command))
+    except LookupError:
+        kinds = frozenset()
+    found = {workers.get(kind, MIXED) for kind in kinds or (PLAIN,)}
+    if not workers:
+        raise InvalidInputError("no worker is deployed", code="no_worker")
+    return found.pop() if len(found) == 1 else MIXED
+
+
+def kinds_of(pipeline: Pipeline) -> frozenset[str]:
+    """Tool kinds that running ``pipeline`` may call, its sinks' included."""
+    tasks = pipeline.tasks
+    sinks = [*pipeline.sinks, *(sink for task in tasks for sink in task.sinks)]
+    return frozenset(task.kind for task in (*tasks, *(sink.task for sink in sinks)))
