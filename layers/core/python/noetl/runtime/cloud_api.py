@@ -23,8 +23,8 @@ from noetl.api.gateway import make_resolver
 from noetl.domain.tokens import KeyRing
 from noetl.runtime.cloud_database import cloud_database, database_address
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Programs, Registrar, schedule_declared, schedule_deps
-from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.registering import Registrar, schedule_declared, schedule_deps
+from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.send_events import EventSender
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
@@ -16,14 +16,14 @@ from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.domain.errors import InfrastructureError
+from noetl.dsl.program import Program, encode
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_keys import CloudKeys
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Programs, Registrar
 from noetl.runtime.sqs_records import batch_answer, deliveries
-from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.admit import Door
 from noetl.services.engine_deps import EngineDeps
@@ -32,6 +32,9 @@ from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
 from noetl.services.sweep import bury, sweep
+
+if TYPE_CHECKING:
+    from noetl.runtime.program_cache import Kept
 
 WORKERS = 10
 """Commands of a pool that run at once where the deployment says nothing about it."""
@@ -138,7 +141,7 @@ def _open(settings: CloudSettings) -> Engine:
     store = PostgresExecutionStore(database, results=results)
     catalog = PostgresCatalog(database)
     programs_store = S3ProgramStore(settings.results_bucket, s3)
-    programs = Programs(StoredPrograms(programs_store), catalog, Registrar(catalog, programs_store))
+    programs = Programs(StoredPrograms(programs_store), catalog, _Compiler(programs_store))
     keys = CloudKeys(settings.token_secret)
     limit = settings.message_limit
     events = SqsQueue(settings.events_queue, sqs, fifo=True, limit=limit)
@@ -182,6 +185,22 @@ def _open(settings: CloudSettings) -> Engine:
         log=telemetry.log,
     )
     return Engine(deps, database, results, events, timers)
+
+
+class _Compiler:
+    """Loads the compiler when a program has to be compiled after all, which is seldom: registering stores what it compiled."""
+
+    def __init__(self, store: S3ProgramStore) -> None:
+        self._store = store
+
+    def compile(self, text: str, source_name: str) -> Kept:
+        from noetl.kinds.registry import default_registry
+        from noetl.runtime.program_cache import ProgramCache
+
+        return ProgramCache(None, default_registry()).compile(text, source_name)
+
+    def keep(self, program: Program) -> None:
+        self._store.put(program.hash, encode(program))
 
 
 def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:

@@ -21,8 +21,8 @@ from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Programs, Registrar, schedule_declared, schedule_deps
-from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.registering import Registrar, schedule_declared, schedule_deps
+from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.register_playbook import SUFFIXES, is_playbook_text, playbook_text
 
 MIGRATION, PLAYBOOKS = "Custom::NoetlMigration", "Custom::NoetlPlaybooks"

@@ -21,9 +21,9 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.tokens import KeyRing
 from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Programs, Registrar
+from noetl.runtime.registering import Registrar
 from noetl.runtime.sqs_records import batch_answer
-from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.send_events import EventSender
 from noetl.services.start_playbook import StartDeps

@@ -10,14 +10,11 @@ from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.scheduler import EventBridgeSchedules
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
-from noetl.domain.errors import InfrastructureError
 from noetl.dsl.program import Program, encode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.program_cache import Kept
-from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.find_playbook import by_program
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Registered, register_playbook
 from noetl.services.register_schedules import register_schedule
@@ -60,27 +57,6 @@ class Registrar:
         )
         self.registered(done.program, done.entry.path, done.entry.version)
         return done
-
-
-class Programs:
-    """``programs(hash)`` gives a Program from the store, or compiles it: an earlier version may have stored it in a form of its own."""
-
-    def __init__(self, stored: StoredPrograms, catalog: Catalog, registrar: Registrar) -> None:
-        self._stored = stored
-        self._catalog = catalog
-        self._registrar = registrar
-
-    def __call__(self, program: str) -> Program:
-        """Raises NotFoundError(code="program_not_found"), InfrastructureError."""
-        try:
-            return self._stored(program)
-        except InfrastructureError as error:
-            if error.code not in ("program_not_stored", "program_unreadable"):
-                raise
-        entry = by_program(self._catalog, program)
-        compiled = self._registrar.compile(entry.content, entry.source_name).program
-        self._registrar.keep(compiled)
-        return compiled
 
 
 def schedule_deps(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.program import Program, decode
+from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
+from noetl.services.find_playbook import by_program
+
+if TYPE_CHECKING:
+    from noetl.runtime.program_cache import Kept
 
 KEPT = 256
 """Programs that stay in memory: they never change, so none is read twice."""
@@ -54,3 +60,34 @@ class StoredPrograms:
             raise InfrastructureError(
                 f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
             ) from error
+
+
+class Compiler(Protocol):
+    """What makes a program that is not stored in a form of this version (``noetl.runtime.registering.Registrar``)."""
+
+    def compile(self, text: str, source_name: str) -> Kept:
+        """Raises InvalidPlaybookError."""
+
+    def keep(self, program: Program) -> None:
+        """Raises InfrastructureError."""
+
+
+class Programs:
+    """``programs(hash)`` gives a Program from the store, or compiles it: an earlier version may have stored it in a form of its own."""
+
+    def __init__(self, stored: StoredPrograms, catalog: Catalog, compiler: Compiler) -> None:
+        self._stored = stored
+        self._catalog = catalog
+        self._compiler = compiler
+
+    def __call__(self, program: str) -> Program:
+        """Raises NotFoundError(code="program_not_found"), InfrastructureError."""
+        try:
+            return self._stored(program)
+        except InfrastructureError as error:
+            if error.code not in ("program_not_stored", "program_unreadable"):
+                raise
+        entry = by_program(self._catalog, program)
+        compiled = self._compiler.compile(entry.content, entry.source_name).program
+        self._compiler.keep(compiled)
+        return compiled

@@ -40,7 +40,8 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
 -- when the id is taken, or when somebody else is keeping the same key right now (ask again).
 WITH key AS (
     INSERT INTO noetl.idempotency (key, fingerprint, execution_id)
-    SELECT :key::text, :fingerprint, :execution_id::bigint WHERE :key::text <> ''
+    SELECT :key::text, :fingerprint, :execution_id::bigint
+    WHERE :key::text <> '' AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint)
     ON CONFLICT DO NOTHING
     RETURNING execution_id
 ), fresh AS (
