@@ -57,6 +57,12 @@ class DatabaseConfig:
     def pauses(self) -> bool:
         return self.engine == "aurora" and self.min_acu == 0
 
+    @property
+    def sweep_minutes(self) -> int:
+        """How often maintenance looks for what a killed invocation left. A database that pauses is woken rarely: timers and delays need
+        no looking, a message that comes again sweeps as well, and only a start whose API call died waits for the next look."""
+        return 60 if self.pauses else 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkConfig:

@@ -62,7 +62,7 @@ class EngineStack(cdk.Stack):
         return made
 
     def _maintenance(self) -> PythonFunction:
-        """Each minute; and what workers could not do, as soon as it is known."""
+        """Every now and then; and what workers could not do, as soon as it is known."""
         platform = self._platform
         made = platform.database_function(self, "maintenance", timeout=55, layers=self._layers.get())
         made.allow(
@@ -74,10 +74,10 @@ class EngineStack(cdk.Stack):
             made.consume(pair.dlq, batch=BATCH, concurrency=2)
         events.Rule(
             self,
-            "EachMinute",
+            "Sweep",
             rule_name=f"{platform.config.prefix}-maintenance",
-            description="Publishes what was left behind, fires timers, ends what is over",
-            schedule=events.Schedule.rate(cdk.Duration.minutes(1)),
+            description="Publishes what was left behind",
+            schedule=events.Schedule.rate(cdk.Duration.minutes(platform.config.database.sweep_minutes)),
             targets=[
                 targets.LambdaFunction(
                     made.function,

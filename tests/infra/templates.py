@@ -36,6 +36,7 @@ class Templates:
 
     def __init__(self, folder: Path, prefix: str) -> None:
         self.folder = folder
+        self.prefix = prefix
         self.stacks: dict[str, Any] = {
             path.name.removesuffix(".template.json").removeprefix(prefix): json.loads(path.read_text())
             for path in sorted(folder.glob("*.template.json"))

@@ -81,7 +81,7 @@ def start_execution(
                 code="idempotency_key_reused",
                 hint="a key belongs to one request: the same key with the same body, or a new key",
             )
-        if found.fresh or (again and number == 0):
+        if found.fresh or (again and number == 0 and found.execution_id == start.execution_id):
             return Started(found.execution_id, start)
         if found.execution_id != start.execution_id:
             return Started(found.execution_id, None)
