@@ -76,18 +76,18 @@ class Door:
         """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
         if not 0 < event.execution_id < 2**63 or self.store.info(event.execution_id) is None:
             return
-        digest = hashlib.sha256(delivery.body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        outcome = event if isinstance(event, (CommandDone, ItemsDone)) else None
-        fact = Superseded(
-            f"{type(event).__name__}",
-            outcome.command_id[:200].replace("\0", "") if outcome else "",
-            status="refused",
-        )
-        row = EventRow(f"refused:{digest}", 0, "command.superseded", encode_facts([fact]), lane=-1)
-        self.store.record_superseded([(event.execution_id, row)])
+        self.store.record_superseded([(event.execution_id, beside(event, delivery, "refused"))])
 
     def _tell(self, delivery: Delivery, why: str) -> None:
         self.log(f"message {delivery.message_id} is refused: {why}; it was {delivery.body[:SHOWN]!r}")
+
+
+def beside(event: Event, delivery: Delivery, status: str) -> EventRow:
+    """The row, beside the history of its execution, of a message that was not applied; once per message."""
+    digest = hashlib.sha256(delivery.body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    command = event.command_id[:200].replace("\0", "") if isinstance(event, (CommandDone, ItemsDone)) else ""
+    fact = Superseded(type(event).__name__, command, status=status)
+    return EventRow(f"{status}:{digest}", 0, "command.superseded", encode_facts([fact]), lane=-1)
 
 
 def _holds(token: str, event: Event, ring: KeyRing) -> bool:

@@ -17,7 +17,7 @@ from noetl.domain.messages import Message, event_group
 from noetl.domain.owners import invocation
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
-from noetl.services.admit import Admitted, Door
+from noetl.services.admit import Admitted, Door, beside
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.handle_events import handle_events
 from noetl.services.messages import pack
@@ -30,6 +30,8 @@ MARGIN_SECONDS = 5.0
 """What is left of an invocation for publishing."""
 EARLY_SECONDS = 1
 """Pause of a message that came before another one of its command."""
+LAST_TRIES = 3
+"""Deliveries after which a message that breaks the engine is noted on its execution."""
 AGAIN_SECONDS = 5
 """Pause of a message that the engine could not handle."""
 
@@ -119,6 +121,7 @@ class _Batch:
                     self._decide([pair])
                 return
             self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
+            self._note(*pairs[0])
         else:
             early = {id(event) for event in handled.events}
             self._keep([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
@@ -134,6 +137,15 @@ class _Batch:
             )
         self.managed.failures += len(pairs)
         self._keep([delivery for delivery, _ in pairs], AGAIN_SECONDS)
+
+    def _note(self, delivery: Delivery, event: Event) -> None:
+        """Leave a trace on its execution before the message ends among the dead letters."""
+        if delivery.received < LAST_TRIES:
+            return
+        try:
+            self.engine.store.record_superseded([(event.execution_id, beside(event, delivery, "failed"))])
+        except Exception as error:
+            self.deps.log(f"the failure of event {event.event_id} could not be recorded: {error}")
 
     def _take(self, handled: Handled, events: list[Event]) -> None:
         self.commands += handled.commands
