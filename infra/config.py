@@ -160,6 +160,10 @@ class Environment:
     playbooks: tuple[str, ...] = ("playbooks/examples",)
     """Folders (from the repository's root) whose playbooks are registered, with their schedules and triggers, at deploy."""
     http_allow: tuple[str, ...] = ()
+    workspace: str = ""
+    """Credential of the scratch database that `postgres` tasks without `auth` use; empty: there is none."""
+    data_folders: tuple[str, ...] = ()
+    """Folders on the workers' machine that duckdb and script may read."""
     timer_concurrency: int = 2
     log_level: str = "INFO"
     tags: Mapping[str, str] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from infra.config import (
     AlarmsConfig,
@@ -19,6 +20,7 @@ from infra.config import (
 )
 from layers.build import Target
 
+EXAMPLES = Path(__file__).resolve().parents[1] / "playbooks" / "examples"
 NAMES = ("local", "dev", "staging", "prod")
 
 
@@ -54,6 +56,8 @@ def _local(given: Mapping[str, str]) -> Environment:
         retention=RetentionConfig(logs=1, results=7),
         playbooks=_folders(given, ()),
         http_allow=("127.0.0.1", "localhost"),
+        workspace="workspace",
+        data_folders=tuple(sorted({str(file.parent) for file in EXAMPLES.glob("*/*.csv")})),
     )
 
 

@@ -6,6 +6,7 @@ The variables are those of ``noetl.runtime.cloud_settings``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -100,6 +101,10 @@ class Platform:
         variables = self._common_variables() | {"NOETL_WORKER": worker}
         if not isolated:
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
+            if self.config.workspace:
+                variables["NOETL_WORKSPACE"] = self.config.workspace
+        if self.config.data_folders:
+            variables["NOETL_DATA_DIRS"] = os.pathsep.join(self.config.data_folders)
         return variables
 
     def _common_variables(self) -> dict[str, str]:

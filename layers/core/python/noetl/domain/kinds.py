@@ -96,6 +96,8 @@ class TaskSettings:
     """Largest result or output a task may produce."""
     workspace_dsn: str | None = None
     """Scratch database of a local run: what ``postgres`` uses when a task names no ``auth``."""
+    workspace_credential: str = ""
+    """The credential that names the scratch database of a deployment (``NOETL_WORKSPACE``)."""
     data_dirs: tuple[str, ...] = ()
     """Folders that duckdb and script may read (the playbook's own folder in a local run)."""
     work_dir: str | None = None

@@ -46,7 +46,7 @@ class Params(SqlParams):
 
     auth: Annotated[
         str | dict[str, Any] | None,
-        Field(description="A credential's name. Without it: the scratch database of a local run."),
+        Field(description="A credential's name. Without it: the scratch database, where there is one."),
     ] = None
 
 
@@ -111,6 +111,8 @@ def _conninfo(params: Params, context: TaskContext) -> str:
 
     auth = params.auth
     if auth is None:
+        if context.settings.workspace_credential:
+            return connection_string(context.credential(context.settings.workspace_credential))
         if context.settings.workspace_dsn is None:
             raise TaskError(
                 "postgres has no database to use: the task names no 'auth' and this deployment has no scratch database",

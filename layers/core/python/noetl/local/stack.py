@@ -22,6 +22,7 @@ from noetl.local import database, deploy, emulator, tools
 from noetl.local.layout import Layout
 from noetl.local.state import Process, State, end, load, runs, save
 from noetl.local.tools import Progress
+from noetl.local.workspace import open_workspace
 
 DEFAULT_PORT = 4566
 
@@ -61,6 +62,8 @@ def up(layout: Layout, options: Options, progress: Progress) -> State:
             )
         else:
             state = _start(layout, planned, node_modules, progress)
+        if state.emulator is not None and state.postgres_port:
+            open_workspace(layout, state.endpoint, state.environment, state.postgres_port)
         if state.api is not None:
             progress("waiting for the API")
             deploy.wait_ready(state.api)

@@ -51,6 +51,10 @@ class CloudSettings:
     inline_limit: int = INLINE_LIMIT
     message_limit: int = MESSAGE_LIMIT
     http_allow: tuple[str, ...] = ()
+    workspace: str = ""
+    """Name of the credential of the scratch database."""
+    data_dirs: tuple[str, ...] = ()
+    """Folders that duckdb and script may read."""
     deployment: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -88,6 +92,8 @@ class CloudSettings:
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
             message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
             http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),
+            workspace=env.get("NOETL_WORKSPACE", ""),
+            data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
         )
 
