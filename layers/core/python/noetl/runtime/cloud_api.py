@@ -10,23 +10,17 @@ from typing import Any
 
 from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.gauges import read_gauges
-from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
-from noetl.adapters.aws.secrets import secret_texts
-from noetl.adapters.aws.sqs import SqsQueue
-from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.migrations import check_current
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
-from noetl.domain.tokens import KeyRing
-from noetl.runtime.cloud_database import cloud_database, database_address
+from noetl.runtime.cloud_database import database_address
+from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Registrar, schedule_declared, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
-from noetl.services.send_events import EventSender
 
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
@@ -60,8 +54,9 @@ class CloudApi:
         """Opened once. Raises InvalidInputError and InfrastructureError."""
         if self._deps is None:
             settings = self.settings
-            self._database = cloud_database(settings)
-            self._deps = _deps(settings, self._database)
+            parts = open_parts(settings)
+            self._database = parts.database
+            self._deps = _deps(settings, parts)
         return self._deps
 
 
@@ -70,35 +65,29 @@ def open_api(settings: CloudSettings) -> CloudApi:
     return CloudApi(settings)
 
 
-def _deps(settings: CloudSettings, database: Database) -> ApiDeps:
-    s3, sqs = make_client("s3"), make_client("sqs")
-    results = S3ResultStore(settings.results_bucket, s3)
-    store = PostgresExecutionStore(database, results=results)
-    catalog = PostgresCatalog(database)
-    program_store = S3ProgramStore(settings.results_bucket, s3)
-    registrar = Registrar(catalog, program_store)
-    keys = KeyRing.of(secret_texts(make_client("secretsmanager"), settings.token_secret))
-    programs = Programs(StoredPrograms(program_store), catalog, registrar)
-    schedules = schedule_deps(settings, database, catalog, programs)
-    queue = SqsQueue(settings.events_queue, sqs, fifo=True, limit=settings.message_limit)
+def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
+    catalog, stored = parts.catalog, parts.stored_programs
+    registrar = Registrar(catalog, stored)
+    programs = Programs(StoredPrograms(stored), catalog, registrar)
+    schedules = schedule_deps(settings, parts.database, catalog, programs)
     return ApiDeps(
-        store=store,
+        store=parts.store,
         catalog=catalog,
         schedules=schedules,
-        results=results,
+        results=parts.results,
         programs=programs,
         compile=registrar.compile,
         keep=registrar.keep,
-        publisher=EventSender(store, queue, results, keys, "api", time.time, settings.message_limit),
-        link=results.link,
-        gauges=lambda: read_gauges(sqs, queue_urls(settings)),
+        publisher=parts.sender("api", settings.message_limit),
+        link=parts.results.link,
+        gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
         checks={
             "database": lambda: check_current(database_address(settings)),
             "queues": lambda: _queues_answer(settings),
             "results": lambda: _bucket_answers(settings.results_bucket),
         },
         clock=time.time,
-        reconnect=database.close,
+        reconnect=parts.database.close,
         registered=schedule_declared(schedules),
         log=telemetry.log,
     )

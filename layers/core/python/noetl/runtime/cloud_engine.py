@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING, Any
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
-from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.domain.errors import InfrastructureError
 from noetl.dsl.program import Program, encode
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
-from noetl.runtime.cloud_database import cloud_database
-from noetl.runtime.cloud_keys import CloudKeys
+from noetl.runtime.cloud_parts import open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.stored_programs import Programs, StoredPrograms
@@ -136,15 +133,10 @@ class CloudEngine:
 
 def _open(settings: CloudSettings) -> Engine:
     s3, sqs = make_client("s3"), make_client("sqs")
-    database = cloud_database(settings)
-    results = S3ResultStore(settings.results_bucket, s3)
-    store = PostgresExecutionStore(database, results=results)
-    catalog = PostgresCatalog(database)
-    programs_store = S3ProgramStore(settings.results_bucket, s3)
-    programs = Programs(StoredPrograms(programs_store), catalog, _Compiler(programs_store))
-    keys = CloudKeys(settings.token_secret)
+    parts = open_parts(settings)
+    store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
+    programs = Programs(StoredPrograms(parts.stored_programs), catalog, _Compiler(parts.stored_programs))
     limit = settings.message_limit
-    events = SqsQueue(settings.events_queue, sqs, fifo=True, limit=limit)
     timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
 
     @cache
@@ -154,7 +146,7 @@ def _open(settings: CloudSettings) -> Engine:
     publisher = Publisher(
         store=store,
         results=results,
-        events=events,
+        events=parts.events,
         timers=timers,
         commands=commands,
         workers=settings.queues,
@@ -184,7 +176,7 @@ def _open(settings: CloudSettings) -> Engine:
         who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
         log=telemetry.log,
     )
-    return Engine(deps, database, results, events, timers)
+    return Engine(deps, parts.database, results, parts.events, timers)
 
 
 class _Compiler:

@@ -8,18 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
-from noetl.adapters.aws.secrets import secret_texts
-from noetl.adapters.aws.sqs import SqsQueue
-from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.tokens import KeyRing
-from noetl.runtime.cloud_database import cloud_database
+from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Registrar
 from noetl.runtime.sqs_records import batch_answer
@@ -73,9 +66,9 @@ def open_scheduler(settings: CloudSettings) -> CloudScheduler:
 
     def deps() -> tuple[TakeDeps, EventSender]:
         if not opened:
-            database = cloud_database(settings)
-            databases.append(database)
-            opened.append(_open(settings, database))
+            parts = open_parts(settings)
+            databases.append(parts.database)
+            opened.append(_open(settings, parts))
         return opened[0]
 
     def close() -> None:
@@ -86,21 +79,16 @@ def open_scheduler(settings: CloudSettings) -> CloudScheduler:
     return CloudScheduler(deps, close)
 
 
-def _open(settings: CloudSettings, database: Database) -> tuple[TakeDeps, EventSender]:
-    s3 = make_client("s3")
-    results = S3ResultStore(settings.results_bucket, s3)
-    store, catalog = PostgresExecutionStore(database, results=results), PostgresCatalog(database)
-    stored = S3ProgramStore(settings.results_bucket, s3)
-    keys = KeyRing.of(secret_texts(make_client("secretsmanager"), settings.token_secret))
-    queue = SqsQueue(settings.events_queue, make_client("sqs"), fifo=True, limit=settings.message_limit)
-    sender = EventSender(store, queue, results, keys, "scheduler", time.time, settings.message_limit)
+def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSender]:
+    stored, catalog = parts.stored_programs, parts.catalog
     start = StartDeps(
-        store=store,
+        store=parts.store,
         catalog=catalog,
         programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored)),
         owner="",
         clock=time.time,
         random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
     )
-    schedules = PostgresScheduleStore(database)
+    schedules = PostgresScheduleStore(parts.database)
+    sender = parts.sender("scheduler", settings.message_limit)
     return TakeDeps(start, schedules, settings.trigger_queues, telemetry.log), sender

@@ -22,12 +22,13 @@ LIFETIME = 60.0
 
 @dataclass(frozen=True, slots=True)
 class EventSender:
-    """``who``: part of the owner's name. ``clock``: epoch seconds. ``limit``: bytes of a message; a larger one travels by reference."""
+    """``keys``: the key ring as it is now. ``who``: part of the owner's name. ``clock``: epoch seconds. ``limit``: bytes of a message; a
+    larger one travels by reference."""
 
     store: ExecutionStore
     queue: Queue
     results: ResultStore
-    keys: KeyRing
+    keys: Callable[[], KeyRing]
     who: str
     clock: Callable[[], float]
     limit: int
@@ -40,8 +41,9 @@ class EventSender:
         """Send and mark. Raises InfrastructureError when some could not be sent or marked: they stay ``owner``'s until it is over."""
         if not events:
             return
+        keys = self.keys()
         unsent = set(
-            self.queue.send([signed_event(event, self.keys, self.results, self.limit) for event in events])
+            self.queue.send([signed_event(event, keys, self.results, self.limit) for event in events])
         )
         sent = [event for number, event in enumerate(events) if number not in unsent]
         if sent:

@@ -1,0 +1,50 @@
+"""What every function with a database is made of: its store, catalog, bucket, keys and the engine's queue."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
+from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.runtime.cloud_database import cloud_database
+from noetl.runtime.cloud_keys import CloudKeys
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.services.send_events import EventSender
+
+
+@dataclass(frozen=True, slots=True)
+class CloudParts:
+    """Opened once per process; ``stored_programs``: compiled programs, as they lie in the bucket."""
+
+    database: Database
+    store: PostgresExecutionStore
+    catalog: PostgresCatalog
+    results: S3ResultStore
+    stored_programs: S3ProgramStore
+    events: SqsQueue
+    keys: CloudKeys
+
+    def sender(self, who: str, limit: int) -> EventSender:
+        """Publishes as ``who`` what was committed; ``limit``: bytes of a message."""
+        return EventSender(self.store, self.events, self.results, self.keys, who, time.time, limit)
+
+
+def open_parts(settings: CloudSettings) -> CloudParts:
+    """Connects to nothing yet. Raises InfrastructureError when the database's secret cannot be read."""
+    s3 = make_client("s3")
+    database = cloud_database(settings)
+    results = S3ResultStore(settings.results_bucket, s3)
+    return CloudParts(
+        database=database,
+        store=PostgresExecutionStore(database, results=results),
+        catalog=PostgresCatalog(database),
+        results=results,
+        stored_programs=S3ProgramStore(settings.results_bucket, s3),
+        events=SqsQueue(settings.events_queue, make_client("sqs"), fifo=True, limit=settings.message_limit),
+        keys=CloudKeys(settings.token_secret),
+    )
