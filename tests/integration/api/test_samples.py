@@ -130,7 +130,7 @@ def hang_up(deployed: Deployed) -> None:
     """The server closes every connection of this database, as a failover or a pause does between invocations."""
     with psycopg.connect(deployed.database._dsn, autocommit=True) as admin:
         admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
 
 
