@@ -74,6 +74,10 @@ synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=d
 bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS beside it
 	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
 
+.PHONY: cost
+cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod)
+	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV))
+
 .PHONY: soak
 soak: $(READY) ## thousands of simulated crashes and hundreds of kills (SEEDS=… KILLS=…)
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults

@@ -1,0 +1,436 @@
+"""What a million step transitions cost: counted on the real services in this process, priced by the table in prices.py.
+
+Usage: python -m tests.bench.cost [--env prod] [--quick]   (from the repository's root; `make cost`)
+
+A JSON line per workload and average batch, then one per environment for what it costs while nobody uses it. Three kinds of figures
+stand apart: counts (measured here; only the chunks of a loop, which grow with the worker's speed, differ a little between machines),
+assumptions (how long an invocation lasts), and dollars.
+What the tasks themselves do is in none of them: they are the same work under every engine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from infra.config import Environment
+from infra.environments import load_environment
+from infra.workers import plan_workers
+from layers.build import layer_names
+from noetl.adapters.memory.execution_store import MemoryExecutionStore
+from noetl.adapters.memory.revocations import MemoryRevocations
+from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.tokens import KeyRing
+from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.program import Program, encode
+from noetl.engine.view import Limits
+from noetl.kinds.registry import Registry, default_registry
+from noetl.ports.queue import Delivery
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import Telemetry
+from noetl.services.admit import Door
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.handle_messages import MessageDeps, handle_messages
+from noetl.services.hydration import make_hydrate
+from noetl.services.publish import Publisher
+from noetl.services.send_events import EventSender
+from noetl.services.start_execution import Wish, start_execution
+from noetl.services.work_batch import BatchDeps, work_batch
+from noetl.services.worker_deps import WorkerDeps
+from tests.bench import tick
+from tests.bench.meters import (
+    REQUEST_BYTES,
+    Bill,
+    MeteredPrograms,
+    MeteredQueue,
+    MeteredResults,
+    MeteredStore,
+)
+from tests.bench.playbooks import chain, fan_out
+from tests.bench.prices import AS_OF, EXPRESS_MEMORY_GB, MONTH_HOURS, PRICES, SOURCE
+
+MILLION = 1_000_000
+BATCHES = (1, 4, 10)
+CALL_MS = {"postgres.round_trips": 2.0, "calls.sqs": 10.0, "s3.put": 30.0, "s3.get": 15.0}
+"""Milliseconds that a call adds to an invocation in AWS, which it does not take in memory. Assumed."""
+API_MS = 50
+"""Milliseconds of the invocation that starts an execution. Assumed."""
+LOG_OVERHEAD = 26
+"""Bytes that CloudWatch adds to a line."""
+EXPRESS_STEP_SECONDS = 0.05
+"""How long a step of an Express workflow is billed, its task doing nothing. Assumed."""
+DATABASE_RATES = (10, 100, 1000)
+"""Transitions per second at which the hourly price of a database is spread over them."""
+POLLERS = 5
+POLL_SECONDS = 20
+"""What Lambda keeps polling each queue with while there is nothing in it."""
+WORKER = "io"
+LOG = io.StringIO()
+TELEMETRY = {name: Telemetry(f"noetl-prod-{name}", LOG) for name in ("engine", "worker")}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``transitions``: step runs and loop items of one execution, which is what Step Functions would bill as transitions, at least."""
+
+    name: str
+    playbook: str
+    transitions: int
+    executions: int
+
+
+def workloads(quick: bool) -> list[Workload]:
+    steps, items = (5, 50) if quick else (10, 500)
+    return [
+        Workload("chain", chain(steps), steps, 20 if quick else 40),
+        Workload("fan-out", fan_out(items), items + 1, 10),
+    ]
+
+
+class Deployment:
+    """The functions of a deployment, invoked one after the other, over queues and stores that count."""
+
+    def __init__(self, concurrency: int) -> None:
+        self.bill: Bill = Counter()
+        self.milliseconds: Bill = Counter()
+        self.kinds = _kinds()
+        self.stored = MeteredPrograms(self.bill)
+        self.results = MeteredResults(self.bill)
+        self.store: Any = MeteredStore(MemoryExecutionStore(results=self.results), self.bill)
+        self.events = MeteredQueue("events", self.bill, fifo=True)
+        self.timers = MeteredQueue("timers", self.bill, fifo=False)
+        self.commands = MeteredQueue("commands", self.bill, fifo=False)
+        self.ring = KeyRing.of(["a key for the cost model"])
+        self.programs = StoredPrograms(self.stored)
+        LOG.truncate(LOG.seek(0))
+        self.engine = self._engine(concurrency)
+        self.worker = self._worker()
+        self.sender = EventSender(
+            self.store, self.events, self.results, lambda: self.ring, "api", time.time, REQUEST_BYTES
+        )
+
+    def _engine(self, concurrency: int) -> MessageDeps:
+        publisher = Publisher(
+            store=self.store,
+            results=self.results,
+            events=self.events,
+            timers=self.timers,
+            commands=lambda worker: self.commands,
+            workers=dict.fromkeys(self.kinds.names(), WORKER),
+            programs=self.programs,
+            keys=lambda: self.ring,
+            clock=time.time,
+            limit=REQUEST_BYTES,
+            log=_complain,
+        )
+        engine = EngineDeps(
+            store=self.store,
+            results=self.results,
+            programs=self.programs,
+            resolve=_unresolved,
+            hydrate=make_hydrate(self.results),
+            limits=Limits(tier=self.results.name),
+            workers=lambda pool: concurrency,
+            log=_complain,
+        )
+        door = Door(self.store, self.results, lambda fresh: self.ring, time.time, _complain)
+        return MessageDeps(door, engine, publisher, MemoryRevocations(), time.time, "engine", _complain)
+
+    def _worker(self) -> BatchDeps:
+        worker = WorkerDeps(
+            programs=StoredPrograms(self.stored),
+            registry=self.kinds,
+            results=self.results,
+            credentials=_NoSecrets(),
+            deadline=lambda: 60.0,
+            log=_complain,
+        )
+        return BatchDeps(worker, self.commands, self.events, slots={"io": 10, "cpu": 2})
+
+    def register(self, text: str) -> Program:
+        program = compile_playbook(text, source_name="cost", kinds=self.kinds).program
+        self.stored.put(program.hash, encode(program))
+        return program
+
+    def start(self, program: Program, number: int) -> int:
+        """What POST /api/executions does. Returns the execution's id."""
+        owner = self.sender.owner()
+        started = start_execution(
+            program,
+            Wish({}),
+            self.store,
+            owner=owner,
+            now_ms=int(time.time() * 1000),
+            random_bits=number,
+        )
+        assert started.event is not None
+        self.sender.events(owner, [started.event])
+        self.bill["api.requests"] += 1
+        return started.execution_id
+
+    def run(self, batch: int) -> None:
+        """Until nothing is left to do, with at most ``batch`` messages per invocation."""
+        while len(self.events) or len(self.commands):
+            while found := self.events.receive(batch):
+                self._invoke("engine", found, self.events, self._handle)
+            while found := self.commands.receive(batch):
+                self._invoke("worker", found, self.commands, self._work)
+
+    def _handle(self, found: Sequence[Delivery]) -> tuple[list[str], dict[str, int]]:
+        managed = handle_messages(found, self.events, self.engine, lambda: 30.0)
+        return managed.give_back, {"Events": managed.events, "Commands": managed.commands}
+
+    def _work(self, found: Sequence[Delivery]) -> tuple[list[str], dict[str, int]]:
+        worked = work_batch(found, self.worker)
+        return worked.give_back, {"Commands": worked.commands, "Outcomes": worked.events}
+
+    def _invoke(
+        self,
+        name: str,
+        found: Sequence[Delivery],
+        source: MeteredQueue,
+        work: Callable[[Sequence[Delivery]], tuple[list[str], dict[str, int]]],
+    ) -> None:
+        """As Lambda does it: run, write the line, delete what was handled, bill whole milliseconds with what calls would have taken."""
+        before = self.bill.copy()
+        context = SimpleNamespace(aws_request_id="00000000-0000-0000-0000-000000000000")
+        began = time.perf_counter()
+        with TELEMETRY[name].invocation(context) as call:
+            give_back, counts = work(found)
+            call.count("Messages", len(found))
+            for metric, value in counts.items():
+                call.count(metric, value)
+        took = (time.perf_counter() - began) * 1000
+        waited = sum((self.bill[call] - before[call]) * each for call, each in CALL_MS.items())
+        kept = set(give_back)
+        source.ack([one for one in found if one.message_id not in kept])
+        self.bill[f"{name}.invocations"] += 1
+        self.bill[f"{name}.messages_in"] += len(found)
+        self.milliseconds[name] += math.ceil(took + waited)
+        self.milliseconds[f"{name} here"] += math.ceil(took)
+        self.bill["log.lines"] += 1
+
+    def log_bytes(self) -> int:
+        return len(LOG.getvalue().encode()) + LOG_OVERHEAD * self.bill["log.lines"]
+
+
+def measure(workload: Workload, batch: int, env: Environment) -> dict[str, Any]:
+    """One line of the report: counts of a workload at one batch size, and their price."""
+    deployed = Deployment(env.workers.default_concurrency)
+    program = deployed.register(workload.playbook)
+    deployed.bill.clear()
+    started = [deployed.start(program, number) for number in range(workload.executions)]
+    deployed.run(batch)
+    for execution_id in started:
+        info = MemoryExecutionStore.info(deployed.store._store, execution_id)
+        if info is None or info.status != "completed":
+            raise RuntimeError(f"{workload.name}: execution {execution_id} did not complete")
+    transitions = workload.transitions * workload.executions
+    scale = MILLION / transitions
+    dollars = price(deployed, env, scale)
+    bill = deployed.bill
+    return {
+        "line": "transitions",
+        "workload": workload.name,
+        "transitions": transitions,
+        "per_execution": workload.transitions,
+        "average_batch": {
+            name: round(bill[f"{name}.messages_in"] / bill[f"{name}.invocations"], 2)
+            for name in ("engine", "worker")
+        },
+        "counts_per_million": {
+            name: round(value * scale) for name, value in sorted(bill.items()) if "messages_in" not in name
+        }
+        | {"log.bytes": round(deployed.log_bytes() * scale)},
+        "assumed": assumed(deployed, env, scale),
+        "dollars_per_million": {name: round(value, 3) for name, value in dollars.items()},
+        "postgres_dollars_per_million": database(env),
+        "step_functions_dollars_per_million": step_functions(workload, env),
+    }
+
+
+def assumed(deployed: Deployment, env: Environment, scale: float) -> dict[str, Any]:
+    """How long invocations last: measured here, plus what calls take in AWS."""
+    bill, took = deployed.bill, deployed.milliseconds
+    found: dict[str, Any] = {"ms_per_call": CALL_MS}
+    for name in ("engine", "worker"):
+        count = bill[f"{name}.invocations"]
+        found[name] = {
+            "mib": _memory(env, name),
+            "ms_here": round(took[f"{name} here"] / count, 1),
+            "ms_billed": round(took[name] / count, 1),
+            "gb_seconds_per_million": round(_gb_seconds(deployed, env, name) * scale),
+        }
+    return found
+
+
+def price(deployed: Deployment, env: Environment, scale: float) -> dict[str, float]:
+    """Dollars per million transitions, by what they are paid for. The database is not among them: it is paid by the hour."""
+    bill = deployed.bill
+    sqs = {"events": PRICES.sqs_fifo, "timers": PRICES.sqs_standard, "commands": PRICES.sqs_standard}
+    starts = bill["api.requests"]
+    duration = sum(_gb_seconds(deployed, env, name) for name in ("engine", "worker"))
+    duration += starts * API_MS / 1000 * env.functions["api"].memory / 1024
+    invocations = bill["engine.invocations"] + bill["worker.invocations"] + starts
+    parts = {
+        "sqs": sum(_requests(bill, queue) * each for queue, each in sqs.items()) / MILLION,
+        "lambda_requests": invocations * PRICES.lambda_requests / MILLION,
+        "lambda_duration": duration * _gb_second(env),
+        "s3": (bill["s3.put"] * PRICES.s3_put + bill["s3.get"] * PRICES.s3_get) / MILLION,
+        "logs": deployed.log_bytes() / 1e9 * PRICES.logs_gb,
+        "http_api": starts * PRICES.http_api / MILLION,
+    }
+    return {name: value * scale for name, value in parts.items()} | {"total": sum(parts.values()) * scale}
+
+
+def step_functions(workload: Workload, env: Environment) -> dict[str, float]:
+    """The same steps there. ``with_tasks``: and a function invoked for each, as ours are in the figures above."""
+    task = PRICES.lambda_requests + MILLION * 0.001 * _memory(env, "worker") / 1024 * _gb_second(env)
+    seconds = workload.transitions * EXPRESS_STEP_SECONDS
+    express = PRICES.express_requests / workload.transitions
+    express += MILLION * seconds * EXPRESS_MEMORY_GB * PRICES.express_gb_second / workload.transitions
+    found = {"standard": PRICES.step_functions_transitions, "express": express}
+    found |= {f"{name}_with_tasks": value + task for name, value in found.items()}
+    return {name: round(value, 3) for name, value in found.items()}
+
+
+def database(env: Environment) -> dict[str, Any]:
+    """Hourly prices spread over transitions, at rates that are busy all the time."""
+    servers = 2 if env.database.multi_az else 1
+    hourly = {
+        f"aurora {max(env.database.min_acu, 0.5)} ACU x {servers}": PRICES.aurora_acu_hour
+        * max(env.database.min_acu, 0.5)
+        * servers,
+        "db.t4g.medium": PRICES.db_t4g_medium_hour,
+        "db.r7g.large": PRICES.db_r7g_large_hour,
+    }
+    return {
+        name: {"per_hour": round(dollars, 3)}
+        | {f"at_{rate}_per_s": round(dollars / (rate * 3600) * MILLION, 3) for rate in DATABASE_RATES}
+        for name, dollars in hourly.items()
+    }
+
+
+def idle(env: Environment) -> dict[str, Any]:
+    """Dollars a month of a deployment that nobody uses, before the first transition."""
+    plan = plan_workers(env, default_registry(), (set(layer_names()) - {"core", "deps"}).__contains__)
+    functions = [worker for worker in plan.workers if worker.compute == "function"]
+    queues = 2 + len(plan.workers)
+    polled = 2 + len(functions) + len(plan.workers)
+    polls = polled * POLLERS * MONTH_HOURS * 3600 / POLL_SECONDS
+    sweeps = MONTH_HOURS * 60 / env.database.sweep_minutes
+    alarms = 2 * queues + 2 * (4 + len(functions)) + 4
+    secrets = 3
+    metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
+    network = env.network
+    endpoints = 4 * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
+    parts = {
+        "sqs_polling": polls * PRICES.sqs_standard / MILLION,
+        "maintenance": sweeps
+        * (
+            PRICES.lambda_requests / MILLION
+            + 0.1 * env.functions["maintenance"].memory / 1024 * _gb_second(env)
+        ),
+        "database": _idle_database(env),
+        "database_proxy": PRICES.rds_proxy_acu_hour * PRICES.rds_proxy_least_acu * MONTH_HOURS
+        if env.database.proxy
+        else 0.0,
+        "endpoints": endpoints * PRICES.endpoint_hour * MONTH_HOURS,
+        "nat_gateways": network.nat_gateways * PRICES.nat_gateway_hour * MONTH_HOURS,
+        "alarms_and_dashboard": alarms * PRICES.alarm_month + PRICES.dashboard_month,
+        "secrets_and_keys": secrets * PRICES.secret_month + 3 * PRICES.kms_key_month,
+    }
+    return {
+        "line": "idle",
+        "env": env.name,
+        "counts": {
+            "queues_polled": polled,
+            "polls_per_month": round(polls),
+            "sweeps_per_month": round(sweeps),
+            "alarms": alarms,
+            "endpoints": endpoints,
+            "reserved_concurrency": sum(size.reserved for size in env.functions.values()),
+        },
+        "dollars_per_month": {name: round(value, 2) for name, value in parts.items()}
+        | {"total": round(sum(parts.values()), 2)},
+        "while_busy": {"metrics": metrics, "dollars_per_month": round(metrics * PRICES.metric_month, 2)},
+    }
+
+
+def _idle_database(env: Environment) -> float:
+    """One that pauses is awake after each sweep until it pauses again, at half a unit."""
+    config = env.database
+    if config.engine != "aurora":
+        return PRICES.db_t4g_micro_hour * MONTH_HOURS
+    month = PRICES.aurora_acu_hour * MONTH_HOURS * (2 if config.multi_az else 1)
+    if config.pauses:
+        return month * 0.5 * min(1.0, config.pause_after_minutes / config.sweep_minutes)
+    return month * config.min_acu
+
+
+def _gb_seconds(deployed: Deployment, env: Environment, name: str) -> float:
+    return deployed.milliseconds[name] / 1000 * _memory(env, name) / 1024
+
+
+def _memory(env: Environment, name: str) -> int:
+    return env.functions["engine"].memory if name == "engine" else env.workers.memory[WORKER]
+
+
+def _gb_second(env: Environment) -> float:
+    return PRICES.lambda_gb_second_arm64 if env.arch == "arm64" else PRICES.lambda_gb_second_x86_64
+
+
+def _requests(bill: Bill, queue: str) -> int:
+    return sum(bill[f"{queue}.{call}"] for call in ("send", "receive", "delete", "visibility"))
+
+
+class _NoSecrets:
+    def get(self, name: str, execution_id: int) -> Any:
+        raise TaskError(name)
+
+
+def _kinds() -> Registry:
+    found = default_registry()
+    found.add(tick)
+    return found
+
+
+def _complain(line: str) -> None:
+    """Nothing should go wrong here, so whatever is said is worth seeing."""
+    print(line, file=sys.stderr)
+
+
+def _unresolved(path: str, version: int | None) -> str:
+    raise NotFoundError(f"no playbook {path}")
+
+
+def report(env: Environment, *, quick: bool = False) -> list[dict[str, Any]]:
+    """All lines, the price table first."""
+    lines: list[dict[str, Any]] = [
+        {"line": "prices", "as_of": AS_OF, "source": SOURCE, "env": env.name, **asdict(PRICES)}
+    ]
+    lines += [measure(workload, batch, env) for workload in workloads(quick) for batch in BATCHES]
+    return [*lines, *(idle(load_environment(name)) for name in ("dev", "staging", "prod"))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--env", default="prod", help="whose memory sizes and database are priced")
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    for line in report(load_environment(options.env), quick=options.quick):
+        print(json.dumps(line), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
