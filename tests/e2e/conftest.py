@@ -24,12 +24,19 @@ from typing import Any
 
 import localstack_client.session
 import pytest
+from psycopg import conninfo
 
-from noetl.local import aws
+from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.local import aws, state
 from noetl.local.emulator import free_port
+from noetl.local.layout import Layout
+from tests.e2e.remote import Remote
 
 ROOT = Path(__file__).resolve().parents[2]
 HOMES = Path(tempfile.gettempdir())
+RUNNING = "NOETL_E2E_HOME"
+"""Home of a deployment that is up already, for those who write tests; it is left as it is."""
 UP_SECONDS = 600
 TEST_SECONDS = 900
 """Of a test: the first one waits for the deployment."""
@@ -105,6 +112,20 @@ class Deployment:
         )
         return sum(int(answer["Attributes"][count]) for count in counts)
 
+    def database(self) -> str:
+        """Connection string of the deployed database, as its owner."""
+        owner = self.client("secretsmanager").get_secret_value(
+            SecretId=f"noetl/{self.environment}/database/owner"
+        )
+        value = json.loads(owner["SecretString"])
+        return conninfo.make_conninfo(
+            host=value["host"],
+            port=value["port"],
+            user=value["username"],
+            password=value["password"],
+            dbname=value["dbname"],
+        )
+
     def function(self, name: str) -> str:
         """A function's full name: ``engine`` is ``noetl-<environment>-engine``."""
         return f"noetl-{self.environment}-{name}"
@@ -152,6 +173,9 @@ class Deployment:
 def deployment() -> Iterator[Deployment]:
     if shutil.which("node") is None and not os.environ.get("CI"):
         pytest.skip("needs Node for the CDK command line")
+    if running := os.environ.get(RUNNING):
+        yield _attached(Path(running))
+        return
     _stop_orphans()
     home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
     try:
@@ -167,6 +191,21 @@ def deployment() -> Iterator[Deployment]:
         yield Deployment("local", last["endpoint"], last["api"], last["outputs"], home)
     finally:
         _remove(home)
+
+
+@pytest.fixture(scope="session")
+def remote(deployment: Deployment) -> Iterator[Remote]:
+    """Playbooks on the deployment."""
+    store = PostgresExecutionStore(deployment.database(), results=MemoryResultStore())
+    yield Remote(deployment, store)
+    store.close()
+
+
+def _attached(home: Path) -> Deployment:
+    """The deployment that was brought up in this home; it stays up."""
+    found = state.load(Layout(home / "local"))
+    assert found is not None and found.api is not None, f"nothing is up in {home}"
+    return Deployment("local", found.endpoint, found.api, found.outputs, home)
 
 
 def _answer(status: int, headers: Mapping[str, str], data: bytes) -> Answer:

@@ -1,0 +1,137 @@
+"""Playbooks run by the deployed system and looked at through its API, with the words that tests of local runs use."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.services.history import HistoryEvent
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
+SECONDS = 60.0
+ENDED = ("completed", "failed", "cancelled")
+
+
+@dataclass
+class Run:
+    """What came of an execution; what ``tests.integration.examples`` sees of a local one."""
+
+    execution_id: str
+    status: str
+    result: Any
+    error: Mapping[str, Any] | None
+    events: list[HistoryEvent]
+    remote: Remote
+
+    def entered(self, step: str) -> int:
+        return sum(event.event_type == "step.enter" and event.entity_id == step for event in self.events)
+
+    def count(self, name: str, step: str | None = None) -> int:
+        return sum(
+            event.event_type == name and step in (None, event.entity_id, event.meta.get("step"))
+            for event in self.events
+        )
+
+    def slots(self, scope: str) -> dict[str, Any]:
+        found = self.remote.store.slots(int(self.execution_id))
+        return {name: value for (where, name), value in found.items() if where == scope}
+
+    def children(self) -> list[str]:
+        return sorted(one["status"] for one in self.remote.children(self.execution_id))
+
+
+@dataclass
+class Remote:
+    """Everything goes through the API. ``store`` is for values of the context, which the API does not show."""
+
+    deployment: Any
+    store: PostgresExecutionStore
+
+    def register(self, text: str, path: str | None = None) -> dict[str, Any]:
+        body = {"content": text} | ({"path": path} if path else {})
+        answer = self.deployment.api("POST", "/api/catalog/register", body)
+        assert answer.status in (200, 201), answer
+        return answer.body
+
+    def start(self, *, headers: Mapping[str, str] | None = None, **body: Any) -> str:
+        answer = self.deployment.api("POST", "/api/execute", body, headers)
+        assert answer.status == 201, answer
+        return answer.body["execution_id"]
+
+    def begin(self, text: str, **payload: Any) -> str:
+        """Register this playbook and start it."""
+        return self.start(playbook_id=self.register(text)["catalog_id"], payload=payload)
+
+    def run(self, example: str, payload: dict[str, Any] | None = None) -> Run:
+        folder = EXAMPLES / example
+        made = {file.stem: self.register(file.read_text()) for file in sorted(folder.glob("*.yaml"))}
+        return self.follow(self.start(playbook_id=made[example]["catalog_id"], payload=payload or {}))
+
+    def status(self, execution_id: str) -> dict[str, Any]:
+        answer = self.deployment.api("GET", f"/api/executions/{execution_id}/status")
+        assert answer.status == 200, answer
+        return answer.body
+
+    def settled(self, execution_id: str) -> bool:
+        """It has ended, or waits for somebody to decide."""
+        found = self.status(execution_id)
+        return found["ended"] or (found["status"] == "waiting" and not found["outstanding"].get("commands"))
+
+    def follow(self, execution_id: str, seconds: float = SECONDS) -> Run:
+        end = time.monotonic() + seconds
+        while not self.settled(execution_id):
+            if time.monotonic() > end:
+                shown = json.dumps(
+                    self.deployment.api("GET", f"/api/executions/{execution_id}").body, indent=1
+                )
+                raise AssertionError(f"{execution_id} is not over after {seconds:.0f} s: {shown[:6000]}")
+            time.sleep(0.1)
+        return self.seen(execution_id)
+
+    def seen(self, execution_id: str) -> Run:
+        answer = self.deployment.api("GET", f"/api/executions/{execution_id}")
+        assert answer.status == 200, answer
+        found = answer.body
+        result = self.result(execution_id) if found["status"] == "completed" else None
+        events = self.events(execution_id)
+        return Run(execution_id, found["status"], result, found["error"], events, self)
+
+    def result(self, execution_id: str) -> Any:
+        answer = self.deployment.api("GET", f"/api/executions/{execution_id}/result")
+        assert answer.status == 200 and answer.body["complete"], answer
+        return answer.body["result"]
+
+    def events(self, execution_id: str) -> list[HistoryEvent]:
+        """The whole history so far, page by page."""
+        told: list[HistoryEvent] = []
+        after = ""
+        while True:
+            answer = self.deployment.api("GET", f"/api/executions/{execution_id}/events?limit=1000{after}")
+            assert answer.status == 200, answer
+            told += msgspec.convert(answer.body["events"], list[HistoryEvent])
+            if answer.body["complete"] or not answer.body["events"]:
+                return told
+            after = f"&after={answer.body['next']}"
+
+    def executions(self, least: int = 0) -> list[dict[str, Any]]:
+        """Every execution from this id on, newest first."""
+        found: list[dict[str, Any]] = []
+        after = ""
+        while True:
+            page = self.deployment.api("GET", f"/api/executions?limit=500{after}").body
+            found += [one for one in page["executions"] if int(one["execution_id"]) >= least]
+            if page["next"] is None or int(page["next"]) < least:
+                return found
+            after = f"&after={page['next']}"
+
+    def children(self, execution_id: str) -> list[dict[str, Any]]:
+        return [
+            one for one in self.executions(int(execution_id)) if one["parent_execution_id"] == execution_id
+        ]
