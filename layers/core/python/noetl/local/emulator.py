@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from noetl.local.tools import Progress, emulator_python, functions_python
 HOST = "127.0.0.1"
 REGION = "us-east-1"
 ACCOUNT = "000000000000"
+PORTS = (20_000, 32_000)
 START_SECONDS = 60.0
 POLL_SECONDS = 0.05
 LONGEST_ANSWER = 4096
@@ -142,10 +144,15 @@ def port_is_free(port: int) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on at the moment, below those that outgoing connections take."""
+    while True:
+        port = random.randrange(*PORTS)
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
 
 
 def wait(started: Process, endpoint: str, layout: Layout) -> None:
