@@ -1,0 +1,206 @@
+"""Samples of what queues, the clock and CloudFormation send, each through the handler it is for: loaded as Lambda loads it, over a real
+Postgres and AWS within the process. (Those of the API and of the scheduler have tests of their own beside this one.)"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import io
+import json
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from noetl.adapters.aws.s3 import S3ProgramStore
+from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
+from noetl.domain.events import encode_event
+from noetl.domain.messages import Message, decode_message
+from noetl.domain.tokens import KeyRing, fits, signed
+from noetl.ports.execution_store import CreatedExecution
+from noetl.runtime.registering import Registrar
+from tests.contract.clouds import make_bucket, mocked_aws
+
+pytestmark = pytest.mark.postgres
+ROOT = Path(__file__).resolve().parents[3]
+EVENTS = ROOT / "events"
+KEY = "the key that signed the samples"
+RING = KeyRing.of([KEY])
+HELLO = base64.b64decode(json.loads((EVENTS / "apigw/register.json").read_text())["body"]).decode()
+
+
+class Context:
+    """Lambda's."""
+
+    aws_request_id = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+class Deployment:
+    """Queues, bucket, key and database, with the playbook of ``apigw/register.json`` registered."""
+
+    def __init__(self, dsn: str, client: Any) -> None:
+        self.dsn, self.sqs, self.s3 = dsn, client("sqs"), client("s3")
+        make_bucket(self.s3)
+        fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "false"}
+        self.urls = {
+            name: self.sqs.create_queue(QueueName=f"noetl-dev-{name}", Attributes=attributes)["QueueUrl"]
+            for name, attributes in (("events.fifo", fifo), ("timers", {}), ("commands-io", {}))
+        }
+        self.secret = client("secretsmanager").create_secret(Name="tokens", SecretString=KEY)["ARN"]
+        self.database = Database(dsn)
+        self.store, self.catalog = PostgresExecutionStore(self.database), PostgresCatalog(self.database)
+        registrar = Registrar(self.catalog, S3ProgramStore("results", self.s3))
+        self.program = registrar.register(HELLO, source_name="hello.yaml").program
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "NOETL_ENV": "dev",
+            "NOETL_DATABASE_URL": self.dsn,
+            "NOETL_RESULTS_BUCKET": "results",
+            "NOETL_EVENTS_QUEUE_URL": self.urls["events.fifo"],
+            "NOETL_TIMERS_QUEUE_URL": self.urls["timers"],
+            "NOETL_QUEUE_PREFIX": self.urls["commands-io"].removesuffix("io"),
+            "NOETL_QUEUES": '{"noop": "io"}',
+            "NOETL_WORKER": "io",
+            "NOETL_TOKEN_SECRET_ARN": self.secret,
+        }
+
+    def messages(self, queue: str) -> list[Message]:
+        """What lies in a queue, taken out."""
+        found = []
+        url = self.urls[queue]
+        while got := self.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages"):
+            for one in got:
+                self.sqs.delete_message(QueueUrl=url, ReceiptHandle=one["ReceiptHandle"])
+                found.append(decode_message(one["Body"]))
+        return found
+
+    def begin(self) -> int:
+        """Keep the start that ``engine_events.json`` brings, as the API has kept it when such a message is sent."""
+        start = decode_message(sample("sqs/engine_events.json")["Records"][0]["body"]).event
+        created = CreatedExecution(path=start.path, name="hello")
+        self.store.create(start, created, owner="queue")
+        return start.execution_id
+
+
+@pytest.fixture
+def deployment(database, monkeypatch):
+    with mocked_aws(monkeypatch) as client:
+        made = Deployment(database, client)
+        for name, value in made.environment().items():
+            monkeypatch.setenv(name, value)
+        yield made
+        made.database.close()
+
+
+def sample(name: str) -> Any:
+    return json.loads((EVENTS / name).read_text())
+
+
+def invoke(function: str, name: str) -> Any:
+    """Load the function anew, as a cold start does, and call it with a sample."""
+    file = ROOT / "functions" / function / "handler.py"
+    spec = importlib.util.spec_from_file_location(f"{function}_function", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.handler(sample(name), Context())
+
+
+def given_back(answer: dict[str, Any], name: str) -> list[int]:
+    """Which records of a sample the queue has to keep."""
+    ids = [one["itemIdentifier"] for one in answer["batchItemFailures"]]
+    return [number for number, record in enumerate(sample(name)["Records"]) if record["messageId"] in ids]
+
+
+def test_every_sample_is_listed_with_its_function():
+    rows = re.findall(r"^\| `([^`]+)` \| `([a-z-]+)` \|", (EVENTS / "README.md").read_text(), re.MULTILINE)
+    listed = {file.relative_to(EVENTS).as_posix() for pattern, _ in rows for file in EVENTS.glob(pattern)}
+    assert listed == {file.relative_to(EVENTS).as_posix() for file in EVENTS.rglob("*.json")}
+    functions = {path.name for path in (ROOT / "functions").iterdir()}
+    assert {name.partition("-")[0] for _, name in rows} <= functions
+
+
+def test_commands_of_samples_are_of_the_playbook_beside_them(deployment):
+    for name in ("worker_commands", "engine_timers", "maintenance_dead_letters"):
+        bodies = [record["body"] for record in sample(f"sqs/{name}.json")["Records"]]
+        (command,) = [decode_message(body).command for body in bodies if '"command":{' in body]
+        assert command.program == deployment.program.hash, "the compiler makes another program of it now"
+
+
+def test_the_engine_moves_what_is_proven_and_refuses_what_is_not(deployment):
+    execution_id = deployment.begin()
+    assert given_back(invoke("engine", "sqs/engine_events.json"), "sqs/engine_events.json") == [3]
+    assert deployment.store.info(execution_id).status == "completed", "a noop needs no worker"
+    with psycopg.connect(deployment.dsn) as connection:
+        refused = connection.execute(
+            "SELECT count(*) FROM noetl.event WHERE execution_id = %s AND event_id LIKE 'refused:%%'",
+            (execution_id,),
+        ).fetchone()
+        facts = connection.execute(
+            "SELECT string_agg(facts::text, '') FROM noetl.event WHERE execution_id = %s AND lane >= 0",
+            (execution_id,),
+        ).fetchone()[0]
+    assert refused == (1,)
+    assert "Ada" in facts and "Mallory" not in facts
+
+
+def test_delayed_messages_are_acted_upon_when_they_are_due(deployment):
+    assert invoke("engine", "sqs/engine_timers.json") == {"batchItemFailures": []}
+    (message,) = deployment.messages("commands-io")
+    assert message.due == 0.0 and message.command.program == deployment.program.hash
+    assert deployment.messages("timers") == [], "nothing waits again"
+
+
+def test_a_worker_runs_its_command_and_gives_back_the_poison(deployment):
+    assert given_back(invoke("worker", "sqs/worker_commands.json"), "sqs/worker_commands.json") == [1]
+    (message,) = deployment.messages("events.fifo")
+    assert message.event.outcome.status == "ok"
+    assert fits(message.token, message.event, RING)
+
+
+def test_dead_commands_are_answered(deployment):
+    answer = invoke("maintenance", "sqs/maintenance_dead_letters.json")
+    assert given_back(answer, "sqs/maintenance_dead_letters.json") == [2]
+    (message,) = deployment.messages("events.fifo")
+    assert message.event.outcome.error.code == "worker_lost"
+    assert fits(message.token, message.event, RING)
+
+
+def test_the_minute_publishes_what_nobody_did(deployment):
+    deployment.begin()
+    with psycopg.connect(deployment.dsn) as connection:
+        connection.execute("UPDATE noetl.outbox SET owner = 'until:1:killed'")
+    assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
+    (message,) = deployment.messages("events.fifo")
+    assert signed(message.token, encode_event(message.event), RING)
+    assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
+    assert deployment.messages("events.fifo") == [], "it is the queue's now"
+
+
+def test_the_schema_is_made_and_outlives_its_stack(deployment):
+    with psycopg.connect(deployment.dsn, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA noetl CASCADE")
+    made = invoke("migrate", "cloudformation/migration_create.json")
+    assert made["Data"]["Applied"].startswith("migrations/0001_init, ")
+    assert invoke("migrate", "cloudformation/migration_delete.json") == {
+        "PhysicalResourceId": "NoetlMigration"
+    }
+    assert invoke("migrate", "cloudformation/migration_create.json")["Data"] == {"Applied": ""}
+
+
+def test_the_playbooks_of_a_deployment_are_registered(deployment):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as made:
+        made.writestr("playbooks/other.yaml", HELLO.replace("samples/hello", "samples/other"))
+        made.writestr("elsewhere/ignored.yaml", HELLO.replace("samples/hello", "samples/ignored"))
+    deployment.s3.put_object(Bucket="results", Key="playbooks.zip", Body=archive.getvalue())
+    assert invoke("migrate", "cloudformation/playbooks_update.json")["Data"] == {"Registered": "1"}
+    assert deployment.catalog.get("samples/other", None) is not None
+    assert deployment.catalog.get("samples/ignored", None) is None
