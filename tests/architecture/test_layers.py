@@ -141,7 +141,8 @@ def test_only_edges_know_pydantic_and_only_adapters_know_the_driver():
         for what, _ in imported(p)
         if what.partition(".")[0] == "psycopg"
     }
-    assert psycopg <= {"adapters", "kinds", "runtime", "cli"}
+    # `local` makes the server that stands behind the emulator's RDS, and the roles in it, before any store exists.
+    assert psycopg <= {"adapters", "kinds", "runtime", "cli", "local"}
 
 
 def test_the_package_is_where_it_is_said_to_be():
