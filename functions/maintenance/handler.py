@@ -1,17 +1,18 @@
-"""Publishes what nobody else will, each minute; answers commands that no worker could settle. Follow ``services/sweep.py`` from here."""
+"""Publishes what nobody else will; answers commands that no worker could settle. Follow ``services/sweep.py`` and
+``services/bury.py`` from here."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from noetl.runtime.cloud_engine import CloudEngine
+from noetl.runtime.cloud_maintenance import CloudMaintenance
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.telemetry import telemetry
 
-engine = CloudEngine(CloudSettings.from_env())
+maintenance = CloudMaintenance(CloudSettings.from_env())
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """``event``: a tick of the clock, or dead letters from SQS. The answer names the messages that their queue has to keep."""
     with telemetry.invocation(context) as call:
-        return engine.maintain(event, lambda: context.get_remaining_time_in_millis() / 1000, call)
+        return maintenance.handle(event, lambda: context.get_remaining_time_in_millis() / 1000, call)

@@ -28,7 +28,7 @@ from noetl.services.find_playbook import find_playbook
 from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
-from noetl.services.sweep import bury, sweep
+from noetl.services.sweep import sweep
 
 if TYPE_CHECKING:
     from noetl.runtime.program_cache import Kept
@@ -54,7 +54,7 @@ class Engine:
 
 
 class CloudEngine:
-    """``handle`` and ``maintain`` are what Lambda invokes. Everything is opened by the first invocation."""
+    """``handle`` is what Lambda invokes. Everything is opened by the first invocation."""
 
     def __init__(self, settings: CloudSettings) -> None:
         self.settings = settings
@@ -65,40 +65,18 @@ class CloudEngine:
     ) -> dict[str, Any]:
         """A batch from the queue of events or of timers; ``remaining``: seconds left. Returns the partial batch response."""
         try:
-            engine = self._open()
+            engine = self.open()
             managed = handle_messages(deliveries(event), engine.source(event), engine.deps, remaining)
             if managed.again:
-                self._sweep(engine, remaining, call)
+                self.sweep(engine, remaining, call)
         finally:
-            self._close()
+            self.close()
         _report(call, event, managed, engine.database.round_trips)
         engine.database.round_trips = 0
         return batch_answer(managed.give_back)
 
-    def maintain(
-        self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
-    ) -> dict[str, Any]:
-        """A tick, or dead letters of commands. Returns the partial batch response (empty for a tick)."""
-        try:
-            engine = self._open()
-            if "Records" not in event:
-                self._sweep(engine, remaining, call)
-                return batch_answer(())
-            buried = bury(
-                deliveries(event),
-                results=engine.results,
-                events=engine.events,
-                limit=self.settings.message_limit,
-                log=telemetry.log,
-            )
-        finally:
-            self._close()
-        call.about(buried.executions)
-        call.count("CommandsLost", buried.lost)
-        call.count("RefusedMessages", buried.unreadable)
-        return batch_answer(buried.give_back)
-
-    def _sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
+    def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
+        """Publish what nobody does; a sweep that cannot be ended is left to the next one."""
         deps = engine.deps
         try:
             swept = sweep(
@@ -121,12 +99,12 @@ class CloudEngine:
             if value:
                 call.count(name, value)
 
-    def _open(self) -> Engine:
+    def open(self) -> Engine:
         if self._opened is None:
             self._opened = _open(self.settings)
         return self._opened
 
-    def _close(self) -> None:
+    def close(self) -> None:
         if self.settings.close_connections and self._opened is not None:
             self._opened.database.close()
 
