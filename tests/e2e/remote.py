@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.domain.ids import RANDOM_BITS
 from noetl.services.history import HistoryEvent
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
 SECONDS = 60.0
-ENDED = ("completed", "failed", "cancelled")
+EARLIER_MS = 10_000
+"""How much older than its parent a child's id may look."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Run:
         return {name: value for (where, name), value in found.items() if where == scope}
 
     def children(self) -> list[str]:
-        return sorted(one["status"] for one in self.remote.children(self.execution_id))
+        return sorted(one["status"] for one in self.remote.family(self.execution_id))
 
 
 @dataclass
@@ -80,9 +82,12 @@ class Remote:
         return answer.body
 
     def settled(self, execution_id: str) -> bool:
-        """It has ended, or waits for somebody to decide."""
+        """It has ended, or waits for somebody to decide (as its child does, which it waits for)."""
         found = self.status(execution_id)
-        return found["ended"] or (found["status"] == "waiting" and not found["outstanding"].get("commands"))
+        if found["ended"] or (found["status"] == "waiting" and not found["outstanding"].get("commands")):
+            return True
+        family = self.family(execution_id) if found["outstanding"].get("commands") == 1 else []
+        return bool(family) and all(child["status"] == "waiting" for child in family)
 
     def follow(self, execution_id: str, seconds: float = SECONDS) -> Run:
         end = time.monotonic() + seconds
@@ -120,18 +125,22 @@ class Remote:
                 return told
             after = f"&after={answer.body['next']}"
 
-    def executions(self, least: int = 0) -> list[dict[str, Any]]:
-        """Every execution from this id on, newest first."""
+    def executions(self, around: str) -> list[dict[str, Any]]:
+        """Every execution that was started with this one or after it, in order."""
+        least = (int(around) >> RANDOM_BITS) - EARLIER_MS << RANDOM_BITS
         found: list[dict[str, Any]] = []
         after = ""
         while True:
             page = self.deployment.api("GET", f"/api/executions?limit=500{after}").body
             found += [one for one in page["executions"] if int(one["execution_id"]) >= least]
             if page["next"] is None or int(page["next"]) < least:
-                return found
+                return sorted(found, key=lambda one: (one["started_at"], int(one["execution_id"])))
             after = f"&after={page['next']}"
 
-    def children(self, execution_id: str) -> list[dict[str, Any]]:
-        return [
-            one for one in self.executions(int(execution_id)) if one["parent_execution_id"] == execution_id
-        ]
+    def family(self, execution_id: str) -> list[dict[str, Any]]:
+        """Its descendants, each after its parent, in the order in which they were started."""
+        everyone = self.executions(execution_id)
+        found = [one for one in everyone if one["execution_id"] == execution_id]
+        for one in found:
+            found += [child for child in everyone if child["parent_execution_id"] == one["execution_id"]]
+        return found[1:]
