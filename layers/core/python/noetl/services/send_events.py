@@ -6,6 +6,8 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, encode_event
 from noetl.domain.messages import VERSION, Message, event_dedup, event_group
@@ -42,9 +44,7 @@ class EventSender:
         if not events:
             return
         keys = self.keys()
-        unsent = set(
-            self.queue.send([signed_event(event, keys, self.results, self.limit) for event in events])
-        )
+        unsent = set(self.queue.send([self._outgoing(event, owner, keys) for event in events]))
         sent = [event for number, event in enumerate(events) if number not in unsent]
         if sent:
             self.store.hand_over(owner, Published(events=sent))
@@ -52,6 +52,12 @@ class EventSender:
             raise InfrastructureError(
                 f"{len(unsent)} of {len(events)} events could not be sent", code="events_not_sent"
             )
+
+    def _outgoing(self, event: Event, owner: str, keys: KeyRing) -> Outgoing:
+        """A client that repeats itself sends again: were that dropped as a repeat of what was applied already, nobody would ever take
+        the row away that it has made."""
+        message = signed_event(event, keys, self.results, self.limit)
+        return msgspec.structs.replace(message, dedup=event_dedup(event, owner))
 
 
 def signed_event(event: Event, keys: KeyRing, results: ResultStore, limit: int, due: float = 0.0) -> Outgoing:

@@ -1,0 +1,460 @@
+"""All functions of a deployment over queues, time and stores that a test owns: any port call of any of them may be its last.
+
+The services are the real ones. What Lambda does is done here: a batch is received, a function handles it, what it did not give back is
+deleted; a function that died deletes nothing, and its messages are there again when their visibility is over. Whoever is invoked next
+after a death starts cold.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.memory.programs import MemoryProgramStore
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.adapters.memory.revocations import MemoryRevocations
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.state import TERMINAL
+from noetl.domain.tokens import KeyRing
+from noetl.dsl.program import encode
+from noetl.engine.view import Limits
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.queue import Delivery, Outgoing
+from noetl.runtime.programs import Programs
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.services.admit import Door
+from noetl.services.bury import bury
+from noetl.services.engine_deps import EngineDeps
+from noetl.services.handle_messages import MessageDeps, handle_messages
+from noetl.services.hydration import make_hydrate
+from noetl.services.publish import Publisher
+from noetl.services.revoked import RevocationWatch
+from noetl.services.send_events import EventSender
+from noetl.services.start_execution import Wish, start_execution
+from noetl.services.sweep import sweep
+from noetl.services.work_batch import BatchDeps, work_batch
+from noetl.services.worker_deps import WorkerDeps
+from tests.conformance.driver import VirtualClock
+from tests.properties.chaos import Crash, FaultyPort
+from tests.properties.tools import PureTools
+from tests.properties.world import NoCredentials
+
+RING = KeyRing.of(["the key of this deployment", "the key before it"])
+KINDS = {"http": "http", "noop": "plain"}
+"""Kind → worker; what is not named here (and what is of several workers) is run by ``mixed``."""
+WORKERS = ("http", "plain", "mixed")
+VISIBILITY = 180.0
+TICK = 60.0
+MOST_MOVES = 20_000
+REFUSED = "refused"
+
+Fate = Callable[[int, str, str], str]
+"""(number of the port call, function, port call) → ``before``/``after``: the function dies there; ``away``/``lost``: the port
+cannot be reached before or after the effect; empty: nothing happens."""
+
+
+def calm(number: int, function: str, call: str) -> str:
+    return ""
+
+
+@dataclass
+class Strange:
+    """What queues do besides delivering. ``budget``: how often yet."""
+
+    rng: random.Random
+    budget: int = 0
+
+    def strikes(self, chance: float) -> bool:
+        if self.budget > 0 and self.rng.random() < chance:
+            self.budget -= 1
+            return True
+        return False
+
+
+class StrangeQueue(MemoryQueue):
+    """Refuses some entries of a request, delivers some twice, and gives them out in any order."""
+
+    def __init__(self, strange: Strange, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._strange = strange
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        refused = [number for number in range(len(messages)) if self._strange.strikes(0.05)]
+        taken = [message for number, message in enumerate(messages) if number not in refused]
+        super().send(taken)
+        for message in taken:
+            if self._strange.strikes(0.1):
+                self.adopt(message.body, message.group)
+        return refused
+
+    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
+        if self._strange.budget > 0:
+            kept = list(self._kept.items())
+            self._strange.rng.shuffle(kept)
+            self._kept = dict(kept)
+            limit = self._strange.rng.choice((1, 2, limit))
+        return super().receive(limit)
+
+    def soonest(self, now: float) -> float | None:
+        """Seconds until something hidden can be seen."""
+        return min((kept.due - now for kept in self._kept.values() if kept.due > now), default=None)
+
+
+class Life:
+    """One process of a function. ``call`` is what every port call of it goes through."""
+
+    def __init__(self, deployment: Deployment, function: str) -> None:
+        self.deployment = deployment
+        self.function = function
+        self.dead = False
+
+    def call(self, name: str, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self.dead:
+            raise Crash(self.function, f"before {name}, again")
+        what = self.deployment.count(self.function, name)
+        if what == "before":
+            self.die(f"before {name}")
+        if what == "away":
+            raise InfrastructureError(f"{name}: nobody answers", retryable=True)
+        answer = method(*args, **kwargs)
+        if what == "after":
+            self.die(f"after {name}")
+        if what == "lost":
+            raise InfrastructureError(f"{name}: the answer was lost", retryable=True)
+        self.deployment.stand_still(self)
+        return answer
+
+    def die(self, where: str) -> None:
+        self.dead = True
+        self.deployment.note(f"{self.function} dies {where}")
+        raise Crash(self.function, where)
+
+    def port(self, target: Any) -> Any:
+        return FaultyPort(target, self)  # type: ignore[arg-type]
+
+
+@dataclass(eq=False)
+class Asked:
+    """What a client wants. ``born``: milliseconds and random bits of the execution's id."""
+
+    event: Event
+    born: tuple[int, int]
+
+    def start(self, programs: Programs, store: ExecutionStore, owner: str) -> list[Event]:
+        """Once, however often it is asked for. Returns what has to be published."""
+        event = self.event
+        assert isinstance(event, Start)
+        program = programs(event.program)
+        wish = Wish(event.payload, program.path, 1, key=f"wish {event.execution_id}")
+        made = start_execution(
+            program, wish, store, owner=owner, now_ms=self.born[0], random_bits=self.born[1]
+        )
+        assert made.execution_id == event.execution_id
+        return [made.event] if made.event is not None else []
+
+    def post(self, store: ExecutionStore, owner: str) -> list[Event] | None:
+        """None: its execution has not started yet. What was posted before is sent again, as the API does."""
+        posted = store.post(self.event, owner)
+        if posted.status in TERMINAL:
+            return []
+        return [self.event] if posted.version or isinstance(self.event, Cancel) else None
+
+
+@dataclass(eq=False)
+class Deployment:
+    """``shift``: lets time pass for a store that has a clock of its own. ``short``: how often an invocation has little time left."""
+
+    programs: Programs
+    store: ExecutionStore
+    results: MemoryResultStore
+    clock: VirtualClock
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+    fate: Fate = calm
+    strange: Strange = field(default_factory=lambda: Strange(random.Random(0)))
+    fifo: bool = True
+    inline_bytes: int = 8 * 1024
+    window: int = 1000
+    message_limit: int = 8 * 1024
+    shift: Callable[[float], None] = lambda seconds: None
+    short: float = 0.0
+    stalls: float = 0.0
+    """How often an invocation stands still between two port calls, while the others go on, until it owns nothing any more."""
+    calls: int = 0
+    swept_at: float = 0.0
+    wishes: list[Asked] = field(default_factory=list)
+    trace: list[str] = field(default_factory=list)
+    logged: list[str] = field(default_factory=list)
+    stalled: int = 0
+    sent_on: int = 0
+
+    def __post_init__(self) -> None:
+        self.lock = threading.Lock()
+        self.tools = PureTools()
+        self.revocations = MemoryRevocations()
+        self.stored = MemoryProgramStore()
+        for program in self.programs.known.values():
+            self.stored.put(program.hash, encode(program))
+        self.events = self._queue(fifo=self.fifo)
+        self.timers = self._queue()
+        self.dead_letters = {worker: self._queue() for worker in WORKERS}
+        self.commands = {
+            worker: self._queue(max_receives=5, dead_letters=self.dead_letters[worker]) for worker in WORKERS
+        }
+        self.idle: dict[str, list[tuple[Life, Any]]] = {}
+
+    def _queue(self, **settings: Any) -> StrangeQueue:
+        return StrangeQueue(self.strange, visibility=VISIBILITY, clock=self.clock.epoch, **settings)
+
+    @property
+    def queues(self) -> list[StrangeQueue]:
+        return [self.events, self.timers, *self.commands.values(), *self.dead_letters.values()]
+
+    # --- faults and time ---
+
+    def count(self, function: str, call: str) -> str:
+        with self.lock:
+            self.calls += 1
+            return self.fate(self.calls, function, call)
+
+    def note(self, line: str) -> None:
+        self.trace.append(line)
+        del self.trace[:-300]
+
+    def log(self, line: str) -> None:
+        assert not line.startswith("defect"), line
+        self.logged.append(line)
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.pass_by(seconds)
+        self.shift(seconds)
+
+    def stand_still(self, life: Life) -> None:
+        """(A worker's ports are called by threads of its own; it stays out of this.)"""
+        if not self.stalls or self.stalled > 2 or life.function.startswith("worker"):
+            return
+        if self.rng.random() < self.stalls:
+            self.stalled += 1
+            self.note(f"{life.function} stalls")
+            self.pass_time(self.rng.choice((1.0, 70.0, 200.0)))
+            for step in self.rng.choices([*self.steps(), self.tick], k=4):
+                step()
+            self.note(f"{life.function} goes on")
+            self.stalled -= 1
+
+    def left(self) -> float:
+        return 1.0 if self.short and self.rng.random() < self.short else 25.0
+
+    # --- what is invoked ---
+
+    def invoke(self, function: str, make: Callable[[Life], Any], call: Callable[[Life, Any], None]) -> None:
+        """A warm process if one is idle; it may be its last invocation."""
+        free = self.idle.setdefault(function, [])
+        life, held = free.pop() if free else (Life(self, function), None)
+        try:
+            if held is None:
+                held = make(life)
+            call(life, held)
+        except Crash as crash:
+            assert crash.owner == function
+        except InfrastructureError as away:
+            self.note(f"{function} fails: {away}")
+        if not life.dead:
+            free.append((life, held))
+
+    def engine_deps(self, life: Life) -> MessageDeps:
+        store, results = life.port(self.store), life.port(self.results)
+        programs = StoredPrograms(life.port(self.stored))
+        publisher = self.publisher(life, store, results, programs)
+        deps = EngineDeps(
+            store=store,
+            results=results,
+            programs=programs,
+            resolve=self.programs.resolve,
+            hydrate=make_hydrate(results),
+            limits=Limits(inline_bytes=self.inline_bytes, tier="memory", window=self.window),
+            workers=lambda pool: 3,
+            log=self.log,
+        )
+        door = Door(store, results, lambda fresh: RING, self.clock.epoch, self.log)
+        return MessageDeps(
+            door, deps, publisher, life.port(self.revocations), self.clock.epoch, life.function, self.log
+        )
+
+    def publisher(self, life: Life, store: Any, results: Any, programs: Any) -> Publisher:
+        queues = {worker: life.port(queue) for worker, queue in self.commands.items()}
+        return Publisher(
+            store=store,
+            results=results,
+            events=life.port(self.events),
+            timers=life.port(self.timers),
+            commands=queues.__getitem__,
+            workers=KINDS,
+            programs=programs,
+            keys=lambda: RING,
+            clock=self.clock.epoch,
+            limit=self.message_limit,
+            log=self.log,
+        )
+
+    def engine(self, queue: StrangeQueue) -> bool:
+        deliveries = queue.receive(10)
+
+        def handle(life: Life, deps: MessageDeps) -> None:
+            source = deps.publisher.timers if queue is self.timers else deps.publisher.events
+            managed = handle_messages(deliveries, source, deps, self.left)
+            if managed.again:
+                self.sweep(deps)
+            settle(source, deliveries, managed.give_back)
+
+        if deliveries:
+            self.invoke("engine", self.engine_deps, handle)
+        return bool(deliveries)
+
+    def worker(self, name: str) -> bool:
+        queue = self.commands[name]
+        deliveries = queue.receive(10)
+
+        def work(life: Life, deps: BatchDeps) -> None:
+            worked = work_batch(deliveries, deps)
+            settle(deps.commands, deliveries, worked.give_back)
+
+        if deliveries:
+            self.invoke(f"worker {name}", lambda life: self.worker_deps(life, queue), work)
+        return bool(deliveries)
+
+    def worker_deps(self, life: Life, queue: StrangeQueue) -> BatchDeps:
+        watch = RevocationWatch(life.port(self.revocations), self.clock.now)
+        worker = WorkerDeps(
+            programs=StoredPrograms(life.port(self.stored)),
+            registry=self.tools,
+            results=life.port(self.results),
+            credentials=NoCredentials(),
+            inline_bytes=self.inline_bytes,
+            clock=self.clock.now,
+            chance=lambda: 0.5,
+            revoked=watch,
+            log=self.log,
+        )
+        return BatchDeps(
+            worker=worker,
+            commands=life.port(queue),
+            events=life.port(self.events),
+            slots={"io": 1},
+            revoked=watch.now,
+            message_limit=self.message_limit,
+            now=self.clock.epoch,
+        )
+
+    def tick(self) -> None:
+        """Maintenance, each minute."""
+        self.swept_at = self.clock.now()
+        self.invoke("maintenance", self.engine_deps, lambda life, deps: self.sweep(deps))
+
+    def sweep(self, deps: MessageDeps) -> None:
+        swept = sweep(
+            deps.engine.store, deps.publisher, who=deps.who, clock=deps.clock, deadline=lambda: 50.0
+        )
+        self.sent_on += swept.commands + swept.events + swept.timers
+
+    def burial(self, queue: StrangeQueue) -> bool:
+        deliveries = queue.receive(10)
+
+        def handle(life: Life, deps: MessageDeps) -> None:
+            buried = bury(
+                deliveries,
+                results=deps.publisher.results,
+                events=deps.publisher.events,
+                limit=self.message_limit,
+                log=self.log,
+            )
+            settle(life.port(queue), deliveries, buried.give_back)
+
+        if deliveries:
+            self.invoke("maintenance", self.engine_deps, handle)
+        return bool(deliveries)
+
+    def ask(self) -> bool:
+        """A client asks for the next of its wishes, and asks again until it is answered."""
+        if self.wishes:
+            self.invoke("api", lambda life: None, lambda life, held: self.answer(life, self.wishes[0]))
+        return bool(self.wishes)
+
+    def answer(self, life: Life, wish: Asked) -> None:
+        store, results = life.port(self.store), life.port(self.results)
+        sender = EventSender(
+            store, life.port(self.events), results, lambda: RING, "api", self.clock.epoch, self.message_limit
+        )
+        owner = sender.owner()
+        accepted = (
+            wish.start(self.programs, store, owner)
+            if isinstance(wish.event, Start)
+            else wish.post(store, owner)
+        )
+        if accepted is None:
+            self.wishes.remove(wish)
+            self.wishes.append(wish)
+            return
+        try:
+            sender.events(owner, accepted)
+        except InfrastructureError as away:
+            self.note(f"the API could not publish: {away}")
+        if wish in self.wishes:
+            self.wishes.remove(wish)
+
+    # --- the run ---
+
+    def steps(self) -> list[Callable[[], object]]:
+        return [
+            self.ask,
+            lambda: self.engine(self.events),
+            lambda: self.engine(self.timers),
+            *(lambda name=name: self.worker(name) for name in WORKERS),  # type: ignore[misc]
+            *(lambda queue=queue: self.burial(queue) for queue in self.dead_letters.values()),  # type: ignore[misc]
+        ]
+
+    def run(self, shuffled: bool = False) -> None:
+        """Invoke whatever has something to do, until nothing is left anywhere."""
+        for _ in range(MOST_MOVES):
+            steps = self.steps()
+            if shuffled:
+                self.rng.shuffle(steps)
+            if any([step() for step in steps] if not shuffled else (step() for step in steps)):
+                self.clock.pass_by(0.01)
+            elif self.over():
+                return
+            elif self.clock.now() - self.swept_at < TICK and (wait := self.wait()) is not None:
+                self.pass_time(max(0.1, min(wait, TICK)))
+            else:
+                self.tick()
+                if self.wait() is None:
+                    self.pass_time(TICK)
+            if self.clock.now() - self.swept_at >= TICK:
+                self.tick()
+        raise AssertionError(f"no end after {MOST_MOVES} moves; outstanding: {self.outstanding()}")
+
+    def wait(self) -> float | None:
+        """Seconds until a queue has something to deliver."""
+        now = self.clock.epoch()
+        found = [wait for queue in self.queues if (wait := queue.soonest(now)) is not None]
+        return min(found, default=None)
+
+    def over(self) -> bool:
+        return not self.wishes and not self.outstanding()
+
+    def outstanding(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"messages": sum(len(queue) for queue in self.queues)}
+        for info in self.store.executions(limit=10_000):
+            work = dict(self.store.open_work(info.execution_id))
+            if info.status not in TERMINAL or any(work.values()):
+                found[f"{info.path} {info.status}"] = work
+        return found if len(found) > 1 or found["messages"] else {}
+
+
+def settle(queue: Any, deliveries: Sequence[Delivery], give_back: Sequence[str]) -> None:
+    """What Lambda does with the answer of a function: it deletes what was not given back."""
+    queue.ack([delivery for delivery in deliveries if delivery.message_id not in give_back])
