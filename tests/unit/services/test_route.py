@@ -1,0 +1,49 @@
+"""Which worker a command goes to."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InvalidInputError
+from noetl.dsl.compiler import compile_playbook
+from noetl.kinds.registry import default_registry
+from noetl.services.route import worker_of
+
+WORKERS = {"noop": "io", "http": "io", "postgres": "io", "python": "python", "duckdb": "duckdb"}
+HTTP = "kind: http, url: 'https://example.org'"
+PYTHON = "kind: python, code: 'result = 1'"
+
+
+def worker(step: str, workers: dict[str, str] = WORKERS, name: str = "start") -> str:
+    text = f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: t }}\nworkflow:\n  - step: start\n{step}"
+    program = compile_playbook(text, source_name="t.yaml", kinds=default_registry()).program
+    return worker_of(Command(1, "1", 1, name, program.hash, "io"), program, workers)
+
+
+@pytest.mark.parametrize(
+    ("step", "to"),
+    [
+        (f"    tool: {{ {HTTP} }}\n", "io"),
+        (f"    tool: {{ {PYTHON} }}\n", "python"),
+        (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ {HTTP} }} }}]\n", "io"),
+        (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ kind: noop }} }}]\n", "io"),
+        (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ {PYTHON} }} }}]\n", "mixed"),
+    ],
+)
+def test_all_kinds_of_a_pipeline_decide(step: str, to: str):
+    assert worker(step) == to
+
+
+def test_a_kind_that_no_worker_is_named_for_goes_where_it_is_refused():
+    assert worker(f"    tool: {{ {HTTP} }}\n", {"noop": "io"}) == "mixed"
+
+
+def test_a_step_that_the_program_lacks_goes_where_nothing_is_run():
+    assert worker(f"    tool: {{ {PYTHON} }}\n", name="gone") == "io"
+
+
+def test_without_workers_there_is_nowhere_to_go():
+    with pytest.raises(InvalidInputError) as refused:
+        worker(f"    tool: {{ {HTTP} }}\n", {})
+    assert refused.value.code == "no_worker"
