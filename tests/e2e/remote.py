@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,6 +101,20 @@ class Remote:
             time.sleep(0.1)
         return self.seen(execution_id)
 
+    def patch(self, execution_id: str, values: dict[str, Any], reason: str = "") -> Run:
+        """Change the context, and follow what comes of it."""
+        known = self.seen(execution_id).count("ctx.patched")
+        asked = {"patch": values, "reason": reason}
+        answer = self.deployment.api("PATCH", f"/api/executions/{execution_id}/ctx", asked)
+        assert answer.status == 202, answer
+
+        def applied() -> bool:
+            seen = self.seen(execution_id)
+            return seen.status != "waiting" or seen.count("ctx.patched") > known
+
+        self.deployment.wait(applied, SECONDS, "the change")
+        return self.follow(execution_id)
+
     def seen(self, execution_id: str) -> Run:
         answer = self.deployment.api("GET", f"/api/executions/{execution_id}")
         assert answer.status == 200, answer
@@ -107,6 +122,10 @@ class Remote:
         result = self.result(execution_id) if found["status"] == "completed" else None
         events = self.events(execution_id)
         return Run(execution_id, found["status"], result, found["error"], events, self)
+
+    def downloaded(self, url: str) -> Any:
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            return json.loads(answer.read())
 
     def result(self, execution_id: str) -> Any:
         answer = self.deployment.api("GET", f"/api/executions/{execution_id}/result")

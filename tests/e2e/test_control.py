@@ -1,0 +1,136 @@
+"""Starting, changing and ending executions through the deployed API; waiting; large results."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.e2e.remote import EXAMPLES, Remote
+
+LARGE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: large, path: e2e/large }
+workload: { rows: 4000 }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: { rows: "{{ workload.rows }}" }
+      code: |
+        result = [{"number": number, "text": "x" * 40} for number in range(rows)]
+"""
+LONG = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: long, path: e2e/long }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import time
+        time.sleep(120)
+        result = "too late"
+"""
+PATIENT = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: patient, path: e2e/patient }
+workflow:
+  - step: start
+    spec: { policy: { admit: { timeout: 2, rules: [{ else: { then: { allow: false } } }] } } }
+    tool: { kind: noop }
+    next: { arcs: [{ step: tries, when: "{{ event.name == 'step.failed' }}" }] }
+  - step: tries
+    tool:
+      kind: python
+      args: { number: "{{ _attempt }}" }
+      code: |
+        if number < 2:
+            raise ValueError("not yet")
+        result = number
+      spec:
+        policy:
+          rules:
+            - { when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 3, delay: 2 } }
+"""
+
+
+def test_a_large_result_lies_in_the_bucket(remote: Remote, deployment: Any) -> None:
+    run = remote.follow(remote.begin(LARGE))
+    assert run.status == "completed", run.error
+    assert run.result == [{"number": number, "text": "x" * 40} for number in range(4000)]
+    objects = deployment.client("s3").list_objects_v2(
+        Bucket=deployment.output("ResultsBucketName"), Prefix=f"executions/{run.execution_id}/"
+    )["Contents"]
+    assert max(one["Size"] for one in objects) > 200_000
+    assert max(len(str(event.payload)) for event in run.events) < 20_000, "history carries references"
+
+
+def test_what_is_too_large_for_an_answer_is_downloaded(remote: Remote, deployment: Any) -> None:
+    execution_id = remote.begin(LARGE, rows=200_000)
+    deployment.wait(lambda: remote.status(execution_id)["ended"], 60, "the end")
+    answer = deployment.api("GET", f"/api/executions/{execution_id}/result").body
+    assert (answer["status"], answer["complete"]) == ("completed", False)
+    (download,) = answer["downloads"]
+    assert download["size"] > 6_000_000
+    assert remote.downloaded(download["url"]) == [{"number": n, "text": "x" * 40} for n in range(200_000)]
+
+
+def test_cancelling_revokes_what_is_under_way(remote: Remote, deployment: Any) -> None:
+    execution_id = remote.begin(LONG)
+    deployment.wait(lambda: remote.status(execution_id)["outstanding"]["commands"], 30, "the command")
+    time.sleep(1)
+    answer = deployment.api("POST", f"/api/executions/{execution_id}/cancel", {"reason": "not needed"})
+    assert answer.status == 202
+    run = remote.follow(execution_id)
+    assert run.status == "cancelled"
+    marks = deployment.client("s3").list_objects_v2(
+        Bucket=deployment.output("ResultsBucketName"), Prefix=f"revoked/{execution_id}"
+    )
+    assert marks["KeyCount"] >= 1
+    deployment.wait(lambda: deployment.queue_depth("commands-python") == 0, 40, "the worker's giving up")
+    assert deployment.api("POST", f"/api/executions/{execution_id}/cancel", {}).status == 409
+
+
+def test_one_key_is_one_execution(remote: Remote, deployment: Any) -> None:
+    made = remote.register((EXAMPLES / "batch_counters" / "batch_counters.yaml").read_text())
+    key = {"Idempotency-Key": f"e2e-{time.time_ns()}"}
+    ids = {remote.start(headers=key, path=made["path"], payload={}) for _ in range(3)}
+    assert len(ids) == 1
+    other = deployment.api("POST", "/api/execute", {"path": made["path"], "payload": {"other": 1}}, key)
+    assert other.status == 409
+    assert remote.follow(ids.pop()).status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("values", "result"),
+    [
+        ({"approved": True, "note": "by phone"}, {"order": "o-17", "paid": 250, "note": "by phone"}),
+        ({"approved": False}, {"order": "o-17", "refused": "no reason given"}),
+    ],
+)
+def test_an_operator_decides(remote: Remote, values: dict[str, Any], result: dict[str, Any]) -> None:
+    waiting = remote.run("operator_approval")
+    assert waiting.status == "waiting"
+    assert waiting.count("step.parked") == 1
+    note = remote.patch(waiting.execution_id, {"comment": "still looking"})
+    assert note.status == "waiting", "another key does not open the gate"
+    run = remote.patch(waiting.execution_id, values, reason="a test decides")
+    assert (run.status, run.result) == ("completed", result)
+    told = [event for event in run.events if event.event_type == "ctx.patched"]
+    assert told[-1].payload["reason"] == "a test decides"
+    assert told[-1].meta["principal"]
+
+
+def test_timers_and_delays_are_kept(remote: Remote) -> None:
+    execution_id = remote.begin(PATIENT)
+    remote.deployment.wait(lambda: remote.status(execution_id)["ended"], 40, "the end")
+    run = remote.seen(execution_id)
+    assert (run.status, run.result) == ("completed", 2), run.error
+    assert run.count("retry.scheduled") == 1
+    summary = remote.status(run.execution_id)
+    assert 4.0 <= summary["duration_ms"] / 1000 < 20.0, "two seconds for the timer, two for the second try"

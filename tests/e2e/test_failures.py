@@ -1,0 +1,232 @@
+"""What goes wrong between functions: killed workers, dead letters, forged and repeated messages."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from noetl.adapters.aws.s3 import S3ResultStore
+from noetl.adapters.changes import SUPERSEDED_LANE
+from noetl.domain.events import CommandDone, ContextPatched, Event, encode_event
+from noetl.domain.messages import VERSION, Message, MessageRef, encode_message
+from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.tokens import KeyRing, sign
+from tests.e2e.remote import Remote
+from tests.integration.examples.api import Api, ApiServer, Request
+
+GATE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: gate, path: e2e/gate }
+workflow:
+  - step: start
+    spec:
+      policy:
+        admit:
+          rules:
+            - { when: "{{ ctx.open | default(false) }}", then: { allow: true } }
+            - { else: { then: { allow: false } } }
+    tool: { kind: noop, args: { note: "{{ ctx.note | default('') }}" } }
+"""
+ASK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: ask, path: e2e/ask }
+workload: { url: "" }
+workflow:
+  - step: start
+    tool: { kind: http, url: "{{ workload.url }}" }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, args: { said: "{{ start.said }}" } }
+"""
+LOST = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: lost, path: e2e/lost }
+workload: { tries: 1 }
+workflow:
+  - step: start
+    tool: { kind: python, code: result = "found" }
+    retry: { max_attempts: "{{ workload.tries }}", initial_delay: 1 }
+"""
+
+
+def signed_message(deployment: Any, event: Event) -> Message:
+    """The message that the API would send about ``event``."""
+    secret = deployment.client("secretsmanager").get_secret_value(
+        SecretId=f"noetl/{deployment.environment}/tokens"
+    )
+    return Message(
+        VERSION, token=sign(encode_event(event), KeyRing.of([secret["SecretString"]])), event=event
+    )
+
+
+def send(deployment: Any, execution_id: str, body: str, unique: str) -> None:
+    deployment.client("sqs").send_message(
+        QueueUrl=deployment.output("EventsQueueUrl"),
+        MessageBody=body,
+        MessageGroupId=execution_id,
+        MessageDeduplicationId=unique,
+    )
+
+
+def parked(remote: Remote) -> str:
+    execution_id = remote.begin(GATE)
+    run = remote.follow(execution_id)
+    assert run.status == "waiting"
+    return execution_id
+
+
+def patched(remote: Remote, execution_id: str, **values: Any) -> ContextPatched:
+    program = remote.store.info(int(execution_id)).program
+    patches = [Patch("ctx", name, value) for name, value in values.items()]
+    return ContextPatched(int(execution_id), f"e2e:{time.time_ns()}", program, patches, principal="e2e")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unreadable(remote: Remote, deployment: Any) -> Iterator[tuple[str, str, bytes]]:
+    """An event whose text is missing from the bucket: sent first, as it is given up after several deliveries."""
+    execution_id = parked(remote)
+    text = encode_message(
+        signed_message(deployment, patched(remote, execution_id, open=True, note="redriven"))
+    )
+    data = text.encode()
+    digest = hashlib.sha256(data).hexdigest()
+    uri = f"noetl://execution/{execution_id}/result/message/{digest}"
+    send(
+        deployment,
+        execution_id,
+        encode_message(Message(VERSION, ref=MessageRef(uri, digest, len(data)))),
+        digest,
+    )
+    yield execution_id, uri, data
+
+
+def test_a_worker_that_is_killed_while_it_works(remote: Remote, deployment: Any) -> None:
+    deployment.set_visibility("commands-io", 2)
+    asked, api = threading.Event(), Api()
+
+    def answer(request: Request) -> tuple[int, Any]:
+        if not asked.is_set():
+            asked.set()
+            time.sleep(3)
+        return 200, {"said": "again"}
+
+    # The lock of the scripted API is not held while one request waits.
+    api.lock = threading.Semaphore(8)  # type: ignore[assignment]
+    api.on("/slow", answer)
+    with ApiServer(api):
+        execution_id = remote.begin(ASK, url=f"{api.base}/slow")
+        assert asked.wait(30)
+        assert deployment.kill("worker-io") >= 1
+        run = remote.follow(execution_id)
+    assert (run.status, run.result) == ("completed", {"said": "again"})
+    keys = [request.headers["idempotency-key"] for request in api.asked("/slow")]
+    assert len(keys) == 2 and len(set(keys)) == 1, "the same call, made twice"
+    assert run.count("step.exit", "start") == 1
+
+
+def dead_letter(deployment: Any, name: str) -> None:
+    """Receive the next message of a queue as often as makes it a dead letter, as workers would that die of it."""
+    sqs, url = deployment.client("sqs"), deployment.queue_url(name)
+
+    def given_up() -> bool:
+        sqs.receive_message(QueueUrl=url, VisibilityTimeout=0, WaitTimeSeconds=0)
+        return taken and deployment.queue_depth(name) == 0
+
+    taken = deployment.wait(lambda: deployment.queue_depth(name), 30, "a command in the queue")
+    deployment.wait(given_up, 30, "the dead letter")
+
+
+@pytest.fixture
+def no_python_worker(deployment: Any) -> Iterator[Any]:
+    """Commands of the python worker stay in their queue until the value is called."""
+    client = deployment.client("lambda")
+    (mapping,) = client.list_event_source_mappings(FunctionName=deployment.function("worker-python"))[
+        "EventSourceMappings"
+    ]
+
+    def switch(on: bool) -> None:
+        client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=on)
+
+    switch(False)
+    yield lambda: switch(True)
+    switch(True)
+
+
+@pytest.mark.parametrize(("tries", "status"), [(2, "completed"), (1, "failed")])
+def test_a_command_that_nobody_can_run(
+    remote: Remote, deployment: Any, no_python_worker: Any, tries: int, status: str
+) -> None:
+    execution_id = remote.begin(LOST, tries=tries)
+    dead_letter(deployment, "commands-python")
+    no_python_worker()
+    run = remote.follow(execution_id)
+    assert run.status == status, run.error
+    assert run.count("retry.scheduled") == tries - 1
+    if status == "failed":
+        assert (run.error["kind"], run.error["step"]) == ("worker_lost", "start"), run.error
+
+
+def test_the_same_message_twice_is_applied_once(remote: Remote, deployment: Any) -> None:
+    execution_id = parked(remote)
+    event = patched(remote, execution_id, note="once")
+    body = encode_message(signed_message(deployment, event))
+    for number in range(2):
+        send(deployment, execution_id, body, f"{event.event_id}:{number}")
+    run = remote.patch(execution_id, {"open": True})
+    assert run.result == {"note": "once"}
+    deployment.wait(lambda: deployment.queue_depth("events.fifo") <= 1, 30, "the second delivery")
+    assert remote.seen(execution_id).count("ctx.patched") == 2, (
+        "the API's, and one of the two that are the same"
+    )
+
+
+@pytest.mark.parametrize("token", ["", "00000000.0-0.deadbeef", "an event of its own key"])
+def test_a_forged_event_is_refused_and_recorded(remote: Remote, deployment: Any, token: str) -> None:
+    execution_id = parked(remote)
+    began = time.time()
+    real = patched(remote, execution_id, open=True)
+    if token.startswith("an event"):
+        token = sign(encode_event(real), KeyRing.of(["not the key of this deployment"]))
+        forged: Event = real
+    else:
+        outcome = Outcome("ok", result={"forged": True})
+        forged = CommandDone(int(execution_id), "cmd:1:0", real.program, "1", 1, 0, 1, "start", outcome)
+    send(deployment, execution_id, encode_message(Message(VERSION, token=token, event=forged)), f"{began}")
+
+    def recorded() -> Any:
+        return remote.store.item_events(int(execution_id), SUPERSEDED_LANE)
+
+    (row,) = deployment.wait(recorded, 30, "the record of a forged event")
+    assert row.type == "command.superseded"
+    assert remote.status(execution_id)["status"] == "waiting"
+
+    def counted() -> bool:
+        return any('"RefusedEvents":1' in line.replace(" ", "") for line in deployment.logs("engine", began))
+
+    deployment.wait(counted, 10, "the count of a forged event")
+
+
+def test_what_the_engine_cannot_read_is_a_dead_letter_until_it_is_redriven(
+    remote: Remote, deployment: Any, unreadable: tuple[str, str, bytes]
+) -> None:
+    execution_id, uri, data = unreadable
+    deployment.wait(lambda: deployment.queue_depth("events-dlq.fifo"), 90, "the dead letter")
+    assert remote.status(execution_id)["status"] == "waiting", "nothing is lost, nothing is invented"
+    S3ResultStore(deployment.output("ResultsBucketName"), deployment.client("s3")).put(uri, data)
+    sqs, dead = deployment.client("sqs"), deployment.queue_url("events-dlq.fifo")
+    (message,) = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=5)["Messages"]
+    assert json.loads(message["Body"])["ref"]["uri"] == uri
+    send(deployment, execution_id, message["Body"], f"redrive:{message['MessageId']}")
+    sqs.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
+    run = remote.follow(execution_id)
+    assert (run.status, run.result) == ("completed", {"note": "redriven"})
+    assert deployment.queue_depth("events-dlq.fifo") == 0
