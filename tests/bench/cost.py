@@ -46,7 +46,7 @@ from noetl.services.send_events import EventSender
 from noetl.services.start_execution import Wish, start_execution
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
-from tests.bench import tick
+from tests.bench import bulk, tick
 from tests.bench.meters import (
     REQUEST_BYTES,
     Bill,
@@ -92,6 +92,7 @@ def workloads(quick: bool) -> list[Workload]:
     steps, items = (5, 50) if quick else (10, 500)
     return [
         Workload("chain", chain(steps), steps, 20 if quick else 40),
+        Workload("chain of large results", chain(steps, "bulk"), steps, 20),
         Workload("fan-out", fan_out(items), items + 1, 10),
     ]
 
@@ -401,6 +402,7 @@ class _NoSecrets:
 def _kinds() -> Registry:
     found = default_registry()
     found.add(tick)
+    found.add(bulk)
     return found
 
 

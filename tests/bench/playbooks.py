@@ -3,12 +3,12 @@
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{name: {name}, path: bench/{name}}}\n"
 
 
-def chain(steps: int) -> str:
+def chain(steps: int, kind: str = "tick") -> str:
     """W1 and W3: ``steps`` sequential dispatched steps."""
     lines = [HEAD.format(name=f"chain_{steps}"), "workflow:\n"]
     for number in range(steps):
         name = "start" if number == 0 else f"s{number}"
-        lines.append(f"  - step: {name}\n    tool: {{kind: tick}}\n")
+        lines.append(f"  - step: {name}\n    tool: {{kind: {kind}}}\n")
         if number + 1 < steps:
             lines.append(f"    next: s{number + 1}\n")
     return "".join(lines)

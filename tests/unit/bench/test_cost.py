@@ -27,7 +27,7 @@ def test_each_workload_is_priced_at_each_batch(lines):
         (line["workload"], line["average_batch"]["engine"]) for line in lines if line["line"] == "transitions"
     ]
     assert [batch for name, batch in told if name == "chain"] == list(BATCHES)
-    assert len(told) == 2 * len(BATCHES)
+    assert len(told) == 3 * len(BATCHES)
     assert lines[0]["source"] == "from general knowledge, not looked up"
     assert {line["env"] for line in lines if line["line"] == "idle"} == {"dev", "staging", "prod"}
 
@@ -66,6 +66,13 @@ def test_parts_add_up_and_queues_are_priced_by_the_table(chains):
         standard = sum(counts[f"commands.{call}"] for call in ("send", "receive", "delete"))
         wanted = (fifo * PRICES.sqs_fifo + standard * PRICES.sqs_standard) / MILLION
         assert math.isclose(dollars["sqs"], wanted, abs_tol=0.001)
+
+
+def test_a_large_result_is_one_object(lines):
+    for line in (line for line in lines if line.get("workload") == "chain of large results"):
+        assert line["counts_per_million"]["s3.put"] == MILLION
+        assert line["dollars_per_million"]["s3"] >= PRICES.s3_put
+        assert line["counts_per_million"]["events.bytes"] < 4096 * MILLION
 
 
 def test_logs_are_measured_in_every_run(chains):
