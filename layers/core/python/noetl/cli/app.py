@@ -10,6 +10,7 @@ import typer
 
 from noetl.cli import errors
 from noetl.cli.local import invoke, local_app
+from noetl.cli.options import Home, Json
 from noetl.cli.schedule import schedule_app
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
@@ -39,11 +40,6 @@ app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
 app.command()(invoke)
 
-Home = Annotated[
-    str | None,
-    typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
-]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 Set = Annotated[
     list[str] | None,

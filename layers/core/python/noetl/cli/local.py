@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from noetl.cli import errors
+from noetl.cli.options import Home, Json
 from noetl.cli.text import note, out, out_json, pretty
 from noetl.domain.errors import InfrastructureError
 
@@ -19,11 +20,6 @@ local_app = typer.Typer(
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
-Home = Annotated[
-    str | None,
-    typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
-]
 Endpoint = Annotated[
     str | None,
     typer.Option(metavar="URL", help="An emulator or LocalStack that runs already; none is started."),

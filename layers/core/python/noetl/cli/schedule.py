@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
+from noetl.cli.options import Home, Json
+
 schedule_app = typer.Typer(
     help="Playbooks that start by themselves (metadata.schedule).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
-Home = Annotated[
-    str | None,
-    typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A schedule, as `noetl schedule list` names it.")]
 
 
