@@ -4,7 +4,6 @@ Postgres and AWS within the process. (Those of the API and of the scheduler have
 from __future__ import annotations
 
 import base64
-import importlib.util
 import io
 import json
 import re
@@ -23,6 +22,7 @@ from noetl.domain.tokens import KeyRing, fits, signed
 from noetl.ports.execution_store import CreatedExecution
 from noetl.runtime.registering import Registrar
 from tests.contract.clouds import make_bucket, mocked_aws
+from tests.integration.functions.loading import load
 
 pytestmark = pytest.mark.postgres
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,15 +30,6 @@ EVENTS = ROOT / "events"
 KEY = "the key that signed the samples"
 RING = KeyRing.of([KEY])
 HELLO = base64.b64decode(json.loads((EVENTS / "apigw/register.json").read_text())["body"]).decode()
-
-
-class Context:
-    """Lambda's."""
-
-    aws_request_id = "request-1"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 30_000
 
 
 class Deployment:
@@ -105,12 +96,7 @@ def sample(name: str) -> Any:
 
 def invoke(function: str, name: str) -> Any:
     """Load the function anew, as a cold start does, and call it with a sample."""
-    file = ROOT / "functions" / function / "handler.py"
-    spec = importlib.util.spec_from_file_location(f"{function}_function", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.handler(sample(name), Context())
+    return load(function)(sample(name))
 
 
 def given_back(answer: dict[str, Any], name: str) -> list[int]:

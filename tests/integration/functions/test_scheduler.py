@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from noetl.domain.tokens import KeyRing, signed
 from noetl.runtime.registering import Registrar
 from noetl.services.register_schedules import register_schedule
 from tests.contract.clouds import make_bucket, mocked_aws
+from tests.integration.functions.loading import load
 
 pytestmark = pytest.mark.postgres
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,12 +30,6 @@ DAILY = ", schedule: { name: reports.daily, cron: 0 6 * * *, timezone: Europe/Be
 
 def sample(name: str) -> Any:
     return json.loads((ROOT / "events" / name).read_text())
-
-
-class Context:
-    """Lambda's."""
-
-    aws_request_id = "request-1"
 
 
 class Deployment:
@@ -91,13 +85,7 @@ def deployment(database, monkeypatch):
 
 @pytest.fixture
 def handler(deployment):
-    spec = importlib.util.spec_from_file_location(
-        "scheduler_function", ROOT / "functions" / "scheduler" / "handler.py"
-    )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda event: module.handler(event, Context())
+    return load("scheduler")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+"""A function's handler, loaded as Lambda loads it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+FUNCTIONS = Path(__file__).resolve().parents[3] / "functions"
+
+
+class Context:
+    """Lambda's."""
+
+    aws_request_id = "request-1"
+
+    def get_remaining_time_in_millis(self) -> int:
+        return 30_000
+
+
+def load(function: str) -> Callable[[Any], Any]:
+    """The handler of a cold start, which reads its settings from the environment. It takes an event."""
+    file = FUNCTIONS / function / "handler.py"
+    spec = importlib.util.spec_from_file_location(f"{function}_function", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return lambda event: module.handler(event, Context())
