@@ -100,13 +100,17 @@ class Ground:
     """Makes deployments over one store (Postgres) or over a fresh one each (memory), and judges what came of them."""
 
     def __init__(
-        self, shared: ExecutionStore | None = None, shift: Callable[[float], None] | None = None
+        self,
+        shared: ExecutionStore | None = None,
+        results: MemoryResultStore | None = None,
+        shift: Callable[[float], None] | None = None,
     ) -> None:
         self.shared, self.shift = shared, shift
+        self.results = results or MemoryResultStore()
         self.numbers = 0
 
     def deployment(self, **settings: Any) -> Deployment:
-        results = MemoryResultStore()
+        results = self.results if self.shared is not None else MemoryResultStore()
         if self.shared is None:
             clock = VirtualClock()
             return Deployment(programs(), WatchedStore(clock.epoch, results), results, clock, **settings)
@@ -158,9 +162,11 @@ def at(number: int, what: str) -> Fate:
     return lambda count, function, call: what if count == number else ""
 
 
-def points(calls: int, exhaustive: bool, rng: random.Random) -> Iterator[tuple[int, str]]:
+def points(
+    calls: int, exhaustive: bool, rng: random.Random, sample: int = SAMPLE
+) -> Iterator[tuple[int, str]]:
     every = [(number, what) for number in range(1, calls + 1) for what in ("before", "after")]
-    yield from every if exhaustive else rng.sample(every, min(SAMPLE, len(every)))
+    yield from every if exhaustive else rng.sample(every, min(sample, len(every)))
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
@@ -247,17 +253,20 @@ def postgres_ground(database: str) -> Iterator[Ground]:
         connection.execute("UPDATE noetl.timer SET fire_at = fire_at - make_interval(secs => %s)", [seconds])
 
     opened = Database(database)
-    yield Ground(PostgresExecutionStore(opened), shift)
+    results = MemoryResultStore()
+    yield Ground(PostgresExecutionStore(opened, results=results), results, shift)
     opened.close()
     connection.close()
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("name", ["short", "patient"])
-def test_a_function_may_die_at_any_point_over_postgres(postgres_ground: Ground, name: str) -> None:
+@pytest.mark.parametrize(("name", "sample"), [("short", SAMPLE), ("admission", 10), ("patient", 3)])
+def test_a_function_may_die_at_any_point_over_postgres(
+    postgres_ground: Ground, name: str, sample: int
+) -> None:
     path = f"properties/{name}"
     calls = postgres_ground.run([path]).calls
-    for number, what in points(calls, EVERY_POINT, random.Random(name)):
+    for number, what in points(calls, EVERY_POINT, random.Random(name), sample):
         postgres_ground.run([path], fate=at(number, what))
 
 

@@ -42,6 +42,17 @@ def _key_id(secret: str) -> str:
 
 def grant(command: Command, ring: KeyRing) -> str:
     """The token that ``command`` carries."""
+    return _grant(command, ring.current, ring.keys[ring.current])
+
+
+def granted(token: str, command: Command, ring: KeyRing) -> bool:
+    """Whether ``token`` was granted to ``command``."""
+    kid = token.partition(".")[0]
+    key = ring.keys.get(kid)
+    return key is not None and hmac.compare_digest(token.encode(), _grant(command, kid, key).encode())
+
+
+def _grant(command: Command, kid: str, key: bytes) -> str:
     loop = command.loop
     first, past, round_ = (loop.start, loop.stop, loop.round) if loop is not None else (0, 0, -1)
     claim = (
@@ -57,7 +68,7 @@ def grant(command: Command, ring: KeyRing) -> str:
         first,
         past,
     )
-    return f"{ring.current}.{first}-{past}.{_mac(ring.keys[ring.current], _claim(*claim))}"
+    return f"{kid}.{first}-{past}.{_mac(key, _claim(*claim))}"
 
 
 def fits(token: str, event: CommandDone | ItemsDone, ring: KeyRing) -> bool:

@@ -10,7 +10,7 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFound
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.messages import Message, NewerMessageError
-from noetl.domain.tokens import KeyRing, fits, signed
+from noetl.domain.tokens import KeyRing, fits, granted, signed
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.ports.results import ResultStore
@@ -41,8 +41,11 @@ class Door:
     clock: Callable[[], float]
     log: Callable[[str], None]
 
-    def admit(self, deliveries: list[Delivery]) -> Admitted:
-        """Raises InfrastructureError when the database is away while something forged has to be recorded."""
+    def admit(self, deliveries: list[Delivery], *, timers: bool = False) -> Admitted:
+        """``timers``: they come from the queue that delays, to which no worker can send. Only there do messages wait, and commands: a
+        worker must not reach another worker's queue through the engine.
+
+        Raises InfrastructureError when the database is away while something forged has to be recorded."""
         found = Admitted()
         for delivery in deliveries:
             try:
@@ -55,22 +58,28 @@ class Door:
                 self._tell(delivery, str(error))
                 found.refused.append(delivery)
                 continue
-            self._sort(delivery, message, found)
+            self._sort(delivery, message, found, timers)
         return found
 
-    def _sort(self, delivery: Delivery, message: Message, found: Admitted) -> None:
-        if message.command is not None or message.due > self.clock() + 0.5:
+    def _sort(self, delivery: Delivery, message: Message, found: Admitted, timers: bool) -> None:
+        waits = message.command is not None or message.due > self.clock() + 0.5
+        if waits and not timers:
+            self._refuse(delivery, message, "only what is delayed waits, in a queue of its own", found)
+        elif not self._proven(message):
+            self._refuse(delivery, message, "its token does not fit", found)
+        elif waits or message.event is None:
             found.early.append((delivery, message))
-        elif message.event is not None and self._proven(message.token, message.event):
-            found.events.append((delivery, message.event))
         else:
-            self._tell(delivery, "its token does not fit")
-            if message.event is not None:
-                self._record(delivery, message.event)
-            found.refused.append(delivery)
+            found.events.append((delivery, message.event))
 
-    def _proven(self, token: str, event: Event) -> bool:
-        return _holds(token, event, self.keys(False)) or _holds(token, event, self.keys(True))
+    def _refuse(self, delivery: Delivery, message: Message, why: str, found: Admitted) -> None:
+        self._tell(delivery, why)
+        if message.event is not None:
+            self._record(delivery, message.event)
+        found.refused.append(delivery)
+
+    def _proven(self, message: Message) -> bool:
+        return _holds(message, self.keys(False)) or _holds(message, self.keys(True))
 
     def _record(self, delivery: Delivery, event: Event) -> None:
         """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
@@ -90,7 +99,11 @@ def beside(event: Event, delivery: Delivery, status: str) -> EventRow:
     return EventRow(f"{status}:{digest}", 0, "command.superseded", encode_facts([fact]), lane=-1)
 
 
-def _holds(token: str, event: Event, ring: KeyRing) -> bool:
+def _holds(message: Message, ring: KeyRing) -> bool:
+    if message.command is not None:
+        return granted(message.token, message.command, ring)
+    event = message.event
+    assert event is not None
     if isinstance(event, (CommandDone, ItemsDone)):
-        return fits(token, event, ring)
-    return signed(token, encode_event(event), ring)
+        return fits(message.token, event, ring)
+    return signed(message.token, encode_event(event), ring)

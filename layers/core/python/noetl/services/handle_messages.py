@@ -10,19 +10,21 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event
-from noetl.domain.messages import Message, event_group
+from noetl.domain.messages import Message
 from noetl.domain.owners import invocation
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
 from noetl.services.admit import Admitted, Door, beside
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.handle_events import handle_events
-from noetl.services.messages import pack
 from noetl.services.publish import Publisher
 from noetl.services.recent import Recent
+from noetl.services.send_events import signed_event
 
 LIFETIME = 60.0
 """Seconds that what an invocation commits stays its own: longer than any invocation lasts. Then a sweep publishes it."""
@@ -90,7 +92,7 @@ class _Batch:
         self.managed = Managed()
 
     def handle(self, deliveries: list[Delivery]) -> Managed:
-        admitted = self.deps.door.admit(deliveries)
+        admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
         self.managed.refused = len(admitted.refused)
         self._keep(admitted.unread, AGAIN_SECONDS)
         self._relay(admitted)
@@ -203,23 +205,21 @@ class _Batch:
                 self._keep([delivery], AGAIN_SECONDS)
 
     def _forward(self, message: Message, publisher: Publisher) -> None:
+        """Signed anew: a long delay may outlive the key that it began with."""
         left = message.due - self.deps.clock()
-        delay = max(0, min(MAX_DELAY, round(left)))
-        body = message.command or message.event
-        assert body is not None
-        if left > 0.5:
-            text = pack(message, publisher.results, limit=publisher.limit)
-            group = event_group(message.event) if message.event is not None else str(body.execution_id)
-            unsent = publisher.timers.send([Outgoing(text, group, delay=max(1, delay))])
+        delay = max(1, min(MAX_DELAY, round(left))) if left > 0.5 else 0
+        queue: Queue = publisher.timers
+        if message.command is not None:
+            text = publisher.command_message(message.command, message.due if delay else 0.0)
+            outgoing = Outgoing(text, str(message.command.execution_id), delay=delay)
+            queue = queue if delay else publisher.queue_of(message.command)
         else:
-            assert message.command is not None
-            plain = pack(
-                Message(message.v, token=message.token, command=message.command),
-                publisher.results,
-                limit=publisher.limit,
+            assert message.event is not None
+            signed = signed_event(
+                message.event, publisher.keys(), publisher.results, publisher.limit, message.due
             )
-            unsent = publisher.queue_of(message.command).send([Outgoing(plain, str(body.execution_id))])
-        if unsent:
+            outgoing = msgspec.structs.replace(signed, delay=delay)
+        if queue.send([outgoing]):
             raise InfrastructureError("it could not be sent on", code="not_relayed")
 
     def _keep(self, deliveries: Sequence[Delivery], seconds: int) -> None:

@@ -1,0 +1,81 @@
+"""Messages and owners: what is read, what is refused, what is left for a newer reader."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.events import Cancel, ItemsDone
+from noetl.domain.messages import (
+    SHARDS,
+    Message,
+    MessageRef,
+    NewerMessageError,
+    decode_message,
+    encode_message,
+    event_dedup,
+    event_group,
+)
+from noetl.domain.owners import QUEUE, holds, invocation
+
+EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
+REF = MessageRef("noetl://execution/7/result/message/x", "0" * 64, 3)
+
+
+@pytest.mark.parametrize("message", [Message(1, "t", event=EVENT), Message(1, "t", 12.5, ref=REF)])
+def test_a_message_comes_back_as_it_was(message):
+    assert decode_message(encode_message(message)) == message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[]", "{}", '{"v":1}', '{"v":"1"}', "[" * 9999, "\ud800", '{"v":1,"event":{"type":"unknown"}}', '{"v":true}',
+     '{"v":1,"event":{"type":"cancel","execution_id":1,"event_id":"e","program":"p"},"ref":{"uri":"u","sha256":"s","size":1}}'],
+)  # fmt: skip
+def test_what_is_no_message_is_refused(text):
+    with pytest.raises(InvalidInputError) as caught:
+        decode_message(text)
+    assert caught.value.code == "message_invalid" and not isinstance(caught.value, NewerMessageError)
+
+
+@pytest.mark.parametrize("text", ['{"v":2}', '{"v":2,"event":{"type":"tomorrow"}}', '{"v":99,"token":[]}'])
+def test_a_newer_message_is_told_apart(text):
+    with pytest.raises(NewerMessageError):
+        decode_message(text)
+
+
+@given(st.text())
+def test_any_text_is_a_message_or_refused(text):
+    with pytest.raises(InvalidInputError):
+        decode_message(text)
+
+
+def test_control_events_of_an_execution_follow_each_other_and_items_spread():
+    items = [ItemsDone(7, "e", "p", f"1.r0.{n}", 1, 0, 1, "s", 0, []) for n in range(100)]
+    assert event_group(EVENT) == "7"
+    assert {event_group(one) for one in items} == {f"7.{shard}" for shard in range(SHARDS)}
+    assert (
+        event_dedup(EVENT)
+        == event_dedup(Cancel(7, "stop", "other"))
+        != event_dedup(Cancel(8, "stop", "prog"))
+    )
+    assert event_dedup(EVENT, "one") != event_dedup(EVENT, "two")
+
+
+@pytest.mark.parametrize(
+    ("owner", "now", "alive"),
+    [
+        (QUEUE, 1e12, True),
+        (invocation(100.0, "engine:ab"), 100.9, True),
+        (invocation(100.0, "engine:ab"), 101.0, False),
+        ("until:soon:me", 0.0, False),
+        ("until::me", 0.0, False),
+        ("until:-5:me", -9.0, False),
+        ("laptop:1234", 0.0, None),
+        ("", 0.0, None),
+    ],
+)
+def test_a_name_says_how_long_it_owns(owner, now, alive):
+    assert holds(owner, now) is alive
