@@ -53,8 +53,14 @@ metadata: { name: lost, path: e2e/lost }
 workload: { tries: 1 }
 workflow:
   - step: start
-    tool: { kind: python, code: result = "found" }
-    retry: { max_attempts: "{{ workload.tries }}", initial_delay: 1 }
+    tool:
+      kind: python
+      code: result = "found"
+      spec:
+        policy:
+          rules:
+            - when: "{{ outcome.status == 'error' and outcome.error.kind == 'worker_lost' }}"
+              then: { do: retry, attempts: "{{ workload.tries }}", delay: 1 }
 """
 
 

@@ -367,6 +367,7 @@ class Deployment:
         def handle(life: Life, deps: MessageDeps) -> None:
             buried = bury(
                 deliveries,
+                programs=deps.engine.programs,
                 results=deps.publisher.results,
                 events=deps.publisher.events,
                 limit=self.message_limit,

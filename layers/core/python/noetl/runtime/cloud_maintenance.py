@@ -30,6 +30,7 @@ class CloudMaintenance:
                 return batch_answer(())
             buried = bury(
                 deliveries(event),
+                programs=engine.deps.engine.programs,
                 results=engine.results,
                 events=engine.events,
                 limit=self._settings.message_limit,

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.dsl.program import Program
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore
 from noetl.services.messages import pack, unpack
-from noetl.services.worker_lost import worker_lost
+from noetl.services.worker_lost import answer_lost
+
+REASON = "it was delivered several times and never answered"
 
 
 @dataclass(slots=True)
@@ -26,14 +29,15 @@ class Buried:
 def bury(
     deliveries: Sequence[Delivery],
     *,
+    programs: Callable[[str], Program],
     results: ResultStore,
     events: Queue,
     limit: int,
     log: Callable[[str], None],
 ) -> Buried:
-    """Answer commands that no worker could settle: each fails as ``worker_lost``, which the retry policy of its step may answer.
+    """Answer commands that no worker could settle: each fails as ``worker_lost``, which its task's rules and retries may answer.
 
-    Raises InfrastructureError when the answers cannot be sent.
+    Nothing of the playbook is called. Raises InfrastructureError when the answers cannot be sent.
     """
     buried = Buried()
     answers: list[tuple[Delivery, Outgoing]] = []
@@ -52,12 +56,20 @@ def bury(
             log(f"dead letter {delivery.message_id} holds no command; it was {delivery.body[:4000]!r}")
             buried.unreadable += 1
             continue
-        event = worker_lost(message.command, "it was delivered several times and never answered")
-        text = pack(Message(VERSION, token=message.token, event=event), results, limit=limit)
-        answers.append((delivery, Outgoing(text, event_group(event), dedup=delivery.message_id)))
+        try:
+            told = answer_lost(message.command, programs, results, REASON, log)
+        except InfrastructureError as error:
+            log(f"dead letter {delivery.message_id} is left: {error}")
+            buried.give_back.append(delivery.message_id)
+            continue
+        for number, event in enumerate(told):
+            text = pack(Message(VERSION, token=message.token, event=event), results, limit=limit)
+            dedup = f"{delivery.message_id}.{number}"
+            answers.append((delivery, Outgoing(text, event_group(event), dedup=dedup)))
         buried.executions.add(message.command.execution_id)
     if answers:
         unsent = set(events.send([answer for _, answer in answers]))
-        buried.give_back += [delivery.message_id for n, (delivery, _) in enumerate(answers) if n in unsent]
-        buried.lost = len(answers) - len(unsent)
+        left = {delivery.message_id for n, (delivery, _) in enumerate(answers) if n in unsent}
+        buried.give_back += sorted(left)
+        buried.lost = len({delivery.message_id for delivery, _ in answers} - left)
     return buried
