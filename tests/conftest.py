@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import psycopg
@@ -21,6 +22,7 @@ from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres.migrations import migrate
+from tests.notes import NOTES
 
 # A busy machine is slow, which says nothing about the code.
 hypothesis.settings.register_profile(
@@ -66,3 +68,18 @@ def database(postgres: EmbeddedServer) -> Iterator[str]:
     yield postgres.dsn(name)
     with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
         connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["notes"] = list(NOTES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    NOTES.extend(getattr(node, "workeroutput", {}).get("notes", ()))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for line in NOTES:
+        terminalreporter.write_line(line)

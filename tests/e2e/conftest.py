@@ -32,6 +32,7 @@ from noetl.local import aws, state
 from noetl.local.emulator import free_port
 from noetl.local.layout import Layout
 from tests.e2e.remote import Remote
+from tests.notes import NOTES
 
 ROOT = Path(__file__).resolve().parents[2]
 HOMES = Path(tempfile.gettempdir())
@@ -174,7 +175,9 @@ def deployment() -> Iterator[Deployment]:
     if shutil.which("node") is None and not os.environ.get("CI"):
         pytest.skip("needs Node for the CDK command line")
     if running := os.environ.get(RUNNING):
-        yield _attached(Path(running))
+        deployed, began = _attached(Path(running)), time.time()
+        yield deployed
+        _count_batches(deployed, began)
         return
     _stop_orphans()
     home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
@@ -188,7 +191,10 @@ def deployment() -> Iterator[Deployment]:
             )
         last = json.loads(up.stdout.splitlines()[-1])
         assert last["event"] == "up", up.stdout
-        yield Deployment("local", last["endpoint"], last["api"], last["outputs"], home)
+        deployed = Deployment("local", last["endpoint"], last["api"], last["outputs"], home)
+        began = time.time()
+        yield deployed
+        _count_batches(deployed, began)
     finally:
         _remove(home)
 
@@ -199,6 +205,22 @@ def remote(deployment: Deployment) -> Iterator[Remote]:
     store = PostgresExecutionStore(deployment.database(), results=MemoryResultStore())
     yield Remote(deployment, store)
     store.close()
+
+
+def _count_batches(deployment: Deployment, since: float) -> None:
+    """What the engine says of its invocations, for the summary of the session."""
+    sizes, trips = [], 0
+    for line in deployment.logs("engine", since):
+        with contextlib.suppress(ValueError):
+            told = json.loads(line)
+            if isinstance(told, dict) and "Messages" in told:
+                sizes.append(int(told["Messages"]))
+                trips += int(told.get("round_trips", 0))
+    if sizes:
+        NOTES.append(
+            f"e2e: {sum(sizes)} messages in {len(sizes)} invocations of the engine: {sum(sizes) / len(sizes):.2f} per batch, "
+            f"at most {max(sizes)}; {trips / len(sizes):.1f} round trips per invocation"
+        )
 
 
 def _attached(home: Path) -> Deployment:
