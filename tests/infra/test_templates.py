@@ -328,7 +328,9 @@ def test_the_schema_is_migrated_before_what_uses_it_changes(templates: Templates
 
 
 @both
-def test_a_tick_that_lets_a_pausing_database_sleep_and_no_database_port_but_for_the_engine(templates: Templates) -> None:
+def test_a_tick_that_lets_a_pausing_database_sleep_and_no_database_port_but_for_the_engine(
+    templates: Templates,
+) -> None:
     rule = next(
         place for place in templates.all("AWS::Events::Rule") if "ScheduleExpression" in place.properties
     )
