@@ -48,9 +48,11 @@ TRIES = 20
 MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")
 
 
-def handle_events(events: Sequence[Event], deps: EngineDeps) -> Handled:
-    """Apply a batch. Returns what to run and handle next; raises InfrastructureError when the store is away (nothing was lost)."""
-    handled = Handled()
+def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | None = None) -> Handled:
+    """Apply a batch. Returns what to run and handle next; raises InfrastructureError when the store is away (nothing was lost).
+
+    ``handled``: filled as far as it came, for who wants to go on from there when this raises."""
+    handled = Handled() if handled is None else handled
     items = [event for event in events if isinstance(event, ItemsDone)]
     if items:
         handle_items(items, deps, handled)

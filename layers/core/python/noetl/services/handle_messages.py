@@ -113,24 +113,25 @@ class _Batch:
     # --- deciding ---
 
     def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
+        handled = Handled()
         try:
-            handled = handle_events([event for _, event in pairs], self.engine)
+            handle_events([event for _, event in pairs], self.engine, handled)
         except InfrastructureError as away:
             self._fail(pairs, f"{away}")
         except Exception as error:
-            if len(pairs) > 1:
+            if len(pairs) == 1:
+                self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
+            else:
                 for pair in pairs:
                     self._decide([pair])
-                return
-            self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
-            self._note(*pairs[0])
         else:
             early = {id(event) for event in handled.events}
             self._keep([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
-            inputs = {id(event) for _, event in pairs}
-            self._take(handled, [event for event in handled.events if id(event) not in inputs])
             self.managed.events += len(pairs)
             self.managed.executions.update(event.execution_id for _, event in pairs)
+        # Also when it failed: a part of the batch may have been committed before.
+        inputs = {id(event) for _, event in pairs}
+        self._take(handled, [event for event in handled.events if id(event) not in inputs])
 
     def _fail(self, pairs: list[tuple[Delivery, Event]], why: str) -> None:
         for delivery, event in pairs:

@@ -1,0 +1,283 @@
+"""The engine behind queues: what is let in, what one bad message may do to others, what is published and what is given back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from noetl.adapters.memory import MemoryResultStore
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Cancel
+from noetl.domain.messages import VERSION, Message, decode_message
+from noetl.domain.tokens import KeyRing, grant
+from noetl.ports.queue import MAX_DELAY
+from noetl.services.bury import bury
+from noetl.services.handle_messages import AGAIN_SECONDS
+from noetl.services.messages import pack
+from noetl.services.sweep import sweep
+from tests.unit.services.engine_bench import HEAD, NOW, RING, Bench, delivery
+
+LOOP = (
+    "  - step: start\n    loop: { in: [1, 2, 3], iterator: n, spec: { mode: parallel } }\n"
+    "    tool: { kind: http, url: 'http://a.test/' }\n"
+)
+RETRY = HEAD + (
+    "  - step: start\n    spec: { timeout: 4000 }\n    tool:\n"
+    "      - a: { kind: http, url: 'http://a.test/' }\n      - b: { kind: noop }\n"
+)
+
+
+def status(bench: Bench, execution_id: int) -> str:
+    found = bench.store.info(execution_id)
+    assert found is not None
+    return found.status
+
+
+def test_a_batch_is_committed_published_and_marked():
+    bench = Bench()
+    managed = bench.handle(bench.put(*(bench.start() for _ in range(4))))
+    assert (managed.events, managed.commands, managed.give_back, managed.again) == (4, 4, [], False)
+    given = bench.given()
+    assert len(given) == len(managed.executions) == 4
+    bench.time += 1e6
+    assert bench.store.claim("sweeper", 9) == [] and bench.store.undelivered("sweeper", 9) == []
+    managed = bench.handle(
+        [delivery(bench.answer(command), name=str(n)) for n, (command, _) in enumerate(given)]
+    )
+    assert {status(bench, one) for one in managed.executions} == {"completed"}
+    assert [token for command, token in given] == [grant(command, RING) for command, _ in given]
+
+
+def test_commands_of_several_kinds_go_to_the_worker_that_has_all():
+    bench = Bench(RETRY)
+    bench.handle(bench.put(bench.start()))
+    assert (len(bench.given("http")), len(bench.given("mixed"))) == (0, 1)
+    (timer,) = bench.timers.sent
+    assert timer.delay == MAX_DELAY and decode_message(timer.body).due == pytest.approx(NOW + 4000)
+
+
+def test_what_waits_long_is_sent_again_until_it_is_due():
+    bench = Bench(RETRY)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    (command, _), relays = bench.given("mixed")[0], 0
+    while status(bench, start.execution_id) == "running":
+        bench.time += 60
+        got = list(bench.timers.receive(10))
+        relays += len(got)
+        assert bench.handle(got, bench.timers).refused == 0 if got else bench.time < NOW + 4200
+    assert relays == 5 and NOW + 4000 <= bench.time <= NOW + 4300
+    late = bench.handle([delivery(bench.answer(command))])
+    assert late.give_back == [] and status(bench, start.execution_id) == "failed"
+
+
+def test_a_long_delay_outlives_the_key_it_began_with():
+    bench = Bench()
+    bench.handle(bench.put(bench.start()))
+    ((command, _),) = bench.given()
+    text = bench.deps.publisher.command_message(command, due=NOW + 1000)
+    after = KeyRing.of(["the key after a rotation", "the key of this deployment"])
+    bench.rings = [after]
+    bench.handle([delivery(text)], bench.timers)
+    (again,) = bench.timers.sent
+    assert again.delay == MAX_DELAY and decode_message(again.body).token == grant(command, after)
+    bench.time += 1000
+    bench.rings = [KeyRing.of(["the key after a rotation"])]
+    assert bench.handle([delivery(again.body)], bench.timers).refused == 0
+    assert [one.command_id for one, _ in bench.given()] == [command.command_id]
+
+
+@pytest.mark.parametrize("wait", [0.0, 5000.0])
+def test_no_worker_reaches_another_one_through_the_engine(wait):
+    """A command (or an event that is to wait) on the queue that workers send to is refused, whatever its token says."""
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, token),) = bench.given()
+    due = NOW + wait if wait else 0.0
+    texts = [
+        pack(Message(VERSION, token, due, command=command), bench.results),
+        pack(Message(VERSION, "x", NOW + 5000, event=Cancel(start.execution_id, "stop", "")), bench.results),
+    ]
+    managed = bench.handle([delivery(text, name=text[-9:]) for text in texts])
+    assert (managed.refused, managed.give_back) == (2, [])
+    forged = msgspec.structs.replace(command, step="other")
+    text = pack(Message(VERSION, token, due, command=forged), bench.results)
+    assert bench.handle([delivery(text)], bench.timers).refused == 1
+    assert bench.given() == [] and bench.timers.sent == [] and status(bench, start.execution_id) == "running"
+
+
+def test_what_is_forged_or_no_message_is_dropped_and_recorded_beside_history():
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, token),) = bench.given()
+    before = bench.store.events(start.execution_id)
+    other = msgspec.structs.replace(command, command_id="9")
+    bad = ["", "{}", bench.answer(command, "0.0-0.0"), bench.answer(other, token), bench.answer(command, "")]
+    managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(bad)])
+    assert (managed.refused, managed.give_back, managed.events) == (5, [], 0)
+    assert bench.store.events(start.execution_id) == before
+    recorded = bench.store.item_events(start.execution_id, -1)
+    assert [row.type for row in recorded] == ["command.superseded"] * 3
+    assert status(bench, start.execution_id) == "running"
+    strange = msgspec.structs.replace(command, execution_id=2**63)
+    assert bench.handle([delivery(bench.answer(strange, "x"))]).refused == 1
+
+
+def test_messages_nobody_can_read_yet_are_left_to_the_queue():
+    bench = Bench(limit=700)
+    bench.handle(bench.put(bench.start()))
+    ((command, _),) = bench.given()
+    large = bench.answer(command, result="x" * 300_000)
+    assert len(large) < 1000
+    bodies = ['{"v":2,"event":{"type":"tomorrow"}}', large]
+    plain, empty = bench.deps, MemoryResultStore()
+    bench.deps = replace(plain, door=replace(plain.door, results=empty))
+    managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(bodies)])
+    assert (managed.give_back, managed.refused) == (["0", "1"], 0)
+    bench.deps = plain
+    assert bench.handle([delivery(large)]).give_back == []
+    assert status(bench, command.execution_id) == "completed"
+
+
+def test_a_rotated_key_is_looked_up_when_a_token_is_unknown():
+    bench = Bench()
+    bench.handle(bench.put(bench.start()))
+    ((command, _),) = bench.given()
+    after = KeyRing.of(["the key after a rotation", "the key of this deployment"])
+    bench.rings = [RING, after]
+    assert bench.handle([delivery(bench.answer(command, grant(command, after)))]).refused == 0
+    assert status(bench, command.execution_id) == "completed"
+
+
+class Poison:
+    """A store that breaks the engine over one execution."""
+
+    def __init__(self, store, execution_id, error):
+        self.store, self.execution_id, self.error = store, execution_id, error
+        self.batches: list[list[int]] = []
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def commit(self, changes, owner=None):
+        self.batches.append([change.execution_id for change in changes])
+        if self.execution_id in self.batches[-1]:
+            raise self.error
+        return self.store.commit(changes, owner)
+
+
+@pytest.mark.parametrize("received", [1, 2])
+def test_a_poisonous_event_takes_nothing_with_it(received):
+    bench = Bench()
+    starts = [bench.start() for _ in range(3)]
+    poison = Poison(bench.store, starts[1].execution_id, RuntimeError("boom"))
+    bench.deps = replace(bench.deps, engine=replace(bench.deps.engine, store=poison))
+    deliveries = [msgspec.structs.replace(one, received=received) for one in bench.put(*starts)]
+    managed = bench.handle(deliveries)
+    assert managed.give_back == [deliveries[1].message_id] and managed.failures == 1
+    assert managed.again is (received > 1) and managed.commands == 2
+    assert {command.execution_id for command, _ in bench.given()} == {
+        starts[0].execution_id,
+        starts[2].execution_id,
+    }
+    alone = [[one.execution_id] for one in starts]
+    assert [batch for batch in poison.batches if len(batch) == 1] == alone
+    assert [len(batch) for batch in poison.batches] == ([3, 1, 1, 1] if received == 1 else [1, 1, 1])
+    bench.time += AGAIN_SECONDS
+    assert len(bench.events.receive(10)) == 1
+
+
+def test_an_outage_gives_everything_back():
+    bench = Bench()
+    starts = [bench.start() for _ in range(2)]
+    away = Poison(bench.store, starts[0].execution_id, InfrastructureError("away"))
+    plain, bench.deps = bench.deps, replace(bench.deps, engine=replace(bench.deps.engine, store=away))
+    managed = bench.handle(bench.put(*starts))
+    assert len(managed.give_back) == 2 and managed.commands == 0
+    bench.deps, bench.time = plain, bench.time + AGAIN_SECONDS
+    assert bench.handle(bench.receive()).commands == 2
+
+
+def test_what_a_queue_refuses_is_free_for_the_sweep():
+    bench = Bench()
+    bench.commands["http"].refuses = {1}
+    managed = bench.handle(bench.put(*(bench.start() for _ in range(3))))
+    assert (managed.commands, managed.unsent, managed.give_back) == (2, 1, [])
+    assert len(bench.given()) == 2
+    bench.commands["http"].refuses = set()
+    swept = sweep(bench.store, bench.deps.publisher, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
+    assert (swept.commands, swept.events, swept.unsent) == (1, 0, 0), "at once: it belongs to nobody"
+    ((command, token),) = bench.given()
+    assert command.attempt == 2 and token == grant(command, RING)
+
+
+def test_what_could_not_be_marked_is_published_again_when_its_owner_is_over():
+    bench = Bench()
+    publisher = replace(bench.deps.publisher, store=Unmarking(bench.store))
+    bench.deps = replace(bench.deps, publisher=publisher)
+    managed = bench.handle(bench.put(bench.start()))
+    assert (managed.unsent, managed.give_back) == (1, [])
+    assert len(bench.given()) == 1
+    plain = replace(publisher, store=bench.store)
+    for after, found in ((0, 0), (62, 1), (62, 0)):
+        bench.time += after
+        swept = sweep(bench.store, plain, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
+        assert swept.commands == found
+
+
+class Unmarking:
+    def __init__(self, store):
+        self.store = store
+
+    def hand_over(self, owner, published, freed=None):
+        raise InfrastructureError("the answer was lost")
+
+
+@pytest.mark.parametrize(("left", "followed"), [(25.0, 1), (1.0, 0)])
+def test_what_a_batch_causes_is_handled_at_once_or_through_the_queue_when_time_is_short(left, followed):
+    """A loop is over when its last item is."""
+    bench = Bench(HEAD + LOOP)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    first = bench.given()
+    bench.handle([delivery(bench.items(command), name=command.command_id) for command, _ in first])
+    ((last, _),) = bench.given()
+    bench.left = left
+    managed = bench.handle([delivery(bench.items(last))])
+    assert (managed.followed, len(bench.events)) == (followed, 1 - followed)
+    if not followed:
+        bench.left = 25.0
+        bench.handle(bench.receive())
+    assert status(bench, start.execution_id) == "completed"
+    bench.time += 1e6
+    assert not any(bench.store.open_work(start.execution_id).values())
+
+
+def test_a_dead_letter_is_answered_for_its_worker():
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, token),) = bench.given()
+    bodies = [pack(Message(VERSION, token, command=command), bench.results), "rubbish", '{"v":9}']
+    buried = bury(
+        [delivery(text, name=str(n)) for n, text in enumerate(bodies)],
+        programs=bench.programs, results=bench.results, events=bench.events, limit=10**6, log=bench.log.append,
+    )  # fmt: skip
+    assert (buried.lost, buried.unreadable, buried.give_back) == (1, 1, ["2"])
+    assert buried.executions == {start.execution_id}
+    managed = bench.handle(bench.receive())
+    assert managed.refused == 0 and status(bench, start.execution_id) == "failed"
+    bench.events.refuses = {0}
+    again = bury(
+        [delivery(bodies[0])],
+        programs=bench.programs,
+        results=bench.results,
+        events=bench.events,
+        limit=10**6,
+        log=bench.log.append,
+    )
+    assert (again.lost, again.give_back) == (0, ["m"])
