@@ -43,7 +43,9 @@ TEST_SECONDS = 900
 """Of a test: the first one waits for the deployment."""
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First of all such hooks: xdist reads the groups in one of its own."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
