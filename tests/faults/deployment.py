@@ -15,16 +15,15 @@ from typing import Any
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.memory.programs import MemoryProgramStore
-from noetl.adapters.memory.queue import MemoryQueue
 from noetl.adapters.memory.revocations import MemoryRevocations
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.events import Start
 from noetl.domain.state import TERMINAL
 from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import encode
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import ExecutionStore
-from noetl.ports.queue import Delivery, Outgoing
+from noetl.ports.queue import Delivery
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.admit import Door
@@ -35,11 +34,11 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
 from noetl.services.revoked import RevocationWatch
 from noetl.services.send_events import EventSender
-from noetl.services.start_execution import Wish, start_execution
 from noetl.services.sweep import sweep
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
 from tests.conformance.driver import VirtualClock
+from tests.faults.outside import Asked, Strange, StrangeQueue
 from tests.properties.chaos import Crash, FaultyPort
 from tests.properties.tools import PureTools
 from tests.properties.world import NoCredentials
@@ -51,7 +50,6 @@ WORKERS = ("http", "plain", "mixed")
 VISIBILITY = 180.0
 TICK = 60.0
 MOST_MOVES = 20_000
-REFUSED = "refused"
 
 Fate = Callable[[int, str, str], str]
 """(number of the port call, function, port call) → ``before``/``after``: the function dies there; ``away``/``lost``: the port
@@ -60,49 +58,6 @@ cannot be reached before or after the effect; empty: nothing happens."""
 
 def calm(number: int, function: str, call: str) -> str:
     return ""
-
-
-@dataclass
-class Strange:
-    """What queues do besides delivering. ``budget``: how often yet."""
-
-    rng: random.Random
-    budget: int = 0
-
-    def strikes(self, chance: float) -> bool:
-        if self.budget > 0 and self.rng.random() < chance:
-            self.budget -= 1
-            return True
-        return False
-
-
-class StrangeQueue(MemoryQueue):
-    """Refuses some entries of a request, delivers some twice, and gives them out in any order."""
-
-    def __init__(self, strange: Strange, **settings: Any) -> None:
-        super().__init__(**settings)
-        self._strange = strange
-
-    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
-        refused = [number for number in range(len(messages)) if self._strange.strikes(0.05)]
-        taken = [message for number, message in enumerate(messages) if number not in refused]
-        super().send(taken)
-        for message in taken:
-            if self._strange.strikes(0.1):
-                self.adopt(message.body, message.group)
-        return refused
-
-    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
-        if self._strange.budget > 0:
-            kept = list(self._kept.items())
-            self._strange.rng.shuffle(kept)
-            self._kept = dict(kept)
-            limit = self._strange.rng.choice((1, 2, limit))
-        return super().receive(limit)
-
-    def soonest(self, now: float) -> float | None:
-        """Seconds until something hidden can be seen."""
-        return min((kept.due - now for kept in self._kept.values() if kept.due > now), default=None)
 
 
 class Life:
@@ -136,33 +91,6 @@ class Life:
 
     def port(self, target: Any) -> Any:
         return FaultyPort(target, self)  # type: ignore[arg-type]
-
-
-@dataclass(eq=False)
-class Asked:
-    """What a client wants. ``born``: milliseconds and random bits of the execution's id."""
-
-    event: Event
-    born: tuple[int, int]
-
-    def start(self, programs: Programs, store: ExecutionStore, owner: str) -> list[Event]:
-        """Once, however often it is asked for. Returns what has to be published."""
-        event = self.event
-        assert isinstance(event, Start)
-        program = programs(event.program)
-        wish = Wish(event.payload, program.path, 1, key=f"wish {event.execution_id}")
-        made = start_execution(
-            program, wish, store, owner=owner, now_ms=self.born[0], random_bits=self.born[1]
-        )
-        assert made.execution_id == event.execution_id
-        return [made.event] if made.event is not None else []
-
-    def post(self, store: ExecutionStore, owner: str) -> list[Event] | None:
-        """None: its execution has not started yet. What was posted before is sent again, as the API does."""
-        posted = store.post(self.event, owner)
-        if posted.status in TERMINAL:
-            return []
-        return [self.event] if posted.version or isinstance(self.event, Cancel) else None
 
 
 @dataclass(eq=False)

@@ -1,0 +1,86 @@
+"""What a deployment has around it: queues that are strange where SQS is strange, and clients that ask again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noetl.adapters.memory.queue import MemoryQueue
+from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.state import TERMINAL
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.queue import Delivery, Outgoing
+from noetl.runtime.programs import Programs
+from noetl.services.start_execution import Wish, start_execution
+
+
+@dataclass
+class Strange:
+    """What queues do besides delivering. ``budget``: how often yet."""
+
+    rng: random.Random
+    budget: int = 0
+
+    def strikes(self, chance: float) -> bool:
+        if self.budget > 0 and self.rng.random() < chance:
+            self.budget -= 1
+            return True
+        return False
+
+
+class StrangeQueue(MemoryQueue):
+    """Refuses some entries of a request, delivers some twice, and gives them out in any order."""
+
+    def __init__(self, strange: Strange, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._strange = strange
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        refused = [number for number in range(len(messages)) if self._strange.strikes(0.05)]
+        taken = [message for number, message in enumerate(messages) if number not in refused]
+        super().send(taken)
+        for message in taken:
+            if self._strange.strikes(0.1):
+                self.adopt(message.body, message.group)
+        return refused
+
+    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
+        if self._strange.budget > 0:
+            kept = list(self._kept.items())
+            self._strange.rng.shuffle(kept)
+            self._kept = dict(kept)
+            limit = self._strange.rng.choice((1, 2, limit))
+        return super().receive(limit)
+
+    def soonest(self, now: float) -> float | None:
+        """Seconds until something hidden can be seen."""
+        return min((kept.due - now for kept in self._kept.values() if kept.due > now), default=None)
+
+
+@dataclass(eq=False)
+class Asked:
+    """What a client wants. ``born``: milliseconds and random bits of the execution's id."""
+
+    event: Event
+    born: tuple[int, int]
+
+    def start(self, programs: Programs, store: ExecutionStore, owner: str) -> list[Event]:
+        """Once, however often it is asked for. Returns what has to be published."""
+        event = self.event
+        assert isinstance(event, Start)
+        program = programs(event.program)
+        wish = Wish(event.payload, program.path, 1, key=f"wish {event.execution_id}")
+        made = start_execution(
+            program, wish, store, owner=owner, now_ms=self.born[0], random_bits=self.born[1]
+        )
+        assert made.execution_id == event.execution_id
+        return [made.event] if made.event is not None else []
+
+    def post(self, store: ExecutionStore, owner: str) -> list[Event] | None:
+        """None: its execution has not started yet. What was posted before is sent again, as the API does."""
+        posted = store.post(self.event, owner)
+        if posted.status in TERMINAL:
+            return []
+        return [self.event] if posted.version or isinstance(self.event, Cancel) else None
