@@ -92,4 +92,4 @@ def test_an_event_that_is_told_twice_starts_one_execution(deployment: Any, name:
 
 def test_what_the_function_does_not_understand_is_an_error(deployment: Any) -> None:
     _, error = deployment.invoke("scheduler", {"source": "acme.shop", "detail-type": "Refund"})
-    assert error is not None and "none of them" in error["errorMessage"]
+    assert error is not None and "none of them" in error["message"]
