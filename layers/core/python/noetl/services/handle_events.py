@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start, TimerFired
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import ErrorInfo
@@ -346,6 +346,8 @@ def _one(
     state = state or ExecutionState()
     try:
         program = _program(work, event, snapshot, deps)
+    except InfrastructureError:
+        raise
     except NoetlError as error:
         if isinstance(event, Start):
             return refuse_start(MISSING_PROGRAM, event, error, now, view)
