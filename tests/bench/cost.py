@@ -400,7 +400,7 @@ class _NoSecrets:
 
 
 def _kinds() -> Registry:
-    found = default_registry()
+    found = Registry()
     found.add(tick)
     found.add(bulk)
     return found

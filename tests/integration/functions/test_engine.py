@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import subprocess
@@ -20,6 +21,7 @@ from noetl.domain.tokens import KeyRing
 from noetl.kinds.registry import default_registry
 from noetl.runtime.registering import Registrar
 from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import telemetry
 from noetl.services.read_execution import result
 from noetl.services.send_events import EventSender
 from noetl.services.start_execution import Wish, start_execution
@@ -156,7 +158,11 @@ def engine(deployment):
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("size", [1, 4, 10])
-def test_executions_go_from_start_to_end_in_three_round_trips_per_batch(deployment, engine, capfd, size):
+def test_executions_go_from_start_to_end_in_three_round_trips_per_batch(
+    deployment, engine, monkeypatch, size
+):
+    said = io.StringIO()
+    monkeypatch.setattr(telemetry.logger.registered_handler, "stream", said)
     roots = [deployment.start(number) for number in range(size)]
     batches = 0
     while (event := deployment.invocation()) is not None:
@@ -169,7 +175,7 @@ def test_executions_go_from_start_to_end_in_three_round_trips_per_batch(deployme
         assert deployment.store.info(root).status == "completed"
         assert result(deployment.store, deployment.results, root) == {"m": number * 2}
         assert not any(deployment.store.open_work(root).values())
-    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in said.getvalue().splitlines() if line.startswith("{")]
     summaries = [line for line in lines if "_aws" in line]
     assert len(summaries) == batches
     for line in summaries:
