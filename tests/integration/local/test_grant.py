@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from pathlib import Path
 
 import psycopg
@@ -27,6 +28,10 @@ def served(tmp_path_factory: pytest.TempPathFactory):
     assert runs(started)
     yield layout, port
     database.stop(layout)
+    # Its lock file goes a moment before the process does.
+    until = time.monotonic() + 10
+    while runs(started) and time.monotonic() < until:
+        time.sleep(0.01)
     assert not runs(started)
 
 
