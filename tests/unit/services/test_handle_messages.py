@@ -170,7 +170,7 @@ class Poison:
         return self.store.commit(changes, owner)
 
 
-@pytest.mark.parametrize("received", [1, 2])
+@pytest.mark.parametrize("received", [1, 2, 3])
 def test_a_poisonous_event_takes_nothing_with_it(received):
     bench = Bench()
     starts = [bench.start() for _ in range(3)]
@@ -187,6 +187,8 @@ def test_a_poisonous_event_takes_nothing_with_it(received):
     alone = [[one.execution_id] for one in starts]
     assert [batch for batch in poison.batches if len(batch) == 1] == alone
     assert [len(batch) for batch in poison.batches] == ([3, 1, 1, 1] if received == 1 else [1, 1, 1])
+    noted = [row.event_id.partition(":")[0] for row in bench.store.item_events(starts[1].execution_id, -1)]
+    assert noted == (["failed"] if received == 3 else []), "a trace before it ends among the dead letters"
     bench.time += AGAIN_SECONDS
     assert len(bench.events.receive(10)) == 1
 

@@ -121,6 +121,7 @@ class _Batch:
         except Exception as error:
             if len(pairs) == 1:
                 self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
+                self._note(*pairs[0])
             else:
                 for pair in pairs:
                     self._decide([pair])
@@ -130,8 +131,7 @@ class _Batch:
             self.managed.events += len(pairs)
             self.managed.executions.update(event.execution_id for _, event in pairs)
         # Also when it failed: a part of the batch may have been committed before.
-        inputs = {id(event) for _, event in pairs}
-        self._take(handled, [event for event in handled.events if id(event) not in inputs])
+        self._take(handled, [event for _, event in pairs])
 
     def _fail(self, pairs: list[tuple[Delivery, Event]], why: str) -> None:
         for delivery, event in pairs:
@@ -150,11 +150,13 @@ class _Batch:
         except Exception as error:
             self.deps.log(f"the failure of event {event.event_id} could not be recorded: {error}")
 
-    def _take(self, handled: Handled, events: list[Event]) -> None:
+    def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
+        """Keep what came of ``inputs``; those that were handed back (they came early) stay with their queue."""
+        known = {id(event) for event in inputs}
         self.commands += handled.commands
         self.timers += handled.timers
         self.dropped += handled.dropped
-        self.follow += events
+        self.follow += [event for event in handled.events if id(event) not in known]
 
     def _follow(self) -> None:
         """Handle what was caused, as long as there is time; what is left goes through the queue, where it is retried by itself."""
@@ -166,10 +168,8 @@ class _Batch:
                 self.deps.log(f"{len(events)} event(s) go through the queue: {type(error).__name__}: {error}")
                 self.follow = events
                 return
-            inputs = {id(event) for event in events}
-            waiting = [event for event in handled.events if id(event) in inputs]
-            self._take(handled, [event for event in handled.events if id(event) not in inputs])
-            self.managed.followed += len(events) - len(waiting)
+            self._take(handled, events)
+            self.managed.followed += len(events)
 
     # --- out ---
 
