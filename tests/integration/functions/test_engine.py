@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import os
@@ -28,6 +27,7 @@ from noetl.services.start_execution import Wish, start_execution
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
 from tests.contract.clouds import make_bucket, mocked_aws
+from tests.integration.functions.loading import load
 from tests.properties.world import NoCredentials
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -44,15 +44,6 @@ workflow:
   - { step: end, tool: { kind: python, args: { n: "{{ start.n }}" }, code: "result = {'m': n * 2}" } }
 """
 HEAVY = {"pydantic", "boto3", "jsonschema", "yaml", "yamlcore", "httpx"}
-
-
-class Context:
-    """Lambda's."""
-
-    aws_request_id = "request-1"
-
-    def get_remaining_time_in_millis(self) -> int:
-        return 25_000
 
 
 class Deployment:
@@ -148,12 +139,7 @@ def deployment(database, monkeypatch):
 
 @pytest.fixture
 def engine(deployment):
-    file = ROOT / "functions" / "engine" / "handler.py"
-    spec = importlib.util.spec_from_file_location("engine_function", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return lambda event: module.handler(event, Context())
+    return load("engine")
 
 
 @pytest.mark.postgres
