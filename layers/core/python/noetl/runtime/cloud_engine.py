@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
+from noetl.adapters.aws.s3 import S3ResultStore, S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
-from noetl.dsl.program import Program, encode
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.cloud_parts import open_parts
 from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.compiling import Compiler
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
@@ -29,9 +29,6 @@ from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
 from noetl.services.sweep import sweep
-
-if TYPE_CHECKING:
-    from noetl.runtime.program_cache import Kept
 
 WORKERS = 10
 """Commands of a pool that run at once where the deployment says nothing about it."""
@@ -113,7 +110,7 @@ def _open(settings: CloudSettings) -> Engine:
     s3, sqs = make_client("s3"), make_client("sqs")
     parts = open_parts(settings)
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
-    programs = Programs(StoredPrograms(parts.stored_programs), catalog, _Compiler(parts.stored_programs))
+    programs = Programs(StoredPrograms(parts.stored_programs), catalog, Compiler(parts.stored_programs))
     limit = settings.message_limit
     timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
 
@@ -155,22 +152,6 @@ def _open(settings: CloudSettings) -> Engine:
         log=telemetry.log,
     )
     return Engine(deps, parts.database, results, parts.events, timers)
-
-
-class _Compiler:
-    """Loads the compiler when a program has to be compiled after all, which is seldom: registering stores what it compiled."""
-
-    def __init__(self, store: S3ProgramStore) -> None:
-        self._store = store
-
-    def compile(self, text: str, source_name: str) -> Kept:
-        from noetl.kinds.registry import default_registry
-        from noetl.runtime.program_cache import ProgramCache
-
-        return ProgramCache(None, default_registry()).compile(text, source_name)
-
-    def keep(self, program: Program) -> None:
-        self._store.put(program.hash, encode(program))
 
 
 def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:

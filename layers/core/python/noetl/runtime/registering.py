@@ -10,17 +10,17 @@ from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.scheduler import EventBridgeSchedules
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
-from noetl.dsl.program import Program, encode
+from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.program_cache import Kept
+from noetl.runtime.compiling import Compiler
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Registered, register_playbook
 from noetl.services.register_schedules import register_schedule
 
 
-class Registrar:
+class Registrar(Compiler):
     """``registered``: told of each playbook that is in the catalog now (its schedules are put in force)."""
 
     def __init__(
@@ -29,21 +29,9 @@ class Registrar:
         programs: ProgramStore,
         registered: Callable[[Program, str, int], None] = lambda program, path, version: None,
     ) -> None:
+        super().__init__(programs)
         self._catalog = catalog
-        self._programs = programs
         self.registered = registered
-
-    def compile(self, text: str, source_name: str) -> Kept:
-        """Raises InvalidPlaybookError. The compiler is loaded by the first call."""
-        from noetl.dsl.compiler import compile_cached
-        from noetl.kinds.registry import default_registry
-
-        compiled = compile_cached(text, source_name=source_name, kinds=default_registry())
-        return Kept(compiled.program, compiled.diagnostics)
-
-    def keep(self, program: Program) -> None:
-        """Raises InfrastructureError."""
-        self._programs.put(program.hash, encode(program))
 
     def register(self, text: str, *, source_name: str, path: str | None = None) -> Registered:
         """Raises InvalidPlaybookError, InvalidInputError, InfrastructureError."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -12,10 +11,8 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFound
 from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
+from noetl.runtime.compiling import Compiler
 from noetl.services.find_playbook import by_program
-
-if TYPE_CHECKING:
-    from noetl.runtime.program_cache import Kept
 
 KEPT = 256
 """Programs that stay in memory: they never change, so none is read twice."""
@@ -60,16 +57,6 @@ class StoredPrograms:
             raise InfrastructureError(
                 f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
             ) from error
-
-
-class Compiler(Protocol):
-    """What makes a program that is not stored in a form of this version (``noetl.runtime.registering.Registrar``)."""
-
-    def compile(self, text: str, source_name: str) -> Kept:
-        """Raises InvalidPlaybookError."""
-
-    def keep(self, program: Program) -> None:
-        """Raises InfrastructureError."""
 
 
 class Programs:

@@ -1,0 +1,27 @@
+"""Compiling where compiled programs are kept in a store. The compiler is loaded by the first call, which is seldom needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl.dsl.program import Program, encode
+from noetl.ports.programs import ProgramStore
+
+if TYPE_CHECKING:
+    from noetl.runtime.program_cache import Kept
+
+
+class Compiler:
+    def __init__(self, programs: ProgramStore) -> None:
+        self._programs = programs
+
+    def compile(self, text: str, source_name: str) -> Kept:
+        """Raises InvalidPlaybookError."""
+        from noetl.kinds.registry import default_registry
+        from noetl.runtime.program_cache import ProgramCache
+
+        return ProgramCache(None, default_registry()).compile(text, source_name)
+
+    def keep(self, program: Program) -> None:
+        """Raises InfrastructureError."""
+        self._programs.put(program.hash, encode(program))
