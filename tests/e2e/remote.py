@@ -15,6 +15,7 @@ import msgspec
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain.ids import RANDOM_BITS
 from noetl.services.history import HistoryEvent
+from tests.integration.examples.seen import Seen
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
 SECONDS = 60.0
@@ -23,7 +24,7 @@ EARLIER_MS = 10_000
 
 
 @dataclass
-class Run:
+class Run(Seen):
     """What came of an execution; what ``tests.integration.examples`` sees of a local one."""
 
     execution_id: str
@@ -32,15 +33,6 @@ class Run:
     error: Mapping[str, Any] | None
     events: list[HistoryEvent]
     remote: Remote
-
-    def entered(self, step: str) -> int:
-        return sum(event.event_type == "step.enter" and event.entity_id == step for event in self.events)
-
-    def count(self, name: str, step: str | None = None) -> int:
-        return sum(
-            event.event_type == name and step in (None, event.entity_id, event.meta.get("step"))
-            for event in self.events
-        )
 
     def slots(self, scope: str) -> dict[str, Any]:
         found = self.remote.store.slots(int(self.execution_id))

@@ -19,28 +19,20 @@ from noetl.services import read_execution
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
 from tests.integration.examples.api import Api, ApiServer
+from tests.integration.examples.seen import Seen
 
 EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
 SECONDS = 60.0
 
 
 @dataclass
-class Run:
+class Run(Seen):
     execution_id: int
     status: str
     result: Any
     error: dict[str, Any] | None
     events: list[HistoryEvent]
     runtime: LocalRuntime
-
-    def entered(self, step: str) -> int:
-        return sum(event.event_type == "step.enter" and event.entity_id == step for event in self.events)
-
-    def count(self, name: str, step: str | None = None) -> int:
-        return sum(
-            event.event_type == name and step in (None, event.entity_id, event.meta.get("step"))
-            for event in self.events
-        )
 
     def slots(self, scope: str) -> dict[str, Any]:
         found = self.runtime.store.slots(self.execution_id)
