@@ -318,9 +318,22 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     arcs: tuple[Arc, ...] = ()
     join: str = "sync"
     """``sync`` (default synchronising merge) | ``all`` | ``any`` | ``each`` | a number as text."""
+    join_of: Literal["arcs", "arrivals"] = "arcs"
+    """What a number in ``join`` counts: different arcs, or tokens over whatever arc."""
+    join_rest: Literal["absorb", "hold", "cancel"] = "absorb"
+    """What becomes of the others of a wave once any/n fired: their tokens end at the join; wait for the next wave; are withdrawn."""
     timeout: Node | None = None
     """Seconds from step.enter to its end (``spec.timeout``, ``spec.policy.lifecycle.timeout_s``)."""
-    compensate: Task | None = None
+    deadline: Node | None = None
+    """Seconds from the start of the execution by which this step has to be over (``spec.policy.lifecycle.deadline_s``)."""
+    tolerant: bool = False
+    """``spec.on_error: continue``: a failure that no arc answers lets the step's ordinary arcs fire as if it were done."""
+    compensate: Pipeline | None = None
+    """Undoes a run of this step that succeeded, when the execution fails later."""
+    cancels: tuple[str, ...] = ()
+    """Steps whose live runs are withdrawn when this one is entered; ``*`` names all of them."""
+    mutex: Node | None = None
+    """Name of a lock: runs of steps that hold the same one within an execution do not overlap."""
     result: ResultSpec | None = None
     enter_reads: Reads = Reads()
     """Names the engine needs to enter this step (admit, args, loop, step.enter cases, and ``body.reads``)."""
