@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = ROOT / "layers/core/python/noetl"
 LOCKS = ROOT / "layers/deps"
 BUILT = ROOT / "build/layers"
-LEFT_OUT = ("cli", "local")
+LEFT_OUT = ("cli", "local", "testing")
 """Parts of the library that never run in a function."""
 MACHINES = {"arm64": "aarch64", "x86_64": "x86_64"}
 GLIBC = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")

@@ -1,4 +1,4 @@
-"""Conformance cases: what one is, how it is run, and what is seen of it.
+"""Conformance cases: what one is, how it is found, and its stored history.
 
 A case is a folder ``playbooks/conformance/<feature>/<case>`` with ``playbook.yaml``, other playbooks it calls, ``case.yaml``
 (payload, scripted replies, happenings, expectations) and ``history.yaml``: the stored event names of every step run.
@@ -6,38 +6,20 @@ A case is a folder ``playbooks/conformance/<feature>/<case>`` with ``playbook.ya
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import yaml
 
-from noetl.adapters.memory.catalog import MemoryCatalog
-from noetl.adapters.memory.execution_store import MemoryExecutionStore
-from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
-from noetl.domain.outcomes import Patch
-from noetl.dsl.program import Program
-from noetl.ports.execution_store import ExecutionStore
-from noetl.ports.results import ResultStore
-from noetl.runtime.programs import Programs
-from noetl.services import read_execution
-from noetl.services.engine_deps import EngineDeps
-from noetl.services.history import HistoryEvent
-from noetl.services.hydration import make_hydrate
-from noetl.services.read_history import history
-from noetl.services.recent import Recent
-from noetl.services.start_execution import start_event
-from tests.conformance.driver import Driver, Pick, Time, first, last
-from tests.conformance.scripted import ScriptedRegistry
+from noetl.testing import playing
+from noetl.testing.driver import Pick
+from noetl.testing.playing import Backend, Observed, Scenario, Worker
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
-OWNER = "conformance"
-_numbers = itertools.count(1)
-PICKS = {"forward": first, "reversed": last}
+NOT_PLAYBOOKS = ("case.yaml", "history.yaml")
 
 
 class CaseLoader(yaml.SafeLoader):
@@ -82,183 +64,18 @@ def find_cases() -> list[Case]:
     ]
 
 
-class Backend(Protocol):
-    """Where a case keeps its state, and its time."""
-
-    store: ExecutionStore
-    results: ResultStore
-    time: Time
-
-
-@dataclass
-class Observed:
-    """What came of a case. ``histories``: per execution (``""`` is the first, children by path and number), per step run."""
-
-    status: str
-    result: Any
-    error: Mapping[str, Any] | None
-    ctx: Mapping[str, Any]
-    vars: Mapping[str, Any]
-    elapsed: float | None
-    executions: dict[str, list[str]]
-    histories: dict[str, dict[str, list[str]]]
-    events: dict[int, list[HistoryEvent]]
-    driver: Driver
-    tools: ScriptedRegistry
-    execution_id: int
-    program: Program
-    left: list[Any] = field(default_factory=list)
-    """Happenings whose moment never came."""
-
-    def runs(self, step: str) -> int:
-        return sum(
-            event.event_type == "step.enter" and event.entity_id == step
-            for event in self.events[self.execution_id]
-        )
-
-
-Worker = Callable[[ScriptedRegistry, Backend, Programs], AbstractContextManager[Callable[..., None]]]
-
-
 def play(case: Case, backend: Backend, worker: Worker, pick: Pick | None = None) -> Observed:
-    """Run a case to the point where nothing more can happen. ``pick``: which ready command runs next."""
-    tools = ScriptedRegistry(case.spec.get("tools", {}))
-    programs = Programs(MemoryCatalog(), tools)
-    for file in sorted(case.folder.glob("*.yaml")):
-        if file.name not in ("case.yaml", "history.yaml"):
-            programs.register(file.read_text(), source_name=file.name)
-    program = programs.compile((case.folder / "playbook.yaml").read_text(), "playbook.yaml")
-    deps = EngineDeps(
-        store=backend.store,
-        results=backend.results,
-        programs=programs,
-        resolve=programs.resolve,
-        hydrate=make_hydrate(backend.results),
-        owner=OWNER,
-        recent=Recent(backend.time.now) if isinstance(backend.store, MemoryExecutionStore) else None,
+    """Run a case to the point where nothing more can happen."""
+    files = [file for file in sorted(case.folder.glob("*.yaml")) if file.name not in NOT_PLAYBOOKS]
+    scenario = Scenario(
+        sources={file.name: file.read_text() for file in files},
+        main="playbook.yaml",
+        payload=case.spec.get("payload", {}),
+        tools=case.spec.get("tools", {}),
+        happenings=case.spec.get("happenings", ()),
+        order=case.spec.get("order", "forward"),
     )
-    start = start_event(
-        program, case.spec.get("payload", {}), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1
-    )
-    with worker(tools, backend, programs) as run:
-        driver = Driver(deps, run, backend.time, pick or PICKS[case.spec.get("order", "forward")])
-        driver.submit(start)
-        left = _drive(case, driver, tools, start.execution_id, program.hash)
-    return _observe(case, backend, driver, tools, start.execution_id, program, left)
-
-
-def _drive(case: Case, driver: Driver, tools: ScriptedRegistry, execution_id: int, program: str) -> list[Any]:
-    pending = list(case.spec.get("happenings", []))
-    begin = driver.time.now()
-    number = 0
-    while True:
-        moment = pending[0] if pending else None
-        if moment is not None and _is_due(moment, driver, tools, begin):
-            number += 1
-            driver.submit(_event(pending.pop(0), execution_id, program, number))
-        elif not driver.idle:
-            driver.tick()
-        else:
-            limit = begin + moment["at"] if moment is not None and "at" in moment else None
-            moved = driver.advance(limit)
-            if not moved and (moment is None or not _is_due(moment, driver, tools, begin)):
-                return pending
-
-
-def _is_due(moment: Mapping[str, Any], driver: Driver, tools: ScriptedRegistry, begin: float) -> bool:
-    if "at" in moment:
-        return driver.idle and driver.time.now() - begin >= moment["at"] - 1e-6
-    if moment["when"] == "idle":
-        return driver.idle
-    return tools.total >= moment["when"]["calls"]
-
-
-def _event(moment: Mapping[str, Any], execution_id: int, program: str, number: int) -> Event:
-    event_id, principal, reason = f"case:{number}", moment.get("principal", ""), moment.get("reason", "")
-    if "patch" in moment:
-        patches = [Patch("ctx", name, value) for name, value in moment["patch"].items()]
-        return ContextPatched(execution_id, event_id, program, patches, principal=principal, reason=reason)
-    if "token" in moment:
-        token = moment["token"]
-        return TokenInjected(
-            execution_id, event_id, program, token["step"], token.get("args", {}), principal, reason
-        )
-    return Cancel(execution_id, event_id, program, reason=moment["cancel"], principal=principal)
-
-
-def _observe(
-    case: Case,
-    backend: Backend,
-    driver: Driver,
-    tools: ScriptedRegistry,
-    execution_id: int,
-    program: Program,
-    left: list[Any],
-) -> Observed:
-    store, results = backend.store, backend.results
-    view = read_execution.describe(store, driver.deps.programs, execution_id, now=backend.time.now())
-    slots = store.slots(execution_id)
-    scopes = {
-        scope: read_execution.resolve(
-            {name: value for (where, name), value in slots.items() if where == scope}, results
-        )
-        for scope in ("ctx", "vars")
-    }
-    mine = _family(store, execution_id)
-    numbers: dict[str, int] = {}
-    observed = Observed(
-        status=view.status,
-        result=read_execution.result(store, results, execution_id) if view.status == "completed" else None,
-        error=view.error,
-        ctx=scopes["ctx"],
-        vars=scopes["vars"],
-        elapsed=driver.ended.get(execution_id),
-        executions={},
-        histories={},
-        events={},
-        driver=driver,
-        tools=tools,
-        execution_id=execution_id,
-        program=program,
-        left=left,
-    )
-    for info in mine:
-        observed.events[info.execution_id] = list(history(store, info.execution_id))
-        numbers[info.path] = numbers.get(info.path, 0) + 1
-        name = "" if info.execution_id == execution_id else f"{info.path}#{numbers[info.path]}"
-        observed.histories[name] = per_step_run(observed.events[info.execution_id])
-        if name:
-            observed.executions.setdefault(info.path, []).append(info.status)
-    return observed
-
-
-def _family(store: ExecutionStore, root: int) -> list[Any]:
-    """The execution and its descendants, each after its parent, in the order in which they were started."""
-    everyone = sorted(store.executions(limit=1000), key=lambda info: (info.started_at, info.execution_id))
-    found = [info for info in everyone if info.execution_id == root]
-    for info in found:
-        found += [child for child in everyone if child.parent_execution_id == info.execution_id]
-    return found
-
-
-def per_step_run(events: list[HistoryEvent]) -> dict[str, list[str]]:
-    """Stored event names by step run: ``fetch``, ``fetch#2``, ``fetch[0]`` for an item of its loop; the rest is ``execution``."""
-    names: dict[int, str] = {}
-    seen: dict[str, int] = {}
-    told: dict[str, list[str]] = {}
-    for event in events:
-        run = event.meta.get("run")
-        if not run or event.event_type.split(".")[0] in ("playbook", "workflow", "execution"):
-            told.setdefault("execution", []).append(event.event_type)
-            continue
-        if run not in names:
-            step = event.meta.get("step") or event.payload.get("step") or event.entity_id
-            seen[step] = seen.get(step, 0) + 1
-            names[run] = step if seen[step] == 1 else f"{step}#{seen[step]}"
-        index = event.meta.get("loop_iteration_index")
-        key = names[run] if index is None else f"{names[run]}[{index}]"
-        told.setdefault(key, []).append(event.event_type)
-    return told
+    return playing.play(scenario, backend, worker, pick)
 
 
 NUMBERED = re.compile(r"(?P<before>.*[#\[])(?P<number>\d+)(?P<after>\]?)")

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
-from noetl.domain.commands import Command
-from noetl.domain.errors import TaskError
-from noetl.domain.events import Event
-from noetl.domain.kinds import Credential
+from noetl.adapters.memory import MemoryResultStore
 from noetl.ports.execution_store import ExecutionStore
-from noetl.runtime.programs import Programs
-from noetl.services.run_command import run_command
-from noetl.services.worker_deps import WorkerDeps
-from tests.conformance.driver import Time, VirtualClock
-from tests.conformance.scripted import ScriptedRegistry
+from noetl.testing.driver import Time
+from noetl.testing.memory import MemoryBackend, real_worker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,18 +24,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_history(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-history", default=False))
-
-
-@dataclass
-class MemoryBackend:
-    tolerance = 0.001
-    """How exactly virtual time is kept, in seconds."""
-
-    time: VirtualClock = field(default_factory=VirtualClock)
-    results: MemoryResultStore = field(default_factory=MemoryResultStore)
-
-    def __post_init__(self) -> None:
-        self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch, self.results)
 
 
 @dataclass
@@ -110,28 +90,6 @@ def postgres_backend(case_store: tuple[str, ExecutionStore, MemoryResultStore]) 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
 def backend(request: pytest.FixtureRequest) -> Any:
     return request.getfixturevalue(f"{request.param}_backend")
-
-
-class NoCredentials:
-    def get(self, name: str, execution_id: int) -> Credential:
-        raise TaskError(f"there is no credential {name}", kind="auth", code="credential_not_found")
-
-
-@contextmanager
-def real_worker(tools: ScriptedRegistry, backend: Any, programs: Programs) -> Iterator[Callable[..., None]]:
-    deps = WorkerDeps(
-        programs=programs,
-        registry=tools,
-        results=backend.results,
-        credentials=NoCredentials(),
-        clock=backend.time.now,
-        chance=lambda: 0.0,
-    )
-
-    def run(command: Command, emit: Callable[[Event], None]) -> None:
-        run_command(command, deps, emit)
-
-    yield run
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
 from noetl.services.replay import replay
-from tests.conformance.cases import Case, Observed, compact, dump_history, find_cases, load_history, play
-from tests.conformance.conftest import MemoryBackend
+from noetl.testing.memory import MemoryBackend
+from noetl.testing.playing import Observed
+from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play
 
 CASES = {case.name: case for case in find_cases()}
 TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.cases import Case, compact, find_cases, load_history, per_step_run
+from noetl.testing.playing import per_step_run
+from tests.conformance.cases import Case, compact, find_cases, load_history
 from tests.conformance.test_conformance import check_outcome
 from tests.e2e.remote import Remote, Run
 

@@ -37,11 +37,11 @@ from noetl.services.send_events import EventSender
 from noetl.services.sweep import sweep
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
-from tests.conformance.driver import VirtualClock
+from noetl.testing.driver import VirtualClock
+from noetl.testing.memory import NoCredentials
 from tests.faults.outside import Asked, Strange, StrangeQueue
 from tests.properties.chaos import Crash, FaultyPort
 from tests.properties.tools import PureTools
-from tests.properties.world import NoCredentials
 
 RING = KeyRing.of(["the key of this deployment", "the key before it"])
 KINDS = {"http": "http", "noop": "plain"}

@@ -21,7 +21,7 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import Database, PostgresExecutionStore
 from noetl.domain.events import Start
 from noetl.ports.execution_store import ExecutionStore
-from tests.conformance.driver import VirtualClock
+from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
 from tests.faults.outside import Asked, Strange
 from tests.properties.invariants import audit_one, check_end

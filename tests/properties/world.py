@@ -10,9 +10,7 @@ from pathlib import Path
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
-from noetl.domain.errors import TaskError
 from noetl.domain.events import Event
-from noetl.domain.kinds import Credential
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted
@@ -23,18 +21,14 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
-from tests.conformance.driver import Driver, VirtualClock
+from noetl.testing.driver import Driver, VirtualClock
+from noetl.testing.memory import NoCredentials
 from tests.properties.chaos import Faults, FaultyPort
 from tests.properties.tools import PureTools
 
 LEASE = 30.0
 BEAT = 10.0
 PLAYBOOKS = Path(__file__).parent / "playbooks"
-
-
-class NoCredentials:
-    def get(self, name: str, execution_id: int) -> Credential:
-        raise TaskError(f"there is no credential {name}", kind="auth", code="credential_not_found")
 
 
 def compile_all(extra: tuple[str, ...] = ()) -> Programs:

@@ -1,0 +1,61 @@
+"""A backend in memory with virtual time, and a worker that runs tasks in the driver's thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from noetl.adapters.memory import MemoryExecutionStore, MemoryResultStore
+from noetl.domain.commands import Command
+from noetl.domain.errors import TaskError
+from noetl.domain.events import Event
+from noetl.domain.kinds import Credential
+from noetl.ports.execution_store import ExecutionStore
+from noetl.runtime.programs import Programs
+from noetl.services.run_command import run_command
+from noetl.services.worker_deps import WorkerDeps
+from noetl.testing.driver import VirtualClock
+from noetl.testing.playing import Backend
+from noetl.testing.scripted import ScriptedRegistry
+
+
+@dataclass
+class MemoryBackend:
+    """A store of its own, whose time is virtual."""
+
+    tolerance = 0.001
+    """How exactly virtual time is kept, in seconds."""
+
+    time: VirtualClock = field(default_factory=VirtualClock)
+    results: MemoryResultStore = field(default_factory=MemoryResultStore)
+
+    def __post_init__(self) -> None:
+        self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch, self.results)
+
+
+class NoCredentials:
+    """A place without secrets: every name is refused."""
+
+    def get(self, name: str, execution_id: int) -> Credential:
+        raise TaskError(f"there is no credential {name}", kind="auth", code="credential_not_found")
+
+
+@contextmanager
+def real_worker(
+    tools: ScriptedRegistry, backend: Backend, programs: Programs
+) -> Iterator[Callable[..., None]]:
+    """Commands run as a worker runs them, their calls answered by ``tools``."""
+    deps = WorkerDeps(
+        programs=programs,
+        registry=tools,
+        results=backend.results,
+        credentials=NoCredentials(),
+        clock=backend.time.now,
+        chance=lambda: 0.0,
+    )
+
+    def run(command: Command, emit: Callable[[Event], None]) -> None:
+        run_command(command, deps, emit)
+
+    yield run
