@@ -188,3 +188,12 @@ def test_a_function_that_cannot_be_imported_logs_why() -> None:
     raised = {"error": True, "log": "Traceback…", "body": {"errorMessage": "a\nb", "errorType": "X"}}
     assert functions._logged(lambda: raised)["body"]["errorMessage"] == "a\nb"
     assert functions._logged(lambda: {"body": "fine", "log": ""}) == {"body": "fine", "log": ""}
+
+
+def test_a_site_folder_is_there_before_the_function(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text("import builtins\nbuiltins.told = 'before'\n")
+    (tmp_path / "early.pth").write_text("import early\n")
+    script = functions.with_site("import builtins, early; print(builtins.told, early.__name__)", tmp_path)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "before early\n"
+    assert functions.with_site("pass", None) == "pass"

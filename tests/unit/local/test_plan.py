@@ -94,6 +94,14 @@ def test_an_endpoint_of_ones_own_is_asked_first(layout: Layout, answering: int) 
         stack.plan(layout, _options(endpoint=f"http://127.0.0.1:{emulator.free_port()}"))
 
 
+def test_a_site_folder_is_for_an_emulator_that_is_started_here(layout: Layout, answering: int) -> None:
+    with pytest.raises(InfrastructureError, match="is started here"):
+        stack.plan(layout, _options(endpoint=f"http://127.0.0.1:{answering}", functions_site=layout.root))
+    _recorded(layout, port=4999, emulator=state.process(os.getpid()))
+    with pytest.raises(InfrastructureError, match="reads --functions-site when it starts"):
+        stack.plan(layout, _options(functions_site=layout.root))
+
+
 def test_down_stops_nothing_that_was_not_started(layout: Layout) -> None:
     assert stack.down(layout, purge=False, progress=print) == []
     me = state.process(os.getpid())

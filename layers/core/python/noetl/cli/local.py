@@ -46,6 +46,15 @@ def up(
     no_deploy: Annotated[
         bool, typer.Option("--no-deploy", help="Only start what was deployed before; takes two seconds.")
     ] = False,
+    functions_site: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            exists=True,
+            file_okay=False,
+            help="A site folder of every Python function: modules to import, .pth files that are executed.",
+        ),
+    ] = None,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
@@ -71,6 +80,7 @@ def up(
         endpoint=endpoint,
         context=tuple(context or ()),
         deploy=not no_deploy,
+        functions_site=None if functions_site is None else functions_site.resolve(),
     )
     progress = _Progress(as_json)
     state = bring_up(place, options, progress)

@@ -72,14 +72,23 @@ def environment(layout: Layout, port: int, node_modules: Path) -> dict[str, str]
     }
 
 
-def spawn(layout: Layout, port: int, postgres_port: int, node_modules: Path, progress: Progress) -> Process:
+def spawn(
+    layout: Layout,
+    port: int,
+    postgres_port: int,
+    node_modules: Path,
+    progress: Progress,
+    site: Path | None = None,
+) -> Process:
     """Start the emulator in the background, as the leader of a group of its own. Raises InfrastructureError.
 
+    ``site``: a site folder that every Python function gets (modules it can import, .pth files that are executed).
     Record what it gives before ``wait``: from now on there is something to stop.
     """
     python = emulator_python(progress)
     config = {
         "runtime_python": str(functions_python(progress)),
+        "site": None if site is None else str(site),
         "layers": str(layout.unpacked_layers),
         "ignored": str(layout.ignored),
         "postgres": {"host": database.HOST, "port": postgres_port},

@@ -32,7 +32,7 @@ class Options:
     """What to bring up.
 
     ``endpoint`` is an emulator that runs already (LocalStack); then none is started here. Without ``deploy`` only what was deployed
-    before is started again.
+    before is started again. ``functions_site`` is a site folder of every Python function.
     """
 
     project: Path
@@ -42,6 +42,7 @@ class Options:
     endpoint: str | None = None
     context: tuple[str, ...] = ()
     deploy: bool = True
+    functions_site: Path | None = None
 
 
 def up(layout: Layout, options: Options, progress: Progress) -> State:
@@ -61,7 +62,7 @@ def up(layout: Layout, options: Options, progress: Progress) -> State:
                 retryable=False,
             )
         else:
-            state = _start(layout, planned, node_modules, progress)
+            state = _start(layout, planned, node_modules, progress, options.functions_site)
         if state.emulator is not None and state.postgres_port:
             open_workspace(layout, state.endpoint, state.environment, state.postgres_port)
         if state.api is not None:
@@ -86,7 +87,7 @@ def _deployed(
             options.environment,
             options.context,
         )
-        state = _start(layout, planned, node_modules, progress)
+        state = _start(layout, planned, node_modules, progress, options.functions_site)
         deploy.bootstrap(layout, node_modules, state.endpoint)
         synthesis.result()
     progress("deploying the stacks")
@@ -105,6 +106,13 @@ def plan(layout: Layout, options: Options) -> State:
     """The state to reach, with what already runs in it. Raises InfrastructureError when a port is taken or nobody answers."""
     wanted = State(environment=options.environment, project=str(options.project), endpoint="")
     if options.endpoint is not None:
+        if options.functions_site is not None:
+            raise InfrastructureError(
+                "--functions-site is for the emulator that is started here",
+                code="endpoint_foreign",
+                hint="leave --endpoint away, or put what functions need into a layer",
+                retryable=False,
+            )
         endpoint = options.endpoint.rstrip("/")
         if not emulator.answers(endpoint):
             raise InfrastructureError(
@@ -139,6 +147,13 @@ def plan(layout: Layout, options: Options) -> State:
 
 
 def _joined(before: State, wanted: State, options: Options) -> State:
+    if options.functions_site is not None:
+        raise InfrastructureError(
+            "the emulator runs already, and reads --functions-site when it starts",
+            code="already_up",
+            hint="noetl local down first, or leave --functions-site away",
+            retryable=False,
+        )
     if options.port not in (None, before.port):
         raise InfrastructureError(
             f"the local stack runs at port {before.port}, not {options.port}",
@@ -162,7 +177,9 @@ def _postgres_port(before: State | None, options: Options) -> int:
     return before.postgres_port if before and before.postgres_port and usable else emulator.free_port()
 
 
-def _start(layout: Layout, planned: State, node_modules: Path, progress: Progress) -> State:
+def _start(
+    layout: Layout, planned: State, node_modules: Path, progress: Progress, site: Path | None
+) -> State:
     """Start the processes of the plan that do not run yet; what was started is recorded at once."""
     if not planned.port:
         save(layout, planned)
@@ -175,7 +192,7 @@ def _start(layout: Layout, planned: State, node_modules: Path, progress: Progres
     if state.emulator is None:
         _forget_other_ports(layout, state, progress)
         progress("starting the emulator")
-        spawned = emulator.spawn(layout, state.port, state.postgres_port, node_modules, progress)
+        spawned = emulator.spawn(layout, state.port, state.postgres_port, node_modules, progress, site)
         state = msgspec.structs.replace(state, emulator=spawned)
         save(layout, state)
         emulator.wait(spawned, state.endpoint, layout)

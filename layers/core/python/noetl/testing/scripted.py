@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from noetl.domain.errors import TaskError
@@ -21,39 +22,47 @@ REAL = frozenset({"noop", "playbook", "python", "duckdb"})
 STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429: "rate_limit"}
 
 
-class ScriptedRegistry(Registry):
-    """``calls``: what each key was called with, in order."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as a script sees it. ``index``: of the iteration, None outside of loops; ``told``: what it was asked (see ``tell``)."""
+
+    kind: str
+    step: str
+    task: str
+    index: int | None
+    told: Mapping[str, Any]
+
+
+class Script:
+    """Replies by key, and what was asked. ``calls``: what each key was called with, in order. Safe to share between threads."""
 
     def __init__(self, script: Mapping[str, Any]) -> None:
-        super().__init__(discover=False)
         self.script = script
         self.used: Counter[str] = Counter()
-        self.calls: dict[str, list[dict[str, Any]]] = {}
+        self.calls: dict[str, list[Mapping[str, Any]]] = {}
         self.total = 0
         self.unexpected: list[str] = []
         self.guard = threading.Lock()
 
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
-        index = _index(context)
+    def find(self, call: Call) -> Mapping[str, Any] | None:
+        """The reply to a call, for ``answer``; None: the real kind answers it. Raises TaskError(code="unscripted")."""
         with self.guard:
             self.total += 1
-            names = {context.step, context.task, f"{context.step}/{context.task}"}
-            for entry in {"sink"} if context.task.endswith("_sink") else names:
-                self.calls.setdefault(entry, []).append(_told(raw_params, context))
-            key = self._key(name, context, index)
+            names = {call.step, call.task, f"{call.step}/{call.task}"}
+            for entry in {"sink"} if call.task.endswith("_sink") else names:
+                self.calls.setdefault(entry, []).append(call.told)
+            key = self._key(call)
             reply = None if key is None else self._reply(key)
         if key is None:
-            if name in REAL:
-                return super().run(name, raw_params, context)
+            if call.kind in REAL:
+                return None
             return self._refuse(
-                f"{context.step}/{context.task} ({name}) was called, but the case has no reply for it"
+                f"{call.step}/{call.task} ({call.kind}) was called, but the case has no reply for it"
             )
         if reply is None:
             return self._refuse(f"{key} was called more often than the case has replies")
-        self._load(name).params.parse(raw_params)
-        return _answer(_expand(reply, index))
+        found: Mapping[str, Any] = _expand(reply, call.index)
+        return found
 
     def left_over(self) -> dict[str, int]:
         """Replies that nobody asked for."""
@@ -63,12 +72,12 @@ class ScriptedRegistry(Registry):
             if isinstance(replies, list) and self.used[key] < len(replies)
         }
 
-    def _key(self, kind: str, context: TaskContext, index: int | None) -> str | None:
-        sink = context.task.endswith("_sink")
-        names = [f"{context.step}/{context.task}", context.task]
-        names += ["sink"] if sink else [] if kind in REAL else [context.step]
+    def _key(self, call: Call) -> str | None:
+        sink = call.task.endswith("_sink")
+        names = [f"{call.step}/{call.task}", call.task]
+        names += ["sink"] if sink else [] if call.kind in REAL else [call.step]
         for name in names:
-            for key in ([f"{name}[{index}]"] if index is not None else []) + [name]:
+            for key in ([f"{name}[{call.index}]"] if call.index is not None else []) + [name]:
                 if key in self.script:
                     return key
         return None
@@ -81,12 +90,30 @@ class ScriptedRegistry(Registry):
         self.used[key] += 1
         return replies[place] if place < len(replies) else None
 
-    def _refuse(self, message: str) -> TaskResult:
+    def _refuse(self, message: str) -> Mapping[str, Any]:
         self.unexpected.append(message)
         raise TaskError(message, code="unscripted")
 
 
-def _told(params: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
+class ScriptedRegistry(Script, Registry):
+    """A script in the place of the kinds that need a network."""
+
+    def __init__(self, script: Mapping[str, Any]) -> None:
+        Registry.__init__(self, discover=False)
+        Script.__init__(self, script)
+
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest:
+        call = Call(name, context.step, context.task, _index(context), tell(raw_params, context.input))
+        reply = self.find(call)
+        if reply is None:
+            return super().run(name, raw_params, context)
+        self._load(name).params.parse(raw_params)
+        return answer(reply)
+
+
+def tell(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A call as cases compare it: SQL is its statements, each with its text and bound parameters."""
     plain = {
         name: [{"text": one.text, "params": dict(one.params)} for one in value.statements]
@@ -94,7 +121,7 @@ def _told(params: Mapping[str, Any], context: TaskContext) -> dict[str, Any]:
         else value
         for name, value in params.items()
     }
-    return {**plain, "input": dict(context.input)}
+    return {**plain, "input": dict(given)}
 
 
 def _index(context: TaskContext) -> int | None:
@@ -104,8 +131,8 @@ def _index(context: TaskContext) -> int | None:
         return None
 
 
-def _answer(reply: Mapping[str, Any]) -> TaskResult:
-    """``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure."""
+def answer(reply: Mapping[str, Any]) -> TaskResult:
+    """What a reply stands for. ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure."""
     if "error" in reply:
         error = dict(reply["error"])
         raise TaskError(error.pop("message", "scripted failure"), **error)

@@ -3,6 +3,7 @@
 * They run under an interpreter that has boto3 and nothing else, like the managed runtime: what a layer lacks is missing here too.
 * Layers are unpacked once, not at every cold start.
 * A function that cannot be imported logs its traceback.
+* A site folder may be added to every Python function: its .pth files are executed before the function is imported.
 * An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten,
   and the placeholders in a schedule's input are filled.
 """
@@ -30,8 +31,8 @@ SETTLED_WAIT = 0.002
 TICK_SECONDS = 1
 
 
-def improve(runtime_python: str, layers: Path) -> None:
-    """Patch the emulator (its version is pinned)."""
+def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None:
+    """Patch the emulator (its version is pinned). ``site``: a site folder of every Python function."""
     from ministack.core import lambda_runtime
     from ministack.services import eventbridge, lambda_svc, scheduler
 
@@ -41,7 +42,7 @@ def improve(runtime_python: str, layers: Path) -> None:
         binary, script = scripts(runtime)
         if not runtime.startswith("python"):
             return binary, script
-        return runtime_python, script.replace(INIT_ERROR, INIT_TRACEBACK)
+        return runtime_python, with_site(script.replace(INIT_ERROR, INIT_TRACEBACK), site)
 
     lambda_runtime._detect_runtime_binary = detect
     lambda_svc._execute_function_warm = functools.partial(_logged, lambda_svc._execute_function_warm)
@@ -55,6 +56,11 @@ def improve(runtime_python: str, layers: Path) -> None:
     eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
+
+
+def with_site(script: str, site: Path | None) -> str:
+    """The script that runs a Python function, with a site folder added first."""
+    return script if site is None else f"import site\nsite.addsitedir({str(site)!r})\n{script}"
 
 
 def _logged(execute: Any, *call: Any) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Starts the emulator with what it lacks: resource types it does not know, a real Postgres behind RDS, and quicker functions.
 
 The first argument is this package's folder, the second a JSON file (see ``noetl.local.emulator``):
-``runtime_python`` the interpreter of Python functions; ``layers`` a folder for unpacked layers; ``ignored`` a file that gets one
-JSON line per resource that was accepted and ignored; ``postgres`` ``{host, port}`` of the server behind RDS; ``grant`` the command
+``runtime_python`` the interpreter of Python functions; ``site`` a site folder of theirs, or null; ``layers`` a folder for unpacked
+layers; ``ignored`` a file that gets one JSON line per resource that was accepted and ignored; ``postgres`` ``{host, port}`` of the server behind RDS; ``grant`` the command
 that makes a database and its role (request on stdin).
 """
 
@@ -23,7 +23,8 @@ def main() -> None:
     import ministack.app
     from noetl_emulator import deployments, functions, resources
 
-    functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]))
+    site = Path(config["site"]) if config["site"] else None
+    functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]), site=site)
     resources.register(
         ignored=Path(config["ignored"]), postgres=config["postgres"], grant=tuple(config["grant"])
     )
