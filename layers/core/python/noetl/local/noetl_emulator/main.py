@@ -2,8 +2,8 @@
 
 The first argument is this package's folder, the second a JSON file (see ``noetl.local.emulator``):
 ``runtime_python`` the interpreter of Python functions; ``site`` a site folder of theirs, or null; ``layers`` a folder for unpacked
-layers; ``ignored`` a file that gets one JSON line per resource that was accepted and ignored; ``postgres`` ``{host, port}`` of the server behind RDS; ``grant`` the command
-that makes a database and its role (request on stdin).
+layers; ``ignored`` a file that gets one JSON line per resource that was accepted and ignored; ``postgres`` ``{host, port}`` of the
+server behind RDS; ``grant`` the command that makes a database and its role (request on stdin).
 """
 
 from __future__ import annotations
