@@ -386,4 +386,4 @@ def test_a_workbook_tasks_own_sink_runs_before_the_rules(run: Run) -> None:
     assert len(made.calls) == 2
     assert made.calls[1].input == {"v": 8}
     assert made.patches() == {"ctx.n": ("set", 8)}
-    assert made.facts() == ["task.started", "task.done", "sink.started", "sink.processed", "case.evaluated"]
+    assert made.facts() == ["task.started", "task.done", "sink.started", "sink.processed"]

@@ -33,6 +33,8 @@ from noetl.engine.scope import EngineScope, freeze
 from noetl.templating import is_true, unwrap
 
 BOUNDARIES = ("loop.done", "step.exit")
+_TOLD = (SetAction, CollectAction, NextAction)
+"""Actions that need no ``case.evaluated``: ``ctx.patched`` and ``next.evaluated`` tell of them, as they do in the canonical form."""
 STAGE_NAMES = ("event", "result", "response", "error")
 """Names of the moment that tasks of an entry may use."""
 
@@ -77,7 +79,8 @@ def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
 def _take(
     d: Decider, step: Step, token: Token, event: str, index: int, rule: Rule, scope: EngineScope
 ) -> str | None:
-    d.emit(CaseEvaluated(token.run, step.name, event, index))
+    if not all(isinstance(action, _TOLD) for action in rule.actions):
+        d.emit(CaseEvaluated(token.run, step.name, event, index))
     if any(isinstance(action, (RunAction, SinkAction)) for action in rule.actions):
         _issue_stage(d, step, token, index, scope)
         return "stage"

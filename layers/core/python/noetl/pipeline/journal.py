@@ -7,12 +7,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl.domain.outcomes import ErrorInfo, Trace
-from noetl.dsl.program import RetryAction, Task
+from noetl.dsl.program import (
+    BreakAction,
+    CollectAction,
+    ContinueAction,
+    NextAction,
+    RetryAction,
+    SetAction,
+    SinkAction,
+    Task,
+)
 from noetl.pipeline.ops import TaskOutcome
 from noetl.pipeline.state import Frame, State
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
+
+_TOLD = (ContinueAction, SetAction, CollectAction, NextAction, RetryAction, SinkAction)
+"""Actions that need no ``case.evaluated``: ``ctx.patched``, ``next.evaluated``, ``retry.scheduled``, ``sink.started`` tell of them."""
 
 
 def called(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
@@ -58,11 +70,16 @@ def retry_scheduled(
     run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", payload))
 
 
-def case_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
-    """A rule of the event form matched."""
+def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """A rule matched, in either form. Told when it did something that has no event of its own: a rule that only lets pass, writes,
+    routes, retries or sends to a sink costs no row, however many iterations take it."""
+    actions = task.rules[frame.rule].actions
+    last = frame.pc + 1 == len(run.sequences[-1])
+    if all(isinstance(action, _TOLD) or (last and isinstance(action, BreakAction)) for action in actions):
+        return
     release(run.state)
-    actions = [action.__struct_config__.tag for action in task.rules[frame.rule].actions]
-    payload = {"event": frame.event, "rule": frame.rule, "actions": actions}
+    tags = [action.__struct_config__.tag for action in actions]
+    payload = {"event": frame.event, "rule": frame.rule, "actions": tags}
     run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
 
 

@@ -31,8 +31,7 @@ def find(run: PipelineRun) -> Op | None:
             continue
         if _matches(run, frame, task, task.rules[place]):
             frame.rule, frame.action, frame.phase = place, 0, "actions"
-            if task.form == "event":
-                journal.case_taken(run, frame, task)
+            journal.rule_taken(run, frame, task)
             return None
     frame.rule = len(task.rules)
     frame.phase = "settle"
