@@ -12,6 +12,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.facts import CaseApplied, CaseEvaluated, CommandIssued, StepSkipped
+from noetl.domain.listening import taken
 from noetl.domain.outcomes import Patch, Target
 from noetl.domain.state import Token
 from noetl.dsl.program import (
@@ -80,7 +81,8 @@ def _take(
     d: Decider, step: Step, token: Token, event: str, index: int, rule: Rule, scope: EngineScope
 ) -> str | None:
     if not all(isinstance(action, _TOLD) for action in rule.actions):
-        d.emit(CaseEvaluated(token.run, step.name, event, index))
+        taken(rule)
+    d.emit(CaseEvaluated(token.run, step.name, event, index))
     if any(isinstance(action, (RunAction, SinkAction)) for action in rule.actions):
         _issue_stage(d, step, token, index, scope)
         return "stage"

@@ -8,6 +8,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.facts import CallDone, CommandIssued, StepEntered, StepParked, StepSkipped
+from noetl.domain.listening import taken
 from noetl.domain.patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
@@ -58,6 +59,7 @@ def _admission(d: Decider, step: Step, token: Token, payload: dict[str, Any]) ->
     scope = d.scope(token.run, args=payload)
     for rule in step.admit.rules:
         if rule.when is None or is_true(rule.when, scope):
+            taken(rule)
             return rule
     return None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
+from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo, Patch, Target
 from noetl.domain.state import Token
 from noetl.dsl.program import Arc, SetAction, Step
@@ -71,6 +72,7 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
     for arc in step.arcs:
         if boundary not in arc.on or not (arc.when is None or is_true(arc.when, scope)):
             continue
+        taken(arc)
         change_context(d, token, step, arc.sets, scope)
         chosen.append(_arrival(d, arc, scope, len(chosen), sync=arc.sync and boundary == "done"))
         if step.mode == "exclusive":

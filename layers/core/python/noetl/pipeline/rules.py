@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo
 from noetl.dsl.program import Rule, Task
 from noetl.pipeline import actions, calls, journal
@@ -31,6 +32,7 @@ def find(run: PipelineRun) -> Op | None:
             continue
         if _matches(run, frame, task, task.rules[place]):
             frame.rule, frame.action, frame.phase = place, 0, "actions"
+            taken(task.rules[place])
             journal.rule_taken(run, frame, task)
             return None
     frame.rule = len(task.rules)
