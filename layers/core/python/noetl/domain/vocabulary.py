@@ -76,7 +76,9 @@ NAMES: dict[str, Name] = {
     "loop.closing": Name("loop"),
     "loop.done": Name("loop", formal=(Formal("loop.finished"),)),
     "case.evaluated": Name("case", formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"))),
-    "next.evaluated": Name("next"),
+    "next.evaluated": Name(
+        "next", formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"), Formal("next.evaluated"))
+    ),
     "retry.scheduled": Name("retry", "worker", (Formal("retry.started"),)),
     "retry.processed": Name("retry", "worker"),
     "sink.started": Name("sink", "worker"),
