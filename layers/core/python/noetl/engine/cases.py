@@ -80,9 +80,9 @@ def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
 def _take(
     d: Decider, step: Step, token: Token, event: str, index: int, rule: Rule, scope: EngineScope
 ) -> str | None:
+    taken(rule)
     if not all(isinstance(action, _TOLD) for action in rule.actions):
-        taken(rule)
-    d.emit(CaseEvaluated(token.run, step.name, event, index))
+        d.emit(CaseEvaluated(token.run, step.name, event, index))
     if any(isinstance(action, (RunAction, SinkAction)) for action in rule.actions):
         _issue_stage(d, step, token, index, scope)
         return "stage"
