@@ -36,6 +36,12 @@ setup: $(READY) ## make the environment in .venv
 run: $(READY) ## run the example playbook (FILE=… for another one)
 	@$(BIN)/noetl run $(FILE)
 
+NAME ?= weather_loop
+
+.PHONY: example
+example: $(READY) ## run an example beside the API it calls (NAME=…, ARGS=… for noetl run)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python playbooks/examples/serve.py $(NAME) noetl run playbooks/examples/$(NAME)/$(NAME).yaml $(ARGS)
+
 .PHONY: local
 local: $(READY) ## deploy everything to an emulator on this machine (needs Node; noetl local down ends it)
 	@$(BIN)/noetl local up

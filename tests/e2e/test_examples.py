@@ -6,15 +6,19 @@ The tests are those of ``tests/integration/examples``; here ``local`` is the dep
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from psycopg import conninfo
 
 from tests.e2e.remote import EXAMPLES
 from tests.integration.examples import test_examples as by_hand
+from tests.integration.examples import test_printed_examples as printed
 from tests.integration.examples import test_seattle_weather as weather
 from tests.integration.examples.api import Api, ApiServer
+from tests.integration.examples.conftest import sample_credentials
 
 OTHERWISE = {"test_an_operator_decides"}
 """Has its own test, in ``test_control.py``: who decided is told by the API's authorizer."""
@@ -31,12 +35,26 @@ def _shared(module: Any) -> dict[str, Any]:
     }
 
 
-globals().update(_shared(by_hand) | _shared(weather))
+globals().update(_shared(by_hand) | _shared(printed) | _shared(weather))
 observations = weather.observations
 
 
+@pytest.fixture(scope="session")
+def signed_in(deployment: Any) -> None:
+    """The credentials that examples name, as an operator would store them; the database is the deployment's scratch one."""
+    vault = deployment.client("secretsmanager")
+    place = f"noetl/{deployment.environment}/credentials/"
+    scratch = json.loads(vault.get_secret_value(SecretId=f"{place}workspace")["SecretString"])["data"]
+    for name, credential in sample_credentials(conninfo.make_conninfo(**scratch)).items():
+        text = json.dumps(credential)
+        try:
+            vault.create_secret(Name=place + name, SecretString=text)
+        except vault.exceptions.ResourceExistsException:
+            vault.put_secret_value(SecretId=place + name, SecretString=text)
+
+
 @pytest.fixture
-def local(remote: Any) -> Any:
+def local(remote: Any, signed_in: None) -> Any:
     return remote
 
 
@@ -47,6 +65,9 @@ def api() -> Iterator[Api]:
 
 
 def test_no_example_is_left_out() -> None:
-    sources = "".join(inspect.getsource(test) for test in (_shared(by_hand) | _shared(weather)).values())
-    missing = [folder.name for folder in EXAMPLES.iterdir() if f'local.run("{folder.name}"' not in sources]
+    sources = "".join(
+        inspect.getsource(test) for test in (_shared(by_hand) | _shared(printed) | _shared(weather)).values()
+    )
+    folders = [folder.name for folder in EXAMPLES.iterdir() if (folder / "README.md").exists()]
+    missing = [name for name in folders if f'local.run("{name}"' not in sources]
     assert missing == []

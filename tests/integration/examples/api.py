@@ -1,16 +1,17 @@
-"""A small HTTP API on the loopback address, with scripted faults, for playbooks that call one."""
+"""The API an example calls (its ``service.py``, or routes of a test), with scripted faults before it."""
 
 from __future__ import annotations
 
-import json
+import runpy
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
+EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
+SERVE = runpy.run_path(str(EXAMPLES / "serve.py"))
 MOST_REQUESTS = 500
 
 
@@ -39,13 +40,19 @@ class Api:
     def on(self, prefix: str, answer: Callable[[Request], Answer]) -> None:
         self.routes[prefix] = answer
 
+    def serve(self, example: str, **wishes: Any) -> None:
+        """The example's own service; ``wishes`` are arguments of its ``service``."""
+        made = runpy.run_path(str(EXAMPLES / example / "service.py"))["service"](**wishes)
+        self.on("/", lambda asked: made(asked.method, asked.path, asked.query, asked.headers, asked.body))
+
     def fail(self, path: str, *statuses: int) -> None:
         self.faults[path].extend((status, {"detail": f"scripted {status}"}) for status in statuses)
 
     def asked(self, prefix: str) -> list[Request]:
         return [request for request in self.requests if request.path.startswith(prefix)]
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, method: str, path: str, query: Any, headers: Any, body: Any) -> Answer:
+        request = Request(method, path, dict(query), dict(headers), body)
         with self.lock:
             self.requests.append(request)
             if len(self.requests) > MOST_REQUESTS:
@@ -63,58 +70,12 @@ class ApiServer:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_any(self) -> None:
-                parts = urlsplit(self.path)
-                length = int(self.headers.get("Content-Length") or 0)
-                raw = self.rfile.read(length)
-                request = Request(
-                    self.command,
-                    parts.path,
-                    {name: values[0] for name, values in parse_qs(parts.query).items()},
-                    {name.lower(): value for name, value in self.headers.items()},
-                    json.loads(raw) if raw else None,
-                )
-                status, body = api.answer(request)
-                data = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            do_GET = do_POST = do_any  # noqa: N815
-
-            def log_message(self, *args: object) -> None:
-                """Quiet."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        self.thread = threading.Thread(
-            target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
-        )
+        self.server = SERVE["Server"](api.answer, 0)
 
     def __enter__(self) -> Api:
-        self.api.base = f"http://127.0.0.1:{self.server.server_address[1]}"
-        self.thread.start()
+        self.server.__enter__()
+        self.api.base = self.server.base
         return self.api
 
     def __exit__(self, *exc: object) -> None:
-        self.server.shutdown()
-        self.server.server_close()
-        self.thread.join(timeout=5)
-
-
-def paged(rows: list[Any], size: int) -> Callable[[Request], Answer]:
-    """``?page=n`` of ``rows``."""
-
-    def answer(request: Request) -> Answer:
-        page = int(request.query.get("page", "1"))
-        count = int(request.query.get("size", size))
-        part = rows[(page - 1) * count : page * count]
-        return 200, {"rows": part, "paging": {"more": page * count < len(rows)}}
-
-    return answer
+        self.server.__exit__(*exc)

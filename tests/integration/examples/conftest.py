@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -18,10 +19,9 @@ from noetl.runtime.settings import Settings
 from noetl.services import read_execution
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
-from tests.integration.examples.api import Api, ApiServer
+from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 from tests.integration.examples.seen import Seen
 
-EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
 SECONDS = 60.0
 
 
@@ -70,18 +70,29 @@ class Local:
         events = list(history(self.runtime.store, execution_id))
         return Run(execution_id, view.status, result, view.error, events, self.runtime)
 
-    def patch(self, execution_id: int, **values: Any) -> Run:
+    def patch(self, execution_id: int, values: dict[str, Any], reason: str = "a test decides") -> Run:
         patches = [Patch("ctx", name, value) for name, value in values.items()]
-        self.runtime.patch_context(execution_id, patches, "ada", "a test decides")
+        self.runtime.patch_context(execution_id, patches, "ada", reason)
         return self.follow(execution_id)
+
+
+def sample_credentials(scratch: str) -> dict[str, Any]:
+    """What the examples sign in with. ``scratch``: connection string of the scratch database."""
+    found: dict[str, Any] = {}
+    for file in sorted(EXAMPLES.glob("*/credentials.json")):
+        found |= json.loads(file.read_text().replace("$SCRATCH", json.dumps(scratch)[1:-1]))
+    return found
 
 
 @pytest.fixture(scope="session")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Local]:
     home = tmp_path_factory.mktemp("noetl-examples")
-    settings = Settings.from_env({"NOETL_HOME": str(home), "NOETL_HTTP_ALLOW": "127.0.0.1"})
+    keys = home / "credentials.json"
+    settings = Settings.from_env({"NOETL_HOME": str(home), "NOETL_CREDENTIALS": str(keys)})
     folders = [str(EXAMPLES / name) for name in ("seattle_weather", "config_loader")]
     with LocalRuntime(settings, data_dirs=folders) as runtime:
+        keys.touch(mode=0o600)
+        keys.write_text(json.dumps(sample_credentials(runtime.opened.workspace or "")))
         yield Local(runtime)
 
 

@@ -7,24 +7,14 @@ from collections import Counter
 
 import pytest
 
-from tests.integration.examples.api import Api, Request, paged
+from tests.integration.examples.api import Api
 from tests.integration.examples.conftest import EXAMPLES
 
 # --- weather_loop ---------------------------------------------------------------------------------
 
-PAGES = {"oslo": [[3.0, 4.0], [5.5]], "lima": [[19.0]], "pune": [[30.0, 31.0], [29.0], [28.0]]}
-
-
-def weather(request: Request) -> tuple[int, dict]:
-    city = request.path.rsplit("/", 1)[1]
-    page = int(request.query["page"])
-    readings = [{"city": city, "celsius": value} for value in PAGES[city][page - 1]]
-    return 200, {"readings": readings, "next_page": page + 1 if page < len(PAGES[city]) else None}
-
 
 def test_weather_loop_pages_and_retries(local, api: Api) -> None:
-    api.on("/weather/", weather)
-    api.fail("/weather/lima", 503, 503)
+    api.serve("weather_loop")
 
     run = local.run("weather_loop", {"base": api.base})
 
@@ -48,7 +38,7 @@ def test_weather_loop_pages_and_retries(local, api: Api) -> None:
 
 
 def test_weather_loop_gives_up(local, api: Api) -> None:
-    api.on("/weather/", weather)
+    api.serve("weather_loop")
     api.fail("/weather/oslo", 503, 503, 503, 503)
 
     run = local.run("weather_loop", {"base": api.base, "first_delay": 0.01})
@@ -62,9 +52,7 @@ def test_weather_loop_gives_up(local, api: Api) -> None:
 
 
 def test_paginated_endpoints(local, api: Api) -> None:
-    api.on("/users", paged([{"id": n} for n in range(7)], 3))
-    api.on("/orders", paged([{"id": n} for n in range(4)], 2))
-    api.fail("/orders", 500, 429)
+    api.serve("paginated_endpoints")
 
     run = local.run("paginated_endpoints", {"base": api.base})
 
@@ -81,7 +69,7 @@ def test_paginated_endpoints(local, api: Api) -> None:
 
 
 def test_paginated_endpoints_alarm(local, api: Api) -> None:
-    api.on("/users", paged([], 3))
+    api.on("/users", lambda request: (200, {"rows": [], "paging": {"more": False}}))
 
     run = local.run("paginated_endpoints", {"base": api.base})
 
@@ -93,13 +81,8 @@ def test_paginated_endpoints_alarm(local, api: Api) -> None:
 # --- user_onboarding ------------------------------------------------------------------------------
 
 
-def onboarding(api: Api) -> None:
-    for name in ("accounts", "workspaces", "seats", "messages"):
-        api.on(f"/{name}", lambda request, name=name: (201, {"id": f"{name}-1"}))
-
-
 def test_onboarding_of_a_team(local, api: Api) -> None:
-    onboarding(api)
+    api.serve("user_onboarding")
 
     run = local.run("user_onboarding", {"base": api.base})
 
@@ -117,7 +100,7 @@ def test_onboarding_of_a_team(local, api: Api) -> None:
 
 
 def test_onboarding_of_one_user(local, api: Api) -> None:
-    onboarding(api)
+    api.serve("user_onboarding")
 
     run = local.run("user_onboarding", {"base": api.base, "user": {"plan": "free"}})
 
@@ -135,7 +118,7 @@ def test_onboarding_of_one_user(local, api: Api) -> None:
     ],
 )
 def test_onboarding_refused(local, api: Api, user: dict, taken: bool, problems: list[str]) -> None:
-    onboarding(api)
+    api.serve("user_onboarding")
     if taken:
         api.fail("/accounts", 409)
 
@@ -198,20 +181,8 @@ def test_sub_playbooks(local) -> None:
 # --- conditional_retry ------------------------------------------------------------------------------
 
 
-def jobs(states: list[str]):
-    left = list(states)
-
-    def answer(request: Request) -> tuple[int, dict]:
-        if request.method == "POST":
-            return 202, {"id": "j1"}
-        return 200, {"state": left.pop(0), "rows": 3}
-
-    return answer
-
-
 def test_conditional_retry(local, api: Api) -> None:
-    api.on("/jobs", jobs(["queued", "running", "done"]))
-    api.fail("/jobs", 429, 500)
+    api.serve("conditional_retry")
 
     run = local.run("conditional_retry", {"base": api.base})
 
@@ -224,7 +195,7 @@ def test_conditional_retry(local, api: Api) -> None:
 
 
 def test_conditional_retry_refused(local, api: Api) -> None:
-    api.on("/jobs", jobs([]))
+    api.serve("conditional_retry")
     api.fail("/jobs", 400)
 
     run = local.run("conditional_retry", {"base": api.base})
@@ -234,7 +205,7 @@ def test_conditional_retry_refused(local, api: Api) -> None:
 
 
 def test_conditional_retry_job_never_done(local, api: Api) -> None:
-    api.on("/jobs", jobs(["queued"] * 10))
+    api.serve("conditional_retry", refusals=(), states=["queued"])
 
     run = local.run("conditional_retry", {"base": api.base, "delay": 0.01})
 
@@ -292,10 +263,10 @@ def test_an_operator_decides(local, values: dict, result: dict) -> None:
     assert waiting.status == "waiting"
     assert waiting.count("step.parked") == 1
 
-    note = local.patch(waiting.execution_id, comment="still looking")
+    note = local.patch(waiting.execution_id, {"comment": "still looking"})
     assert note.status == "waiting", "another key does not open the gate"
 
-    run = local.patch(waiting.execution_id, **values)
+    run = local.patch(waiting.execution_id, values)
     assert (run.status, run.result) == ("completed", result)
     patched = [event for event in run.events if event.event_type == "ctx.patched"]
     assert patched[-1].meta["principal"] == "ada"

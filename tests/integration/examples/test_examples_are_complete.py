@@ -10,11 +10,11 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from tests.integration.examples.conftest import EXAMPLES
 
-FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if folder.is_dir())
+FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if (folder / "README.md").exists())
 
 
 def test_there_are_examples() -> None:
-    assert len(FOLDERS) >= 10
+    assert len(FOLDERS) >= 15
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -43,7 +43,7 @@ def status(*, as_json: bool, home: str | None) -> int:
     settings = wiring.settings(home)
     with open_database(settings) as dsn:
         facts = look(dsn)
-    facts = {"database": place(settings), **facts}
+    facts = {"database": place(settings), **facts, "scratch": scratch(settings)}
     if as_json:
         out_json(facts)
     else:
@@ -55,6 +55,7 @@ def status(*, as_json: bool, home: str | None) -> int:
             if not missing
             else f"schema      {len(missing)} to apply: noetl db migrate"
         )
+        out(f"scratch     {facts['scratch'] or 'none: `postgres` tasks need a credential'}")
     return errors.ENVIRONMENT if facts["pending"] else errors.DONE
 
 
@@ -66,6 +67,16 @@ def place(settings: Any) -> str:
 
     parts = conninfo_to_dict(settings.database_url)
     return f"{parts.get('host', 'local socket')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
+
+
+def scratch(settings: Any) -> str | None:
+    """Connection string of the database that ``postgres`` tasks without a credential use; only the embedded server has one."""
+    if settings.database_url:
+        return None
+    from noetl.adapters.embedded.server import WORKSPACE, open_embedded
+
+    with open_embedded(settings.home / "postgres") as server:
+        return server.dsn(WORKSPACE)
 
 
 def look(dsn: str) -> dict[str, Any]:

@@ -1,0 +1,182 @@
+"""Examples of the documents the system came from: progress in a loop, travel search, shelf audit, refund gate, price merge."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from tests.integration.examples.api import Api
+
+# --- progress ---------------------------------------------------------------------------------------
+
+
+def test_progress(local) -> None:
+    run = local.run("progress")
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result == {
+        "last": "returns.csv",
+        "done": "5 of 5",
+        "imported": 4,
+        "skipped": 1,
+        "percent": 100,
+        "positions": ["1 of 5", "2 of 5", "3 of 5", "4 of 5", "5 of 5"],
+    }
+    assert run.slots("vars") == {
+        "imported": 4,
+        "skipped": 1,
+        "percent": 100,
+        "import_files_index": 4,
+        "import_files_item": "returns.csv",
+        "import_files_count": 5,
+        "import_files_total": 5,
+    }
+
+
+def test_progress_of_nothing(local) -> None:
+    run = local.run("progress", {"files": ["a.txt"]})
+
+    assert (run.result["imported"], run.result["skipped"], run.result["percent"]) == (0, 1, 100)
+
+
+# --- travel_search ----------------------------------------------------------------------------------
+
+
+def test_travel_search(local, api: Api) -> None:
+    api.serve("travel_search")
+    api.fail("/text/v1/chat/completions", 429, 503)
+    api.fail("/flights/v2/offers", 503)
+
+    run = local.run("travel_search", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert run.result["query"]["origin"] == "BER"
+    assert run.result["answers"] == 3, "the first two were no query"
+    assert [offer["price"] for offer in run.result["best"]] == [389, 198, 312], "the early ones first"
+    assert (run.result["total"], run.entered("approve")) == (778, 0)
+    assert run.result["summary"] == "Atlantica leaves at 06:15 for 389 euros each."
+    assert Counter(request.path for request in api.requests) == {
+        "/text/v1/chat/completions": 2 + 3 + 1,
+        "/flights/oauth/token": 2,
+        "/flights/v2/offers": 3,
+    }
+    told = [request.body["messages"][2]["content"] for request in api.asked("/text/")[:5]]
+    assert "there is no JSON object in it" in told[3]
+    assert "origin must be an IATA code, not 'Berlin'" in told[4]
+    history = json.dumps([event.payload for event in run.events])
+    assert "sample-secret" not in history and "sample-token" not in history
+
+
+def test_travel_search_never_understood(local, api: Api) -> None:
+    api.serve("travel_search", answers=["I cannot help with that."])
+
+    run = local.run("travel_search", {"base": api.base})
+
+    why = "the request was not understood: there is no JSON object in it"
+    assert (run.status, run.result) == ("completed", {"found": 0, "why": why})
+    assert len(api.requests) == 3
+
+
+def test_travel_search_with_nothing_to_offer(local, api: Api) -> None:
+    api.serve("travel_search", offers=[])
+
+    run = local.run("travel_search", {"base": api.base})
+
+    assert run.result == {"found": 0, "why": "none of 0 offers fits"}
+
+
+def test_travel_search_without_a_model_at_the_end(local, api: Api) -> None:
+    api.serve("travel_search")
+    answer = api.routes["/"]
+
+    def tired(request):
+        told = request.body["messages"][0]["content"] if request.path.startswith("/text/") else ""
+        return (503, {}) if "Summarise" in told else answer(request)
+
+    api.on("/", tired)
+
+    run = local.run("travel_search", {"base": api.base})
+
+    assert run.error is None
+    assert run.result["summary"] == "Best offer: Atlantica at 06:15, 778 euros."
+
+
+@pytest.mark.parametrize(("approved", "total"), [(True, 778), (False, None)])
+def test_an_expensive_trip_waits(local, api: Api, approved: bool, total: int | None) -> None:
+    api.serve("travel_search")
+    waiting = local.run("travel_search", {"base": api.base, "approve_over": 500})
+    assert waiting.status == "waiting"
+
+    run = local.patch(waiting.execution_id, {"approved": approved})
+
+    assert (run.status, run.result.get("total")) == ("completed", total)
+    if not approved:
+        assert run.result["why"] == "778 euros were not approved"
+
+
+# --- shelf_audit, refund_gate, price_merge ----------------------------------------------------------
+
+
+def test_shelf_audit(local, api: Api) -> None:
+    api.serve("shelf_audit")
+
+    run = local.run("shelf_audit", {"base": api.base})
+
+    assert (run.status, run.error) == ("completed", None)
+    stored = [{"shelf": "A1", "pages": 3, "rows": 5}, {"shelf": "B7", "pages": 1, "rows": 4}]
+    assert run.result == {"audited": 2, "failed": 0, "stored": stored}
+    assert len(api.asked("/shelves/B7")) == 2
+
+
+def test_shelf_audit_goes_on_without_a_shelf(local, api: Api) -> None:
+    api.serve("shelf_audit")
+    shelves = [{"code": "A1", "size": 5}, {"code": "X0", "size": 5}]
+
+    run = local.run("shelf_audit", {"base": api.base, "shelves": shelves})
+
+    assert run.result == {"audited": 2, "failed": 1, "stored": [{"shelf": "A1", "pages": 1, "rows": 5}]}
+    assert run.entered("alarm") == 0
+
+
+@pytest.mark.parametrize(
+    ("approved", "result", "charges"),
+    [
+        (True, {"receipt": "r-o-17", "amount": 250.0, "reason": "over_limit"}, 2),
+        (False, {"refused": True}, 0),
+    ],
+)
+def test_refund_gate(local, api: Api, approved: bool, result: dict, charges: int) -> None:
+    api.serve("refund_gate")
+    waiting = local.run("refund_gate", {"base": api.base})
+    assert (waiting.status, api.requests) == ("waiting", [])
+
+    run = local.patch(waiting.execution_id, {"approved": approved})
+
+    assert (run.status, run.result) == ("completed", result)
+    assert len(api.asked("/refunds")) == charges
+
+
+def test_refund_gate_within_the_limit(local, api: Api) -> None:
+    api.serve("refund_gate", faults=())
+
+    run = local.run("refund_gate", {"base": api.base, "order": {"amount": 60}})
+
+    assert run.result == {"receipt": "r-o-17", "amount": 60.0, "reason": "within the limit"}
+
+
+def test_refund_gate_when_the_charge_is_refused(local, api: Api) -> None:
+    api.fail("/refunds", 400)
+
+    run = local.run("refund_gate", {"base": api.base, "order": {"amount": 60}})
+
+    assert (run.status, run.result, len(api.requests)) == ("completed", {"refused": True}, 1)
+
+
+@pytest.mark.parametrize(("skus", "rows", "worth"), [([11, 12, 13], 3, 350), ([11], 0, 0)])
+def test_price_merge(local, skus: list[int], rows: int, worth: int) -> None:
+    run = local.run("price_merge", {"skus": skus})
+
+    assert (run.status, run.result) == ("completed", {"rows": rows, "worth": worth})
+    assert run.entered("merge") == 1
