@@ -79,6 +79,10 @@ class Driver:
     events: list[Event] = field(default_factory=list)
     ready: list[Command] = field(default_factory=list)
     delayed: list[tuple[float, int, Command]] = field(default_factory=list)
+    under_way: list[tuple[float, int, Event]] = field(default_factory=list)
+    """Outcomes of calls that take their time, each with the moment at which it is there."""
+    lag: Callable[[], float] = lambda: 0.0
+    """Seconds that the command at hand has taken so far."""
     ended: dict[int, float] = field(default_factory=dict)
     """Execution id → when it reached its terminal event."""
     in_flight: dict[str, int] = field(default_factory=dict)
@@ -136,7 +140,14 @@ class Driver:
 
     def execute(self, command: Command) -> None:
         self.watch(command)
-        self.run_command(command, self.events.append)
+        self.run_command(command, self._outcome)
+
+    def _outcome(self, event: Event) -> None:
+        lag = self.lag()
+        if lag > 0:
+            heapq.heappush(self.under_way, (self.time.now() + lag, next(self.order), event))
+        else:
+            self.events.append(event)
 
     def is_open(self, command: Command) -> bool:
         """Whether the engine still waits for this command: a worker looks before it runs one that is not fresh."""
@@ -148,8 +159,7 @@ class Driver:
     def advance(self, limit: float | None = None) -> bool:
         """Let time pass to the next moment at which something is due, at most to ``limit``. False: nothing is due before it."""
         moments = [] if limit is None else [limit]
-        if self.delayed:
-            moments.append(self.delayed[0][0])
+        moments += [heap[0][0] for heap in (self.delayed, self.under_way) if heap]
         wait = self._due_timers()
         if self.events:
             return True
@@ -160,6 +170,8 @@ class Driver:
         self.time.pass_by(max(0.0, min(moments) - self.time.now()))
         while self.delayed and self.delayed[0][0] <= self.time.now() + 1e-9:
             self.ready.append(heapq.heappop(self.delayed)[2])
+        while self.under_way and self.under_way[0][0] <= self.time.now() + 1e-9:
+            self.events.append(heapq.heappop(self.under_way)[2])
         self._due_timers()
         return not self.idle
 

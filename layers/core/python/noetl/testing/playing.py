@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
+from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
 from noetl.domain.outcomes import Patch
 from noetl.dsl.program import Program
@@ -29,6 +30,41 @@ from noetl.testing.scripted import ScriptedRegistry
 OWNER = "testing"
 PICKS = {"forward": first, "reversed": last}
 _numbers = itertools.count(1)
+
+
+class Tools(Protocol):
+    """What a run asks of its tools: ``total`` calls so far, ``calls`` by step and task, and what went wrong with the script.
+
+    ``spent``: seconds that the command at hand has taken so far.
+    """
+
+    total: int
+    calls: dict[str, list[Mapping[str, Any]]]
+    unexpected: list[str]
+    spent: float
+
+    def left_over(self) -> dict[str, int]:
+        """Replies that nobody asked for, by key."""
+
+
+class Plot(Protocol):
+    """What a run is given: its payload, and what comes from outside."""
+
+    @property
+    def payload(self) -> Mapping[str, Any]: ...
+    @property
+    def happenings(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who takes part. ``programs``: hash → Program, ``resolve``: path and version → hash; ``run``: runs a command and emits its events."""
+
+    program: Program
+    programs: Callable[[str], Program]
+    resolve: Callable[[str, int | None], str]
+    tools: Tools
+    run: Callable[[Command, Callable[[Event], None]], None]
 
 
 @dataclass(frozen=True)
@@ -68,7 +104,7 @@ class Observed:
     histories: dict[str, dict[str, list[str]]]
     events: dict[int, list[HistoryEvent]]
     driver: Driver
-    tools: ScriptedRegistry
+    tools: Tools
     execution_id: int
     program: Program
     left: list[Any] = field(default_factory=list)
@@ -94,29 +130,34 @@ def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None
     for name, text in scenario.sources.items():
         programs.register(text, source_name=name)
     program = programs.compile(scenario.sources[scenario.main], scenario.main)
+    with worker(tools, backend, programs) as run:
+        cast = Cast(program, programs, programs.resolve, tools, run)
+        return perform(cast, scenario, backend, pick or PICKS[scenario.order])
+
+
+def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick) -> Observed:
+    """Start ``cast.program`` and go on to the point where nothing more can happen. Raises InvalidInputError for a payload that is refused."""
     deps = EngineDeps(
         store=backend.store,
         results=backend.results,
-        programs=programs,
-        resolve=programs.resolve,
+        programs=cast.programs,
+        resolve=cast.resolve,
         hydrate=make_hydrate(backend.results),
         owner=OWNER,
         recent=Recent(backend.time.now) if isinstance(backend.store, MemoryExecutionStore) else None,
     )
-    start = start_event(
-        program, dict(scenario.payload), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1
-    )
-    with worker(tools, backend, programs) as run:
-        driver = Driver(deps, run, backend.time, pick or PICKS[scenario.order])
-        driver.submit(start)
-        left = _drive(scenario, driver, tools, start.execution_id, program.hash)
-    return _observe(backend, driver, tools, start.execution_id, program, left)
+    program = cast.program
+    start = start_event(program, dict(plot.payload), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1)
+    driver = Driver(deps, cast.run, backend.time, pick, lag=lambda: cast.tools.spent)
+    driver.submit(start)
+    left = _drive(plot.happenings, driver, cast.tools, start.execution_id, program.hash)
+    return _observe(backend, driver, cast.tools, start.execution_id, program, left)
 
 
 def _drive(
-    scenario: Scenario, driver: Driver, tools: ScriptedRegistry, execution_id: int, program: str
+    happenings: Sequence[Mapping[str, Any]], driver: Driver, tools: Tools, execution_id: int, program: str
 ) -> list[Any]:
-    pending = list(scenario.happenings)
+    pending = list(happenings)
     begin = driver.time.now()
     number = 0
     while True:
@@ -133,7 +174,7 @@ def _drive(
                 return pending
 
 
-def _is_due(moment: Mapping[str, Any], driver: Driver, tools: ScriptedRegistry, begin: float) -> bool:
+def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: float) -> bool:
     if "at" in moment:
         return driver.idle and driver.time.now() - begin >= moment["at"] - 1e-6
     if moment["when"] == "idle":
@@ -157,7 +198,7 @@ def _event(moment: Mapping[str, Any], execution_id: int, program: str, number: i
 def _observe(
     backend: Backend,
     driver: Driver,
-    tools: ScriptedRegistry,
+    tools: Tools,
     execution_id: int,
     program: Program,
     left: list[Any],

@@ -24,7 +24,7 @@ STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call as a script sees it. ``index``: of the iteration, None outside of loops; ``told``: what it was asked (see ``tell``)."""
+    """A call as a script sees it. ``index``: of the iteration, None outside of loops; ``told``: what it was asked."""
 
     kind: str
     step: str
@@ -41,6 +41,7 @@ class Script:
         self.used: Counter[str] = Counter()
         self.calls: dict[str, list[Mapping[str, Any]]] = {}
         self.total = 0
+        self.spent = 0.0
         self.unexpected: list[str] = []
         self.guard = threading.Lock()
 
@@ -52,17 +53,21 @@ class Script:
             for entry in {"sink"} if call.task.endswith("_sink") else names:
                 self.calls.setdefault(entry, []).append(call.told)
             key = self._key(call)
-            reply = None if key is None else self._reply(key)
+            reply = None if key is None else self._reply(key, call)
         if key is None:
-            if call.kind in REAL:
-                return None
-            return self._refuse(
-                f"{call.step}/{call.task} ({call.kind}) was called, but the case has no reply for it"
-            )
+            return None if self.is_real(call) else self._refuse(self.missing(call))
         if reply is None:
             return self._refuse(f"{key} was called more often than the case has replies")
         found: Mapping[str, Any] = _expand(reply, call.index)
         return found
+
+    def is_real(self, call: Call) -> bool:
+        """Whether the kind itself answers a call that no key names."""
+        return call.kind in REAL
+
+    def missing(self, call: Call) -> str:
+        """What to say of a call that no key names."""
+        return f"{call.step}/{call.task} ({call.kind}) was called, but the case has no reply for it"
 
     def left_over(self) -> dict[str, int]:
         """Replies that nobody asked for."""
@@ -75,14 +80,14 @@ class Script:
     def _key(self, call: Call) -> str | None:
         sink = call.task.endswith("_sink")
         names = [f"{call.step}/{call.task}", call.task]
-        names += ["sink"] if sink else [] if call.kind in REAL else [call.step]
+        names += ["sink"] if sink else [] if self.is_real(call) else [call.step]
         for name in names:
             for key in ([f"{name}[{call.index}]"] if call.index is not None else []) + [name]:
                 if key in self.script:
                     return key
         return None
 
-    def _reply(self, key: str) -> Mapping[str, Any] | None:
+    def _reply(self, key: str, call: Call) -> Mapping[str, Any] | None:
         replies = self.script[key]
         if isinstance(replies, Mapping):
             return replies
@@ -105,16 +110,20 @@ class ScriptedRegistry(Script, Registry):
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
     ) -> TaskResult | ChildRequest:
-        call = Call(name, context.step, context.task, _index(context), tell(raw_params, context.input))
-        reply = self.find(call)
+        reply = self.find(call_of(name, raw_params, context))
         if reply is None:
             return super().run(name, raw_params, context)
         self._load(name).params.parse(raw_params)
         return answer(reply)
 
 
-def tell(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A call as cases compare it: SQL is its statements, each with its text and bound parameters."""
+def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
+    """A call of a kind as a script sees it."""
+    return Call(kind, context.step, context.task, _index(context), _told(params, context.input))
+
+
+def _told(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call was asked, as cases compare it: SQL is its statements, each with its text and bound parameters."""
     plain = {
         name: [{"text": one.text, "params": dict(one.params)} for one in value.statements]
         if isinstance(value, RenderedSql)
