@@ -51,8 +51,14 @@ class _Open:
     height: int = 1
 
 
-def load(text: str | bytes, diagnostics: Diagnostics) -> Mapping | None:
-    """The document as a mapping; None when it cannot be read (the reasons are in ``diagnostics``)."""
+PLAYBOOK = ("a playbook", "start with apiVersion: noetl.io/v2")
+
+
+def load(text: str | bytes, diagnostics: Diagnostics, what: tuple[str, str] = PLAYBOOK) -> Mapping | None:
+    """The document as a mapping; None when it cannot be read (the reasons are in ``diagnostics``).
+
+    ``what``: what the document is, and how one begins.
+    """
     try:
         source = Source.of(_decode(text, diagnostics))
         _scan_characters(source, diagnostics)
@@ -60,16 +66,14 @@ def load(text: str | bytes, diagnostics: Diagnostics) -> Mapping | None:
     except _Refused:
         return None
     if root is None:
-        diagnostics.error(
-            "yaml-empty", "the document is empty", Pos(1, 1), hint="start with apiVersion: noetl.io/v2"
-        )
+        diagnostics.error("yaml-empty", "the document is empty", Pos(1, 1), hint=what[1])
         return None
     if not isinstance(root, Mapping):
         diagnostics.error(
             "wrong-type",
-            "a playbook is a mapping at its root",
+            f"{what[0]} is a mapping at its root",
             root.pos,
-            hint="start with apiVersion: noetl.io/v2",
+            hint=what[1],
         )
         return None
     return None if diagnostics.has_errors() else root

@@ -25,13 +25,13 @@ _TYPE_NAMES = {
 }
 
 
-def check_shape(root: Mapping, diagnostics: Diagnostics) -> None:
-    """Report everything the models refuse; a place that already has an error is left alone."""
+def check_shape(root: Mapping, diagnostics: Diagnostics, model: type[Strict] = Document) -> None:
+    """Report everything ``model`` refuses; a place that already has an error is left alone."""
     readers: dict[int, type[Strict]] = {}
     plain = root.plain()
     taken = diagnostics.error_positions()
     try:
-        Document.model_validate(plain, context=readers)
+        model.model_validate(plain, context=readers)
     except ValidationError as refused:
         for error in refused.errors(include_url=False):
             _report(error, root, plain, readers, diagnostics, taken)
@@ -50,7 +50,7 @@ def _report(
         path.pop()
     kind = error["type"]
     missing = path.pop() if kind == "missing" else None
-    pos = _position(root, path, at_key=kind == "extra_forbidden" or path[-1:] == ["apiVersion"])
+    pos = place_of(root, path, at_key=kind == "extra_forbidden" or path[-1:] == ["apiVersion"])
     if (pos.line, pos.column) in taken or _explained(root, path, taken, missing=missing is not None):
         return
     code, message, hint = _explain(error, path, missing, plain, readers)
@@ -160,7 +160,7 @@ def show_path(path: list[Any]) -> str:
     return shown
 
 
-def _position(root: Tree, path: list[Any], *, at_key: bool) -> Pos:
+def place_of(root: Tree, path: list[Any], *, at_key: bool) -> Pos:
     """The place of the value at ``path`` (or of its key); of the nearest owner when the path leads nowhere."""
     tree, pos = root, root.pos
     for part in path:
