@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from noetl.dsl.diagnostics import Diagnostics, did_you_mean, nearest
+from noetl.dsl.lints import check_lints
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.name_checks import check_names
 from noetl.dsl.program import Program, Step
 from noetl.dsl.reachability import closure, edges
-from noetl.dsl.tree import Mapping, mapping_of, text_of
+from noetl.dsl.tree import Mapping, items_of, mapping_of, text_of
 
 
 def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
@@ -24,10 +25,12 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
                 "unknown-step", f"`{key}` names {wish!r}, which is not a step", tree.pos, hint=hint
             )
     _check_targets(program, names, diagnostics)
+    _check_cancels(root, names, diagnostics)
     _check_reachable(program, names, diagnostics)
     for step in program.steps:
         _check_join(step, diagnostics)
     check_names(lowering)
+    check_lints(lowering, program, root)
 
 
 def _check_targets(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
@@ -35,6 +38,19 @@ def _check_targets(program: Program, names: list[str], diagnostics: Diagnostics)
         if edge.target not in names:
             hint = did_you_mean(edge.target, names, f"steps: {', '.join(names)}")
             diagnostics.error("unknown-step", f"there is no step {edge.target!r}", edge.pos, hint=hint)
+
+
+def _check_cancels(root: Mapping, names: list[str], diagnostics: Diagnostics) -> None:
+    for step in items_of(root.get("workflow")):
+        for tree in items_of(mapping_of(mapping_of(step).get("spec")).get("cancels")):
+            name = text_of(tree)
+            if name is not None and name not in names:
+                hint = did_you_mean(
+                    name, names, f"steps: {', '.join(names)}; for every step write cancels: all"
+                )
+                diagnostics.error(
+                    "unknown-step", f"`cancels` names {name!r}, which is not a step", tree.pos, hint=hint
+                )
 
 
 def _check_reachable(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
@@ -61,7 +77,22 @@ def _meant(name: str, names: list[str]) -> str:
 
 
 def _check_join(step: Step, diagnostics: Diagnostics) -> None:
-    if step.join.isdigit() and int(step.join) > step.incoming:
+    counts_arcs = step.join.isdigit() and step.join_of == "arcs"
+    if counts_arcs and int(step.join) == step.incoming and step.join_rest != "absorb":
+        diagnostics.warning(
+            "no-effect",
+            f"step {step.name!r} waits for all of its {step.incoming} arcs: nothing is left for `rest: {step.join_rest}`",
+            step.pos,
+            hint="lower `wait`, or remove `rest`",
+        )
+    if step.join_rest == "cancel" and not step.feeders:
+        diagnostics.warning(
+            "no-effect",
+            f"no step leads to {step.name!r} alone: `rest: cancel` withdraws nothing",
+            step.pos,
+            hint="remove `rest`, or name what to withdraw in spec.cancels",
+        )
+    if counts_arcs and int(step.join) > step.incoming:
         diagnostics.warning(
             "join-count",
             f"step {step.name!r} waits for {step.join} arrivals, and {step.incoming} arcs lead to it",

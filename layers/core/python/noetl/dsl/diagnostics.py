@@ -78,6 +78,10 @@ class Diagnostics:
     def __len__(self) -> int:
         return len(self._found)
 
+    def tells(self, code: str, line: int) -> bool:
+        """Whether this was told about a place on ``line`` already."""
+        return any(d.code == code and d.line == line for d in self._found.values())
+
     def has_errors(self) -> bool:
         return any(d.severity == "error" for d in self._found.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -45,7 +45,7 @@ def _step(step: Step, kinds: KindLookup) -> Step:
             loop = msgspec.structs.replace(loop, ordered_writes=True)
     at_enter = [rule for rule in step.cases if not rule.events or "step.enter" in rule.events]
     limits = (loop.collection, loop.max_in_flight) if loop is not None else ()
-    enter = names_in(step.admit, step.args, step.timeout, at_enter, limits)
+    enter = names_in(step.admit, step.args, step.timeout, step.mutex, at_enter, limits)
     enter |= set(body.reads.names) if body is not None else set()
     leave = names_in(step.cases, step.sets, step.arcs)
     return msgspec.structs.replace(
@@ -70,6 +70,17 @@ def names_in(*parts: Any) -> set[str]:
         elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):
             found |= names_in(*(getattr(part, name) for name in part.__struct_fields__))
     return found
+
+
+def nodes_in(*parts: Any) -> Iterator[Expr | Text | Sql]:
+    """Every template below ``parts``, a task's own inputs included."""
+    for part in parts:
+        if isinstance(part, (Expr, Text, Sql)):
+            yield part
+        elif isinstance(part, (tuple, list)):
+            yield from nodes_in(*part)
+        elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):
+            yield from nodes_in(*(getattr(part, name) for name in part.__struct_fields__))
 
 
 def _task_names(task: Task) -> set[str]:

@@ -1,0 +1,21 @@
+"""Lints: what is written correctly and still cannot do what it says. One module per family.
+
+``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
+``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
+"""
+
+from __future__ import annotations
+
+from noetl.dsl.lints.flow import check_flow
+from noetl.dsl.lints.guards import check_guards
+from noetl.dsl.lints.names import check_known_names
+from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.program import Program
+from noetl.dsl.tree import Mapping
+
+
+def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
+    """Add every lint to ``lowering.diagnostics``."""
+    check_guards(lowering, program)
+    check_flow(lowering, program, root)
+    check_known_names(lowering, program)

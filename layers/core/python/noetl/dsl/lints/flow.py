@@ -1,0 +1,335 @@
+"""Routes and waits that come to nothing: cycles without an end, joins and admissions that never open, writes that race."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from noetl.dsl.boundaries import ARC_BOUNDARIES, certain
+from noetl.dsl.diagnostics import Diagnostics
+from noetl.dsl.expressions import analyse
+from noetl.dsl.lints import logic
+from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.nodes import Expr, Lit, Node, Pos
+from noetl.dsl.program import (
+    BreakAction,
+    ContinueAction,
+    FailAction,
+    JumpAction,
+    NextAction,
+    Pipeline,
+    Program,
+    RetryAction,
+    Rule,
+    SetAction,
+    Step,
+    Task,
+)
+from noetl.dsl.reachability import Edge, closure, edges, rules_of
+from noetl.dsl.reads import tasks_in
+from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
+
+_LEAVES = (BreakAction, ContinueAction, FailAction, NextAction)
+_MANY_STEPS = 200
+"""Programs of more steps are not searched for races: pairs of branches grow with the square."""
+
+
+def check_flow(lowering: Lowering, program: Program, root: Mapping) -> None:
+    """Every lint about routes, waits and limits."""
+    diagnostics = lowering.diagnostics
+    ways = edges(program)
+    for step in program.steps:
+        _check_join(step, program, ways, diagnostics)
+        _check_admission(step, diagnostics)
+        for tasks in _sequences(step):
+            _check_jumps(tasks, diagnostics)
+        _check_retries(step, diagnostics)
+    _check_final(program, ways, diagnostics)
+    _check_cycles(program, ways, diagnostics)
+    _check_races(program, diagnostics)
+    for tree in (root.get("executor"), root.get("workflow"), root.get("workbook")):
+        _check_zero(tree, diagnostics, under_spec=False)
+
+
+# --- limits -------------------------------------------------------------------------------------
+
+
+def _check_zero(tree: Tree | None, diagnostics: Diagnostics, *, under_spec: bool) -> None:
+    """Literal limits of zero seconds, wherever a ``spec`` has them."""
+    if isinstance(tree, Sequence):
+        for item in tree.items:
+            _check_zero(item, diagnostics, under_spec=under_spec)
+    if not isinstance(tree, Mapping):
+        return
+    for key, value in tree.items():
+        limit = under_spec and key.text in ("timeout", "timeout_s", "deadline_s")
+        if limit and isinstance(value, Scalar) and not isinstance(value.value, bool) and value.value == 0:
+            diagnostics.warning(
+                "zero-timeout",
+                f"`{key.text}: 0` leaves no time at all",
+                value.pos,
+                hint="write the seconds it may take, or remove it for no limit",
+            )
+        _check_zero(value, diagnostics, under_spec=under_spec or key.text == "spec")
+
+
+def _check_retries(step: Step, diagnostics: Diagnostics) -> None:
+    for task in tasks_in((step.body, step.cases, step.compensate)):
+        found = [action for rule in task.rules for action in rule.actions if isinstance(action, RetryAction)]
+        if task.retry is not None:
+            found.append(task.retry.action)
+        for action in found:
+            if isinstance(action.attempts, Lit) and action.attempts.value == 1:
+                diagnostics.warning(
+                    "no-effect",
+                    "one attempt is the call itself: nothing is ever tried again",
+                    action.pos,
+                    hint="count the first try too: write 2 or more",
+                )
+
+
+# --- jumps and cycles ---------------------------------------------------------------------------
+
+
+def _sequences(step: Step) -> list[tuple[Task, ...]]:
+    pipelines = [pipeline for pipeline in (step.body, step.compensate) if isinstance(pipeline, Pipeline)]
+    return [pipeline.tasks for pipeline in pipelines]
+
+
+def _check_jumps(tasks: tuple[Task, ...], diagnostics: Diagnostics) -> None:
+    """A jump back that is always taken, over tasks that never leave the circle."""
+    places = {task.label: place for place, task in enumerate(tasks)}
+    for place, task in enumerate(tasks):
+        jump = _sure_jump(task)
+        if jump is None:
+            continue
+        target = (
+            place - 1
+            if jump.to == "previous" and "previous" not in places
+            else places.get(jump.to, place + 1)
+        )
+        circle = tasks[max(target, 0) : place]
+        if 0 <= target <= place and not any(other.rules for other in circle):
+            diagnostics.warning(
+                "endless-jump",
+                f"task {task.label!r} jumps back to {jump.to!r} whatever happens: only a failure or a cancel ends it",
+                jump.pos,
+                hint="guard the jump, or put a rule before it that breaks or continues",
+            )
+
+
+def _sure_jump(task: Task) -> JumpAction | None:
+    """The jump of a task that is taken after every success; rules before it may only retry, or answer failures."""
+    for rule in task.rules:
+        jumps = [action for action in rule.actions if isinstance(action, JumpAction)]
+        if rule.when is None or logic.verdict(logic.constant(rule.when)) is True:
+            return jumps[0] if jumps else None
+        if not _only_failures(rule) and any(isinstance(action, _LEAVES) for action in rule.actions):
+            return None
+        if jumps:
+            return None
+    return None
+
+
+def _only_failures(rule: Rule) -> bool:
+    tree = logic.syntax(rule.when)
+    failed = [logic.syntax(Expr(f"{name}.status == 'error'")) for name in ("outcome", "output")]
+    return any(logic.follows(tree, one) for one in failed)
+
+
+def _check_cycles(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
+    """Steps that lead only to each other, each over an arc that is always taken."""
+    following: dict[str, list[str]] = {}
+    for way in ways:
+        following.setdefault(way.source, []).append(way.target)
+    reach = {step.name: closure([step.name], following) for step in program.steps}
+    told: set[str] = set()
+    for step in program.steps:
+        if step.name not in reach[step.name] or step.name in told:
+            continue
+        circle = {name for name in reach[step.name] if step.name in reach.get(name, ())}
+        told |= circle
+        inside = [other for other in program.steps if other.name in circle]
+        if reach[step.name] <= circle and all(_always_goes_on(other) for other in inside):
+            diagnostics.warning(
+                "endless-cycle",
+                f"nothing leads out of the cycle of {', '.join(other.name for other in inside)}",
+                step.pos,
+                hint="guard one of its arcs, or add an arc that leaves it",
+            )
+
+
+def _always_goes_on(step: Step) -> bool:
+    if any(isinstance(action, NextAction) for rule in rules_of(step) for action in rule.actions):
+        return False
+    return any(_sure(arc.when) for arc in step.arcs if "done" in arc.on)
+
+
+def _sure(guard: Node | None) -> bool:
+    if guard is None or (isinstance(guard, Lit) and logic.verdict(guard.value) is True):
+        return True
+    if not isinstance(guard, Expr) or logic.syntax(guard) is None:
+        return False
+    return "done" in certain(analyse(f"{{{{ {guard.source} }}}}"), ARC_BOUNDARIES)
+
+
+# --- joins, admission, the final step -----------------------------------------------------------
+
+
+def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
+    arriving = [way for way in ways if way.sync and way.target == step.name]
+    wanted = step.incoming if step.join == "all" else int(step.join) if step.join.isdigit() else 0
+    if wanted < 2 or step.join_of == "arrivals":
+        return
+    if wanted > len(arriving):
+        return  # told by the count of arcs
+    chosen = _exclusive(arriving, program, ways)
+    if chosen is not None and wanted == len(arriving):
+        diagnostics.warning(
+            "join-never",
+            f"step {step.name!r} waits for all of {wanted} arcs, and {chosen!r} takes only one of the ways to them",
+            step.pos,
+            hint="remove `join`: the default waits for what can still arrive; or make the choice inclusive",
+        )
+
+
+def _exclusive(arriving: list[Edge], program: Program, ways: list[Edge]) -> str | None:
+    """A step whose exclusive choice decides between two of the arrivals, found along ways without other entries."""
+    steps = {step.name: step for step in program.steps}
+    incoming: dict[str, list[Edge]] = {}
+    for way in ways:
+        incoming.setdefault(way.target, []).append(way)
+    decisions: list[dict[str, int]] = []
+    for way in arriving:
+        found: dict[str, int] = {}
+        current: Edge | None = way
+        for _ in range(len(steps) + 1):
+            if current is None:
+                break
+            source = steps[current.source]
+            if source.mode == "exclusive" and len(source.arcs) > 1:
+                found.setdefault(source.name, id(current))
+            before = incoming.get(source.name, [])
+            current = before[0] if len(before) == 1 and source.name != program.entry else None
+        decisions.append(found)
+    for place, one in enumerate(decisions):
+        for other in decisions[place + 1 :]:
+            for name in one.keys() & other.keys():
+                if one[name] != other[name] and name not in steps[name].reaches:
+                    return name
+    return None
+
+
+def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
+    if step.admit is None or step.admit.timeout is not None:
+        return
+    for rule in step.admit.rules:
+        decided = True if rule.when is None else logic.verdict(logic.constant(rule.when))
+        if decided is not False and rule.allow != "park":
+            return
+        if decided is True:
+            break
+    else:
+        return
+    diagnostics.warning(
+        "never-admitted",
+        f"step {step.name!r} is parked whatever the context says: no rule that can match lets it go",
+        rule.pos,
+        hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
+    )
+
+
+def _check_final(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
+    final = program.final_step
+    for way in ways:
+        if way.source == final:
+            diagnostics.warning(
+                "final-step-arcs",
+                f"{final!r} runs when all is done: what its arcs lead to comes after the end of the workflow",
+                way.pos,
+                hint="let the step before lead there, and keep the final step without `next`",
+            )
+        elif way.target == final:
+            diagnostics.warning(
+                "final-step-target",
+                f"{final!r} is the final step: over this arc it runs once more, before the end",
+                way.pos,
+                hint="remove the arc; the final step is run when everything else is done",
+            )
+
+
+# --- races --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    step: str
+    name: str
+    pos: Pos
+
+
+def _check_races(program: Program, diagnostics: Diagnostics) -> None:
+    """Plain writes of one name in two branches of a fork: whichever is later wins."""
+    if len(program.steps) > _MANY_STEPS:
+        return
+    writes = [write for step in program.steps for write in _writes(step)]
+    if len({write.name for write in writes}) == len(writes):
+        return
+    reaches = {step.name: {step.name, *step.reaches} for step in program.steps}
+    for step in program.steps:
+        for left, right in _forks(step):
+            one = reaches.get(left, set()) - reaches.get(right, set())
+            other = reaches.get(right, set()) - reaches.get(left, set())
+            _tell_races(writes, one, other, diagnostics)
+
+
+def _tell_races(writes: list[_Write], one: set[str], other: set[str], diagnostics: Diagnostics) -> None:
+    first = {write.name: write for write in reversed(writes) if write.step in one}
+    for write in writes:
+        rival = first.get(write.name)
+        if rival is not None and write.step in other:
+            early, late = sorted((rival, write), key=lambda found: (found.pos.line, found.pos.column))
+            diagnostics.warning(
+                "concurrent-write",
+                f"steps {early.step!r} and {late.step!r} may run at the same time, and both write {write.name}",
+                late.pos,
+                hint="use two names, or a reducer (append, add, union, max …)",
+            )
+
+
+def _forks(step: Step) -> Iterator[tuple[str, str]]:
+    """Pairs of targets that one end of a step may go to together."""
+    groups = (
+        [[(arc.target, arc.when is None) for arc in step.arcs if "done" in arc.on]]
+        if step.mode == "inclusive"
+        else []
+    )
+    for rule in rules_of(step):
+        groups += [
+            [(target.step, True) for target in action.targets]
+            for action in rule.actions
+            if isinstance(action, NextAction)
+        ]
+    for group in groups:
+        for place, (left, sure) in enumerate(group):
+            for right, also in group[place + 1 :]:
+                if left != right and (sure or also):
+                    yield left, right
+
+
+def _writes(step: Step) -> list[_Write]:
+    actions: list[SetAction] = [*step.sets, *(action for arc in step.arcs for action in arc.sets)]
+    rules = [*step.cases]
+    for task in tasks_in((step.body, step.cases)):
+        actions += task.sets
+        rules += task.rules
+    actions += [action for rule in rules for action in rule.actions if isinstance(action, SetAction)]
+    found = [
+        _Write(step.name, f"{action.scope}.{action.name}", action.pos)
+        for action in actions
+        if action.scope in ("ctx", "vars") and action.op == "set"
+    ]
+    pairs: Iterable[tuple[str, Node]] = ()
+    if step.body is not None:
+        pairs = (*step.body.vars_before, *step.body.vars, *step.body.vars_after)
+    return found + [_Write(step.name, f"vars.{name}", getattr(node, "pos", step.pos)) for name, node in pairs]
