@@ -1,4 +1,4 @@
-"""Every refused playbook is refused for its reason, at its place, with a remedy, and for nothing else."""
+"""Every refused playbook is refused for its reason, at its place, with a remedy, and for nothing else; so are warnings given."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 
 FOLDER = Path(__file__).parents[3] / "playbooks" / "invalid"
 FILES = sorted(FOLDER.glob("*.yaml"))
+WARNED = sorted((FOLDER / "warnings").glob("*.yaml"))
 EXPECT = re.compile(r"# expect: (\S+) (\d+):(\d+)")
 
 
@@ -31,3 +32,15 @@ def test_refused(path, kinds):
     for error in errors:
         assert error.hint and len(error.hint) > 5, f"no remedy: {error}"
         assert f"{path.name}:{error.line}:{error.column}: {error.code}: " in str(refused.value)
+
+
+@pytest.mark.parametrize("path", WARNED, ids=lambda path: path.stem)
+def test_warned(path, kinds):
+    text = path.read_text()
+    expected = [(code, int(line), int(column)) for code, line, column in EXPECT.findall(text)]
+    assert expected, "the file does not say what is expected of it"
+    found = compile_playbook(text, source_name=path.name, kinds=kinds).diagnostics
+    assert [(d.code, d.line, d.column) for d in found] == expected
+    for warning in found:
+        assert warning.severity == "warning"
+        assert warning.hint and len(warning.hint) > 5, f"no remedy: {warning}"

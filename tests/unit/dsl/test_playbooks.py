@@ -1,7 +1,8 @@
-"""The playbooks of the repository compile with the real kinds, and fit the schema that editors get."""
+"""The playbooks of the repository compile with the real kinds, without a warning, and fit the schema that editors get."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -21,6 +22,8 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.yaml")
     if "kind: Playbook" in path.read_text()
 )
+MEANT = re.compile(r"^# lint: (\S+)", re.MULTILINE)
+"""A playbook that is about something a lint warns of says so."""
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +41,7 @@ def validator(registry):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_compiles_and_fits_the_schema(path, registry, validator):
     text = path.read_text()
-    program = compile_playbook(text, source_name=path.name, kinds=registry).program
-    assert decode(encode(program)) == program
+    compiled = compile_playbook(text, source_name=path.name, kinds=registry)
+    assert decode(encode(compiled.program)) == compiled.program
+    assert {found.code for found in compiled.diagnostics} == set(MEANT.findall(text))
     validator.validate(yaml.load(text, Loader=CCoreLoader))

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, did_you_mean, nearest
 from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
-from noetl.dsl.lowering.context import KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
+from noetl.dsl.lowering.context import ADMIT, KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
 from noetl.dsl.program import Pos
 
 _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
 
 
 def check_names(lowering: Lowering) -> None:
-    """Check every template the document holds. A ctx key that is guarded somewhere is expected from outside."""
+    """Check every template the document holds. A ctx key that is guarded somewhere, or that an admission waits for, is
+    expected from outside.
+    """
     expected = {
         entry
         for use in lowering.uses
-        if "ctx" in use.analysis.guarded
+        if "ctx" in use.analysis.guarded or use.frame.place is ADMIT
         for scope, entry in use.analysis.entries
         if scope == "ctx"
     }

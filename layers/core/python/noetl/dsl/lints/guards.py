@@ -264,6 +264,7 @@ def _check_no_event(step: Step, lowering: Lowering) -> None:
 
 
 def _check_status_words(lowering: Lowering) -> None:
+    """At the end of a step the result's own ``status`` may stand in ``this.status``: there it is a warning."""
     for use in lowering.uses:
         root = use.analysis.root
         if root is None or use.analysis.names.isdisjoint(STATUS_WORDS):
@@ -274,7 +275,9 @@ def _check_status_words(lowering: Lowering) -> None:
                     continue
                 at = max(use.scalar.value.find(word), 0)
                 known = ", ".join(words)
-                lowering.diagnostics.error(
+                own = base == "this" and not use.frame.place.iteration
+                tell = lowering.diagnostics.warning if own else lowering.diagnostics.error
+                tell(
                     "unknown-status",
                     f"{base}.status is never {word!r}; it is one of {known}",
                     use.scalar.locate(at),
