@@ -58,6 +58,10 @@ class Script:
             return None if self.is_real(call) else self._refuse(self.missing(call))
         if reply is None:
             return self._refuse(f"{key} was called more often than the case has replies")
+        return self.expand(reply, call)
+
+    def expand(self, reply: Mapping[str, Any], call: Call) -> Mapping[str, Any]:
+        """Short spellings of large values, and the iteration's index."""
         found: Mapping[str, Any] = _expand(reply, call.index)
         return found
 
