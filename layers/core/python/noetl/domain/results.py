@@ -6,6 +6,7 @@ A reference is a mapping with ``"kind": "result_ref"``; objects are immutable an
 from __future__ import annotations
 
 import hashlib
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -17,11 +18,32 @@ KEYS_LIMIT = 64
 """Top-level keys of a large result that its reference lists."""
 PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
 """Scalars of a large result that stay readable on its reference."""
+_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
 def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """True for the mapping of a result reference."""
     return isinstance(value, Mapping) and value.get("kind") == "result_ref" and "ref" in value
+
+
+def plain_loop(value: Any) -> Any:
+    """A loop's result as the list it stands for; any other value as it is."""
+    if isinstance(value, Mapping) and value.get("kind") == "loop_result" and "results" in value:
+        return value["results"]
+    return value
+
+
+def select(value: Any, path: str) -> Any:
+    """``$.paging.more`` or ``$.rows[0].id`` in a value; None when it leads nowhere."""
+    for name, place in _PART.findall(path.removeprefix("$") if path.startswith("$") else f".{path}"):
+        value = plain_loop(value)
+        if name and isinstance(value, Mapping):
+            value = value.get(name)
+        elif place and isinstance(value, (list, tuple)) and int(place) < len(value):
+            value = value[int(place)]
+        else:
+            return None
+    return value
 
 
 def top_level_keys(value: Any) -> list[str] | None:

@@ -9,11 +9,11 @@ from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, Templa
 from noetl.domain.outcomes import Outcome
 from noetl.domain.patches import deep_merge
 from noetl.dsl.program import Node, Task
-from noetl.pipeline import actions, journal
+from noetl.pipeline import actions, choosing, journal, keeping, nested
 from noetl.pipeline.faults import error_of, placed
 from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
-from noetl.pipeline.state import Frame, Last
+from noetl.pipeline.state import EACH, Frame, Last
 from noetl.pipeline.views import split_result
 from noetl.templating.contract import RenderedSql, RenderedStatement
 
@@ -38,6 +38,7 @@ def foreign_machine() -> InvalidInputError:
 def enter(run: PipelineRun) -> Op | None:
     """A task is visited: its tries are counted anew. After the last task the sequence is over."""
     frame = run.state.frames[-1]
+    choosing.leave(run, frame)
     if frame.pc >= len(run.sequences[-1]):
         end_sequence(run)
         return None
@@ -49,12 +50,14 @@ def enter(run: PipelineRun) -> Op | None:
 
 
 def end_sequence(run: PipelineRun) -> None:
-    """The tasks of the top frame are done: go on in the frame below, or with ``vars``."""
+    """The tasks of the top frame are done: go on in the frame below, with the next iteration, or with ``vars``."""
     frame, tasks = run.state.frames[-1], run.sequences[-1]
     if frame.address and str(frame.address[0]).endswith("sink"):
         journal.sink_processed(run, tasks[0], "success")
     run.pop()
-    if not run.state.frames and run.state.stage == "tasks":
+    if frame.address == EACH:
+        nested.over(run)
+    elif not run.state.frames and run.state.stage == "tasks":
         run.state.stage = "vars"
 
 
@@ -67,6 +70,14 @@ def call(run: PipelineRun) -> Op | None:
     frame = state.frames[-1]
     task = run.sequences[-1][frame.pc]
     frame.attempt += 1
+    try:
+        task = choosing.choose(run, frame, task)
+    except NoetlError as error:
+        bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        return None
+    if task.nested is not None:
+        nested.begin(run, frame, task)
+        return None
     return render_call(run, frame, task)
 
 
@@ -75,7 +86,7 @@ def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
     frame.input = None
     try:
         if task.input is not None:
-            frame.input = _input(run, task, task.input)
+            frame.input = rendered_input(run, task, task.input)
         params = run.render(task.params)
         if frame.overrides is not None:
             params = deep_merge(params, unpack_sql(frame.overrides))
@@ -84,9 +95,7 @@ def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
         bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
-    visit = run.state.visits[task.label]
-    key = task.label if visit == 1 else f"{task.label}#{visit}"
-    return RunTask(task.label, task.kind, params, run.input, frame.attempt, timeout, key)
+    return RunTask(task.label, task.kind, params, run.input, frame.attempt, timeout, nested.key(run, task))
 
 
 def begin_plain(run: PipelineRun) -> RunTask | None:
@@ -105,7 +114,8 @@ def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
     return Finish(Outcome("ok", result, meta=dict(outcome.meta)))
 
 
-def _input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
+def rendered_input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
+    """A task's ``args``/``input``. Raises TemplateError, or TaskError when they are no mapping."""
     given = run.render(node)
     if not isinstance(given, Mapping):
         raise TaskError(
@@ -121,7 +131,7 @@ def _timeout(value: Any) -> float | None:
     """Seconds; ``{connect, read}`` is their sum."""
     if value is None:
         return None
-    parts = list(value.values()) if isinstance(value, Mapping) else [value]
+    parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
     total = 0.0
     for part in parts:
         try:
@@ -176,7 +186,10 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
         result, envelope = split_result(outcome.result, task.kind, task.form)
         frame.last = Last(result, envelope, None, meta)
     frame.chance = outcome.chance
-    journal.called(run, frame, task, outcome)
+    if task.nested is None:
+        journal.called(run, frame, task, outcome)
+    else:
+        nested.told(run, frame, task, outcome)
     frame.phase = "judge"
 
 
@@ -192,8 +205,7 @@ def judge(run: PipelineRun) -> Op | None:
     frame.event, frame.rule = ("call.done" if last.ok else "call.error"), 0
     if not last.ok:
         return None
-    if not run.inside_sink() and (len(run.pipeline.tasks) > 1 or frame.address):
-        run.state.labels[task.label] = last.result
+    keeping.remember(run, frame, task, last.result)
     for write in task.sets:
         actions.set_value(run, write)
     if task.rules and run.pipeline.vars and not frame.address:

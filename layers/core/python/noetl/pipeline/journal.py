@@ -34,20 +34,30 @@ def called(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> 
     state = run.state
     state.calls += 1
     status: Any = "success" if outcome.error is None else "error"
-    about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt}
+    about: dict[str, Any] = {"kind": task.kind, "attempt": frame.attempt, **place(state)}
     made = [
         Trace("task.started", task.label, "in_progress", about),
         Trace("task.done", task.label, status, {**about, "duration_ms": round(outcome.duration_ms, 3)}),
     ]
     if outcome.error is not None:
         made[1].payload["error"] = outcome.error.message[:200]
-    if state.calls == 1 and len(run.pipeline.tasks) == 1:
+    if state.calls == 1 and len(run.pipeline.tasks) == 1 and not state.levels:
         state.held = made
         return
     release(state)
     state.trace += made
+    tried_again(state, frame, task, status)
+
+
+def tried_again(state: State, frame: Frame, task: Task, status: Any) -> None:
+    """A call that was not the first of its visit is a retry that was carried out."""
     if frame.attempt > 1:
         state.trace.append(Trace("retry.processed", task.label, status, {"attempt": frame.attempt}))
+
+
+def place(state: State) -> dict[str, Any]:
+    """``iteration``: the indexes of the nested loops' iterations at hand, outermost first; nothing outside of them."""
+    return {"iteration": [level.index for level in state.levels]} if state.levels else {}
 
 
 def release(state: State) -> None:

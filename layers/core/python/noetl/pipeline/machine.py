@@ -18,13 +18,14 @@ import msgspec
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Suspend
 from noetl.domain.patches import combine
+from noetl.domain.results import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import calls, journal, rules, scope, stages
+from noetl.pipeline import calls, choosing, journal, nested, rules, scope, stages
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.scope import Item, Surroundings
-from noetl.pipeline.state import Frame, Last, State, dump, load
+from noetl.pipeline.state import EACH, Frame, Last, State, dump, load
 from noetl.templating import is_true, render
 
 Sequence = tuple[Task, ...]
@@ -40,6 +41,7 @@ class PipelineRun:
         "around",
         "block",
         "item",
+        "levels",
         "max_attempts",
         "overlay",
         "pipeline",
@@ -66,6 +68,7 @@ class PipelineRun:
         self.overlay = overlay or around.overlay()
         self.state = State()
         self.sequences: list[Sequence] = []
+        self.levels = nested.Levels()
         self.block: dict[str, Any] = {}
         self.retrying = False
         self.max_attempts = 1
@@ -147,6 +150,11 @@ class PipelineRun:
         self.state.patches.append(patch)
 
     @property
+    def here(self) -> Item | None:
+        """The innermost iteration at hand."""
+        return self.levels.items[-1] if self.levels.items else self.item
+
+    @property
     def input(self) -> Mapping[str, Any]:
         """The rendered input of the task at hand, over those of the tasks it runs inside."""
         frames = self.state.frames
@@ -197,6 +205,10 @@ class PipelineRun:
         if _is_sink(address):
             return (self.sink_at(address).task,)
         task = self.current_task()
+        if address == EACH:
+            if task is None or task.nested is None:
+                raise LookupError(address)
+            return task.nested.tasks
         action: Action | None = task.rules[address[1]].actions[address[2]] if task is not None else None
         if not isinstance(action, RunAction):
             raise LookupError(address)
@@ -212,6 +224,9 @@ class PipelineRun:
             for frame in frames:
                 self.push(frame.address)
                 state.frames[-1] = frame
+                if frame.variant:
+                    choosing.put(self, frame)
+            nested.restore(self)
         except (LookupError, TypeError) as error:
             raise calls.foreign_machine() from error
 
@@ -244,9 +259,12 @@ class PipelineRun:
         )
 
     def fail(self, error: ErrorInfo) -> None:
-        """End the run as failed (``vars_after`` still follow)."""
+        """End the iteration of a nested loop, or else the run, as failed (``vars_after`` still follow)."""
         state = self.state
-        state.error = error = journal.sink_failed(self, error) if self.inside_sink() else error
+        error = journal.sink_failed(self, error) if self.inside_sink() else error
+        if nested.catch(self, error):
+            return
+        state.error = error
         state.route, state.skipped = None, False
         state.last = Last(error=error)
         self._unwind()
@@ -293,6 +311,7 @@ class PipelineRun:
         """What is reported when the run is over."""
         state = self.state
         patches = state.patches if len(state.patches) < 2 else combine(state.patches)
+        result = state.result if self.item is None else plain_loop(state.result)
         trace = journal.take(state)
         if state.error is not None:
             return Outcome(
@@ -300,9 +319,9 @@ class PipelineRun:
             )
         return Outcome(
             "skipped" if state.skipped else "ok",
-            state.message if state.skipped else state.result,
+            state.message if state.skipped else result,
             self._answered(),
-            state.labels,
+            {**state.chosen, **state.labels},
             patches,
             state.route,
             trace,
@@ -327,7 +346,8 @@ def is_plain(pipeline: Pipeline) -> bool:
     ):
         return False
     task = pipeline.tasks[0]
-    return not (task.rules or task.retry or task.sets or task.sinks)
+    kept = task.gather or task.alias or (task.result is not None and task.result.select)
+    return not (task.rules or task.retry or task.sets or task.sinks or task.nested or task.choices or kept)
 
 
 _NOTHING: dict[str, Any] = {}

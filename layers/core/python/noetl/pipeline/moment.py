@@ -102,11 +102,13 @@ def _attempt(run: PipelineRun) -> Any:
 
 
 def _results(run: PipelineRun) -> Any:
-    labels = run.state.labels
+    labels, promoted = run.state.labels, run.state.promoted
     if not labels:
         return MISSING
     hydrate = run.around.hydrate
-    return LazyView({label: partial(label_view, value, hydrate) for label, value in labels.items()})
+    return LazyView(
+        {label: partial(label_view, value, hydrate, promoted.get(label)) for label, value in labels.items()}
+    )
 
 
 def _retry_name(make: Callable[[PipelineRun, Last], Any]) -> Callable[[PipelineRun], Any]:

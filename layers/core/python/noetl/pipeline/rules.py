@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo
 from noetl.dsl.program import Rule, Task
-from noetl.pipeline import actions, calls, journal
+from noetl.pipeline import actions, calls, journal, keeping
 from noetl.pipeline.ops import Op
 from noetl.pipeline.retry import holds
-from noetl.pipeline.state import Frame
+from noetl.pipeline.state import EACH, Frame
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
@@ -144,19 +144,22 @@ def _has_item_rules(run: PipelineRun, task: Task) -> bool:
 def leave(run: PipelineRun) -> Op | None:
     """Carry out the answer."""
     frame = run.state.frames[-1]
-    answer = frame.answer
+    answer, task = frame.answer, run.sequences[-1][frame.pc]
+    last = calls.latest(frame)
+    if task.gather is not None and answer not in ("retry", "fail"):
+        last = keeping.gather(run, frame, task, last)
     if answer in ("retry", "call"):
         return _repeat(run, frame)
-    last = calls.latest(frame)
     if answer == "fail":
-        label = run.sequences[-1][frame.pc].label
-        run.fail(frame.error or last.error or ErrorInfo(f"{label} failed"))
+        run.fail(frame.error or last.error or ErrorInfo(f"{task.label} failed"))
         return None
     frame.prev = last.result
-    if not frame.address:
+    if not frame.address or frame.address == EACH:
         run.state.last = last
         if not run.state.pinned:
             run.state.result = last.result
+        if not frame.address:
+            run.state.chosen = keeping.selections(run, task.result, run.state.result)
     if answer in ("next", "skip"):
         run.state.skipped = answer == "skip"
         run.finish_tasks()

@@ -6,7 +6,7 @@ arguments → iterator → sibling tasks → ``vars`` → ``ctx`` → step resul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from noetl.templating.views import MapView
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
+    from noetl.pipeline.state import Local
 
 Keychain = Callable[[str], Mapping[str, Any]]
 """``keychain.<name>``: the credential's data. Raises TaskError(kind="auth")."""
@@ -33,6 +34,11 @@ def no_keychain(name: str) -> Mapping[str, Any]:
     raise TemplateError(
         f"keychain.{name} cannot be read here", hint="secrets are read by tasks that a worker runs"
     )
+
+
+def as_it_is(value: Any) -> Any:
+    """One result of a nested loop where nothing can be stored."""
+    return value
 
 
 def own_reference(value: Any) -> Any:
@@ -73,6 +79,8 @@ class Surroundings:
     keychain: Keychain = no_keychain
     refer: Callable[[Any], Any] = own_reference
     child_id: ChildId = no_child
+    keep: Callable[[Any], Any] = as_it_is
+    """One result of a nested loop → what is kept of it until the loop is over: itself, or the reference of a large one."""
     declared: tuple[str, ...] = ()
     """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
@@ -181,10 +189,12 @@ def lookup(run: PipelineRun, name: str) -> Any:
         return wrap(run.input[name], hydrate)
     if name in frozen.args:
         return wrap(frozen.args[name], hydrate)
-    if run.item is not None and name == run.item.iterator:
-        return wrap(run.item.value, hydrate)
-    if name in run.state.labels:
-        return label_view(run.state.labels[name], hydrate)
+    element = _element(run, name)
+    if element is not MISSING:
+        return wrap(element, hydrate)
+    for local in _locals(run):
+        if name in local.labels:
+            return label_view(local.labels[name], hydrate, local.promoted.get(name))
     for where in ("vars", "ctx"):
         value = run.written(where, name)
         if value is not MISSING:
@@ -196,14 +206,31 @@ def lookup(run: PipelineRun, name: str) -> Any:
     raise KeyError(name)
 
 
+def _element(run: PipelineRun, name: str) -> Any:
+    """The element that is called ``name``, the innermost first."""
+    for item in reversed((run.item, *run.levels.items)):
+        if item is not None and name == item.iterator:
+            return item.value
+    return MISSING
+
+
+def _locals(run: PipelineRun) -> Iterator[Local]:
+    """The labels in sight: those of the iteration at hand, then those around it."""
+    yield run.state
+    for level in reversed(run.state.levels):
+        yield level.outer
+
+
 def names(run: PipelineRun) -> Iterable[str]:
     """Every name there is, for "did you mean"."""
     frozen = run.around.frozen
     yield from run.input
     yield from frozen.args
-    if run.item is not None:
-        yield run.item.iterator
-    yield from run.state.labels
+    for item in (*run.levels.items, run.item):
+        if item is not None:
+            yield item.iterator
+    for local in _locals(run):
+        yield from local.labels
     yield from run.overlay.names("vars")
     yield from run.overlay.names("ctx")
     yield from frozen.steps
@@ -217,7 +244,11 @@ def _arguments(run: PipelineRun) -> Any:
 
 
 def _index(run: PipelineRun) -> Any:
-    return MISSING if run.item is None else run.item.index
+    return MISSING if run.here is None else run.here.index
+
+
+def _loop(run: PipelineRun) -> Any:
+    return MISSING if run.here is None else loop_of(run.here)
 
 
 def _now(run: PipelineRun) -> Any:
@@ -231,10 +262,10 @@ _SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {
     "step": lambda run: ScopeView(run, "step"),
     "workload": lambda run: WorkloadView(run.around),
     "keychain": lambda run: KeychainView(run.around.keychain),
-    "iter": lambda run: MapView(iteration(run.item, run.state.iter), run.around.hydrate),
+    "iter": lambda run: MapView(iteration(run.here, run.state.iter), run.around.hydrate),
     "args": _arguments,
     "input": _arguments,
-    "loop": lambda run: MISSING if run.item is None else loop_of(run.item),
+    "loop": _loop,
     "_index": _index,
     "loop_index": _index,
     "execution_id": lambda run: str(run.around.execution_id),

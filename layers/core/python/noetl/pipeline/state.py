@@ -15,6 +15,8 @@ from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
 
 Stage = Literal["before", "tasks", "vars", "sinks", "after", "done"]
 Phase = Literal["enter", "call", "wait", "judge", "rules", "actions", "sinks", "settle", "leave"]
+EACH = ["each"]
+"""Address of an iteration of a nested loop."""
 Answer = Literal["", "retry", "call", "next", "result", "skip", "fail", "continue", "jump", "break"]
 
 
@@ -35,13 +37,15 @@ class Frame(msgspec.Struct, omit_defaults=True):
     """One sequence of tasks being run: the body, the inline tasks of a rule, or one sink.
 
     ``address`` says where the sequence stands below the frame beneath: ``[]`` the body, ``["step-sink", i]``, ``["task-sink", i]``,
-    ``["rule-sink", rule, action]``, ``["rule-run", rule, action]``. ``attempt`` counts tries of the task at ``pc`` since it was entered.
+    ``["rule-sink", rule, action]``, ``["rule-run", rule, action]``, ``["each"]`` an iteration of the iterator's task below. ``attempt``
+    counts tries of the task at ``pc`` since it was entered; ``variant`` is the workbook task that was chosen for it.
     """
 
     address: list[Any] = []
     pc: int = 0
     phase: Phase = "enter"
     attempt: int = 0
+    variant: str = ""
     input: dict[str, Any] | None = None
     overrides: Any = None
     prev: Any = None
@@ -62,24 +66,49 @@ class Frame(msgspec.Struct, omit_defaults=True):
     then: Phase = "leave"
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class Local(msgspec.Struct, omit_defaults=True):
+    """What belongs to one iteration (or to the run itself, outside of any).
+
+    ``iter`` holds what ``set_iter`` wrote, ``labels`` the tasks' results, ``promoted`` the parts of them that ``select`` named, ``visits``
+    how often each task was entered: two visits are two calls, with idempotency keys of their own. ``gathered`` is what ``accumulate``
+    has so far. ``last`` is the outcome of the last task, ``result`` its result; ``pinned``: a ``result`` action fixed that.
+    """
+
+    iter: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    promoted: dict[str, dict[str, Any]] = {}
+    visits: dict[str, int] = {}
+    gathered: dict[str, Any] = {}
+    result: Any = None
+    pinned: bool = False
+    last: Last | None = None
+
+
+class Level(msgspec.Struct, omit_defaults=True):
+    """A nested loop that is open. ``items``: its list, or the reference of it; ``index``: of the iteration at hand; ``outer``: what the
+    iteration around it had."""
+
+    items: Any
+    outer: Local
+    index: int = 0
+    results: list[Any] = []
+    failed: int = 0
+
+
+class State(Local, omit_defaults=True):
     """``patches`` are the writes so far, in order; ``block`` what the step's ``vars`` gave when they were last evaluated.
 
-    ``iter`` holds what ``set_iter`` wrote. ``pinned``: a ``result`` action fixed the result. ``moves`` counts calls of this turn;
+    ``chosen``: the selections of the last task's result. ``levels``: nested loops, outermost first. ``moves`` counts calls of this turn;
     ``held`` is the trace of the first call of a single task, shown only when another call follows.
     """
 
     v: int = 1
     stage: Stage = "before"
     frames: list[Frame] = []
-    iter: dict[str, Any] = {}
-    labels: dict[str, Any] = {}
+    levels: list[Level] = []
+    chosen: dict[str, Any] = {}
     patches: list[Patch] = []
     block: list[Patch] = []
-    result: Any = None
-    pinned: bool = False
-    last: Last | None = None
-    """Outcome of the last task of the body, for ``vars`` and sinks."""
     sink: int = 0
     error: ErrorInfo | None = None
     skipped: bool = False
@@ -87,8 +116,6 @@ class State(msgspec.Struct, omit_defaults=True):
     route: list[Target] | None = None
     moves: int = 0
     calls: int = 0
-    visits: dict[str, int] = {}
-    """How often each task was entered: two visits are two calls, with idempotency keys of their own."""
     children: list[dict[str, Any]] = []
     held: list[Trace] = []
     trace: list[Trace] = []

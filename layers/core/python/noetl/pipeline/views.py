@@ -121,12 +121,12 @@ def result_view(value: Any, hydrate: Hydrate | None) -> Any:
     return wrap(value, hydrate)
 
 
-def label_view(value: Any, hydrate: Hydrate | None) -> Any:
-    """A sibling task by its label: its result, and ``.data``, ``.status`` like a step."""
+def label_view(value: Any, hydrate: Hydrate | None, promoted: Mapping[str, Any] | None = None) -> Any:
+    """A sibling task by its label: its result, ``.data``, ``.status`` like a step, and what ``select`` named."""
     if _is_http_result(value):
-        about = {"status": "success", "result": value}
+        about = {"status": "success", "result": value, **(promoted or {})}
         return LayeredView((value, _Body(value, hydrate), about), value, hydrate)
-    return StepView({"status": "success", "data": value}, hydrate)
+    return StepView({"status": "success", "data": value, "labels": promoted or {}}, hydrate)
 
 
 def _is_http_result(value: Any) -> bool:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
-from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, ref_uri
+from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, ref_uri, select
 from noetl.dsl.program import ResultSpec
 from noetl.ports.results import ResultStore
 
@@ -20,7 +19,6 @@ SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
 MAX_DETAILS = 8 * 1024
 MAX_MESSAGE = 4000
-_PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _SPILLED = "$stored"
 
 
@@ -44,6 +42,9 @@ class Keeper:
         """
         if _is_scalar(value) or (isinstance(value, dict) and "kind" in value and is_ref(value)):
             return value
+        if isinstance(value, dict) and value.get("kind") == "loop_result" and "results" in value:
+            kept = self.keep(value["results"], spec, budget)
+            return value if kept is value["results"] else {**value, "results": kept}
         limit = self._limit(spec)
         if budget is not None:
             limit = min(limit, max(budget, SMALL))
@@ -51,6 +52,10 @@ class Keeper:
         if len(encoded) <= limit:
             return value
         return self._store(value, encoded, spec)
+
+    def travels(self, value: Any) -> bool:
+        """Whether a value is small enough to stay where it is."""
+        return _is_scalar(value) or is_ref(value) or len(codec.encode(value)) <= self._inline
 
     def reference(self, value: Any, spec: ResultSpec | None) -> Any:
         """``output.ref``: the URI of a result that is too large to travel; None for one that travels."""
@@ -176,18 +181,6 @@ def _shortened(value: Any, limit: int) -> Any:
         return value
     text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
     return text[: max(16, limit // 4)] + "…"
-
-
-def select(value: Any, path: str) -> Any:
-    """``$.paging.more`` or ``$.rows[0].id`` in a value; None when it leads nowhere."""
-    for name, place in _PART.findall(path.removeprefix("$") if path.startswith("$") else f".{path}"):
-        if name and isinstance(value, Mapping):
-            value = value.get(name)
-        elif place and isinstance(value, (list, tuple)) and int(place) < len(value):
-            value = value[int(place)]
-        else:
-            return None
-    return value
 
 
 def _is_scalar(value: Any) -> bool:

@@ -17,7 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
-from noetl.domain.results import is_ref
+from noetl.domain.results import is_ref, plain_loop
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
@@ -72,6 +72,7 @@ class TaskRunner:
             self.secrets.keychain,
             lambda value: self.keeper.reference(value, self.spec),
             child_ids(command),
+            self._kept,
             declared_workload(program),
         )
         self.timeouts: dict[str, float] = {}
@@ -114,6 +115,12 @@ class TaskRunner:
             for name in HELPERS & outcome.meta.keys():
                 del outcome.meta[name]
         return outcome
+
+    def _kept(self, value: Any) -> Any:
+        """One result of a nested loop: a large one is stored at once (without secrets), so that the loop's state stays small."""
+        if self.keeper.travels(value):
+            return value
+        return self.keeper.keep(self.secrets.redact(value))
 
     def failed(self, error: ErrorInfo) -> Outcome:
         return Outcome("error", error=short_error(self.secrets.redact_error(error)), meta={})
@@ -296,7 +303,9 @@ def hydrated(value: Any, hydrate: Any) -> Any:
         return value
     if isinstance(value, dict):
         if "kind" in value and is_ref(value):
-            return hydrate(value)
+            return _loaded(hydrate(value), hydrate)
+        if "kind" in value and plain_loop(value) is not value:
+            return hydrated(plain_loop(value), hydrate)
         return _changed(value, {key: hydrated(entry, hydrate) for key, entry in value.items()})
     if isinstance(value, list):
         found = [hydrated(entry, hydrate) for entry in value]
@@ -307,6 +316,13 @@ def hydrated(value: Any, hydrate: Any) -> Any:
         )
         return RenderedSql(statements)
     return value
+
+
+def _loaded(value: Any, hydrate: Any) -> Any:
+    """A large result that was read: references among a list's entries (large results of a loop) are read too."""
+    if isinstance(value, list) and any(is_ref(entry) or plain_loop(entry) is not entry for entry in value):
+        return [hydrated(entry, hydrate) for entry in value]
+    return plain_loop(value)
 
 
 _SCALARS = frozenset((str, int, float, bool, type(None)))

@@ -1,0 +1,228 @@
+"""A loop inside one run: the kind ``iterator`` as a task.
+
+Its tasks run for one element after the other, as a sequence of their own above the frame of the iterator's task. What belongs to one
+iteration (``set_iter``, labels, gathered results) is put aside while the iterations inside it run. The list that comes of it is bound like
+the answer of a call, so the task's own rules, retries and labels are those of any task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from noetl.domain.errors import NoetlError, TaskError
+from noetl.domain.outcomes import ErrorInfo, Trace
+from noetl.domain.results import is_ref, plain_loop
+from noetl.dsl.program import Nested, Task
+from noetl.pipeline import calls, journal, scope
+from noetl.pipeline.faults import error_of
+from noetl.pipeline.ops import TaskOutcome
+from noetl.pipeline.state import EACH, Frame, Level, Local, State
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+_LOCAL = Local.__struct_fields__
+
+
+class Levels:
+    """The nested loops that are open, outermost first: their elements and the iterations at hand. Made anew when a run is resumed."""
+
+    __slots__ = ("elements", "items")
+
+    def __init__(self) -> None:
+        self.elements: list[list[Any]] = []
+        self.items: list[scope.Item] = []
+
+
+def begin(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """Start over the list, in the place of a call. What goes wrong before the first iteration is the task's error."""
+    nested = _nested(task)
+    frame.input = None
+    journal.release(run.state)
+    run.state.trace.append(_fact(run, frame, task, "task.started", "in_progress"))
+    try:
+        if task.input is not None:
+            frame.input = calls.rendered_input(run, task, task.input)
+        given = run.render(nested.collection)
+        elements = _elements(run, task, given)
+        _check_limit(run, task, nested)
+    except NoetlError as error:
+        calls.bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
+        return
+    if not elements:
+        calls.bind(run, TaskOutcome(loop_value([], 0)))
+        return
+    frame.phase = "wait"
+    state = run.state
+    state.levels.append(Level(given if is_ref(given) else elements, outer=_take_local(state)))
+    run.levels.elements.append(elements)
+    _iterate(run, nested)
+
+
+def loop_value(results: list[Any], failed: int) -> dict[str, Any]:
+    """What a loop gives: a list in index order that also answers ``.count``, ``.failed`` and ``.results``."""
+    return {"kind": "loop_result", "results": results, "count": len(results), "failed": failed}
+
+
+def over(run: PipelineRun) -> None:
+    """The tasks of one iteration are done (their frame is gone): its result is kept, and the next one begins."""
+    level = run.state.levels[-1]
+    level.results.append(run.around.keep(plain_loop(run.state.result)))
+    _next(run, level)
+
+
+def catch(run: PipelineRun, error: ErrorInfo) -> bool:
+    """Take a failure inside an iteration: it fails that iteration, not the run. False when no nested loop is open there."""
+    state = run.state
+    place = next((n for n in reversed(range(len(state.frames))) if state.frames[n].address == EACH), None)
+    if place is None:
+        return False
+    level = state.levels[-1]
+    del state.frames[place:], run.sequences[place:]
+    frame = state.frames[-1]
+    task = run.sequences[-1][frame.pc]
+    level.failed += 1
+    if _nested(task).failure == "best_effort":
+        level.results.append({"error": msgspec.structs.asdict(error)})
+        _next(run, level)
+        return True
+    where = [level.index, *error.details.get("iteration", ())]
+    _close(run)
+    calls.bind(
+        run,
+        TaskOutcome(error=msgspec.structs.replace(error, details={**error.details, "iteration": where})),
+    )
+    return True
+
+
+def told(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:
+    """History: the loop is over, or failed."""
+    fact = _fact(run, frame, task, "task.done", "success" if outcome.error is None else "error")
+    if outcome.error is not None:
+        fact.payload["error"] = outcome.error.message[:200]
+    else:
+        fact.payload.update({name: outcome.result[name] for name in ("count", "failed")})
+    run.state.trace.append(fact)
+    journal.tried_again(run.state, frame, task, fact.status)
+
+
+def restore(run: PipelineRun) -> None:
+    """Make the levels of a resumed run: their lists, and the iterations at hand. Raises LookupError when they do not fit its frames."""
+    state = run.state
+    owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH]
+    if len(owners) != len(state.levels) or -1 in owners:
+        raise LookupError("levels")
+    for level, owner in zip(state.levels, owners, strict=True):
+        nested = _nested(run.sequences[owner][state.frames[owner].pc])
+        run.levels.elements.append(_loaded(run, level.items))
+        run.levels.items.append(_item(run, nested, level))
+
+
+def key(run: PipelineRun, task: Task) -> str:
+    """The task's part of the idempotency key: ``books[2]/fetch#2`` is the second visit of ``fetch`` in iteration 2 of ``books``."""
+    state, parts = run.state, []
+    owners = [n - 1 for n, frame in enumerate(state.frames) if frame.address == EACH] if state.levels else []
+    for level, owner in zip(state.levels, owners, strict=True):
+        label = run.sequences[owner][state.frames[owner].pc].label
+        parts.append(f"{_visited(label, level.outer.visits)}[{level.index}]")
+    return "/".join([*parts, _visited(task.label, state.visits)])
+
+
+def _visited(label: str, visits: dict[str, int]) -> str:
+    visit = visits.get(label, 1)
+    return label if visit == 1 else f"{label}#{visit}"
+
+
+# --- iterations ---
+
+
+def _iterate(run: PipelineRun, nested: Nested) -> None:
+    """Begin the iteration at the level's index, with nothing of the one before."""
+    _put_local(run.state, Local())
+    level = run.state.levels[-1]
+    del run.levels.items[len(run.state.levels) - 1 :]
+    run.levels.items.append(_item(run, nested, level))
+    run.push(list(EACH))
+
+
+def _item(run: PipelineRun, nested: Nested, level: Level) -> scope.Item:
+    elements = run.levels.elements[len(run.levels.items)]
+    parent = scope.iteration(run.here, level.outer.iter)
+    return scope.Item(level.index, elements[level.index], nested.iterator, len(elements), parent)
+
+
+def _next(run: PipelineRun, level: Level) -> None:
+    level.index += 1
+    frame = run.state.frames[-1]
+    if level.index < len(run.levels.elements[-1]):
+        _iterate(run, _nested(run.sequences[-1][frame.pc]))
+        return
+    value = loop_value(level.results, level.failed)
+    _close(run)
+    calls.bind(run, TaskOutcome(value))
+
+
+def _close(run: PipelineRun) -> None:
+    level = run.state.levels.pop()
+    run.levels.elements.pop()
+    run.levels.items.pop()
+    _put_local(run.state, level.outer)
+
+
+def _take_local(state: State) -> Local:
+    return Local(**{name: getattr(state, name) for name in _LOCAL})
+
+
+def _put_local(state: State, local: Local) -> None:
+    for name in _LOCAL:
+        setattr(state, name, getattr(local, name))
+
+
+def _nested(task: Task) -> Nested:
+    if task.nested is None:
+        raise LookupError(task.label)
+    return task.nested
+
+
+# --- the list ---
+
+
+def _elements(run: PipelineRun, task: Task, given: Any) -> list[Any]:
+    """The list to go over. Raises TaskError for anything else: never one silent iteration over a text."""
+    found = _loaded(run, given)
+    if isinstance(found, list):
+        return found
+    shown = repr(found)
+    raise TaskError(
+        f"the collection of {task.label} is not a list: {shown if len(shown) <= 80 else shown[:79] + '…'}",
+        kind="schema",
+        code="template_type",
+        hint="give a list; a mapping needs `| list` or `.items()`",
+    )
+
+
+def _loaded(run: PipelineRun, given: Any) -> Any:
+    """The list behind a value: a large result is read, a row set is its rows, a loop's result its list."""
+    found = run.around.hydrate(given) if is_ref(given) and run.around.hydrate is not None else given
+    if isinstance(found, dict) and isinstance(found.get("rows"), list) and "row_count" in found:
+        return found["rows"]
+    return plain_loop(found)
+
+
+def _check_limit(run: PipelineRun, task: Task, nested: Nested) -> None:
+    if nested.max_in_flight is None:
+        return
+    wanted = run.render(nested.max_in_flight)
+    if isinstance(wanted, bool) or not isinstance(wanted, int) or wanted < 1:
+        raise TaskError(
+            f"max_in_flight of {task.label} must be a whole number of at least 1, not {wanted!r}",
+            kind="schema",
+            code="template_type",
+        )
+
+
+def _fact(run: PipelineRun, frame: Frame, task: Task, name: str, status: Any) -> Trace:
+    about = {"kind": task.kind, "attempt": frame.attempt, **journal.place(run.state)}
+    return Trace(name, task.label, status, about)
