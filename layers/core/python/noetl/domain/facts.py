@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.commands import Stage
 from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
 
@@ -40,22 +41,32 @@ class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
-    """``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block."""
+    """``merged``: tokens that this step run swallowed at a join. ``args``: payload merged with the step's own block.
+
+    ``lock``: what this run holds from now until its token is gone.
+    """
 
     run: int
     step: str
     merged: tuple[int, ...] = ()
     args: dict[str, Any] = {}
+    lock: str = ""
 
 
 class StepParked(msgspec.Struct, frozen=True, tag="step.parked", tag_field="name", omit_defaults=True):
-    """Not admitted yet; the tokens are merged already and ``args`` kept."""
+    """Not admitted yet; the tokens are merged already and ``args`` kept.
+
+    ``lock``: it is admitted and waits for this lock, at ``place`` in its queue; ``reason`` says who holds it.
+    """
 
     run: int
     step: str
     rule: int = -1
     merged: tuple[int, ...] = ()
     args: dict[str, Any] = {}
+    lock: str = ""
+    place: int = 0
+    reason: str = ""
 
 
 class TokensAbsorbed(msgspec.Struct, frozen=True, tag="token.absorbed", tag_field="name", omit_defaults=True):
@@ -66,19 +77,25 @@ class TokensAbsorbed(msgspec.Struct, frozen=True, tag="token.absorbed", tag_fiel
 
 
 class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="name", omit_defaults=True):
+    """``withdrawn``: somebody else called this run off; its token is gone and nothing is routed."""
+
     run: int
     step: str
     reason: str = ""
+    withdrawn: bool = False
 
 
 class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field="name", omit_defaults=True):
-    """``child``: this turn waits for that execution. ``delay``: seconds before it may run."""
+    """``child``: this turn waits for that execution. ``delay``: seconds before it may run.
+
+    Stage ``compensate``: the run is over, and a token stands for it again while it is undone.
+    """
 
     run: int
     step: str
     command_id: str
     pool: str
-    stage: Literal["body", "case"] = "body"
+    stage: Stage = "body"
     rule: int = -1
     turn: int = 0
     delay: float = 0.0
@@ -88,12 +105,12 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
     """The body of a step run (or of its case stage) came back well; ``result`` becomes the step's result.
 
-    Stage ``route``: the step has no body. ``error``: the failure that a ``next`` answered.
+    Stage ``route``: the step has no body; ``compensate``: the run is undone, its token is gone. ``error``: the failure that a ``next`` answered.
     """
 
     run: int
     step: str
-    stage: Literal["body", "case", "route"] = "body"
+    stage: Literal["body", "case", "route", "compensate"] = "body"
     result: Any = None
     error: ErrorInfo | None = None
     labels: dict[str, Any] = {}
@@ -103,10 +120,12 @@ class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", o
 
 
 class CallFailed(msgspec.Struct, frozen=True, tag="call.error", tag_field="name", omit_defaults=True):
+    """Stage ``compensate``: the run could not be undone; its token is gone."""
+
     run: int
     step: str
     error: ErrorInfo
-    stage: Literal["body", "case"] = "body"
+    stage: Stage = "body"
     labels: dict[str, Any] = {}
     trace: list[Trace] = []
     meta: dict[str, Any] = {}
@@ -205,8 +224,11 @@ class CaseApplied(msgspec.Struct, frozen=True, tag="case.applied", tag_field="na
 
 
 class StepExited(msgspec.Struct, frozen=True, tag="step.exit", tag_field="name", omit_defaults=True):
+    """``compensable``: should the execution fail later, this run is undone, with the result and the arguments it has now."""
+
     run: int
     step: str
+    compensable: bool = False
 
 
 class StepFailed(msgspec.Struct, frozen=True, tag="step.failed", tag_field="name", omit_defaults=True):
@@ -231,10 +253,14 @@ class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="n
 
 
 class JoinFired(msgspec.Struct, frozen=True, tag="join.fired", tag_field="name", omit_defaults=True):
-    """A join of the kind any / n-of-m fired (``open``), or its wave is over and the next token starts a new one."""
+    """A join of the kind any / n-of-m fired (``open``), or its wave is over and the next token starts a new one.
+
+    ``arcs``: of a join that holds tokens for its next wave, those over which this wave has come so far.
+    """
 
     step: str
     open: bool
+    arcs: tuple[int, ...] = ()
 
 
 class FinalFired(msgspec.Struct, frozen=True, tag="final.fired", tag_field="name", omit_defaults=True):
@@ -269,6 +295,15 @@ class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field
     """``steps``: whose results make the execution's result (one: its value; several: a mapping by name)."""
 
     steps: tuple[str, ...] = ()
+
+
+class Compensating(
+    msgspec.Struct, frozen=True, tag="compensation.started", tag_field="name", omit_defaults=True
+):
+    """The execution fails with ``error``: whatever is under way is dropped, and what was done is undone before it ends."""
+
+    error: ErrorInfo
+    step: str = ""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name", omit_defaults=True):
@@ -309,6 +344,7 @@ Fact = (
     | TimerRang
     | Superseded
     | Completed
+    | Compensating
     | Failed
     | Cancelled
 )

@@ -15,7 +15,11 @@ from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Target
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
-Phase = Literal["arrived", "parked", "entered", "body", "loop", "case", "called", "failed"]
+Phase = Literal["arrived", "parked", "entered", "body", "loop", "case", "called", "failed", "compensate"]
+WAITING: frozenset[Phase] = frozenset({"arrived", "parked"})
+"""Phases of a token that has not entered its step yet."""
+RUN_TIMERS = ("step", "admit", "deadline")
+"""Kinds of timers a step run may have; a timer is called ``<kind>:<run>``."""
 TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 
 LEGAL_STATUS: dict[str, frozenset[str]] = {
@@ -34,6 +38,7 @@ LEGAL_PHASE: dict[str, frozenset[str]] = {
     "case": frozenset({"case", "entered", "called", "failed"}),
     "called": frozenset({"case", "called", "failed"}),
     "failed": frozenset({"failed"}),
+    "compensate": frozenset({"compensate"}),
 }
 """Which phase may follow which; docs/state-machine.md draws this table and a test compares the two."""
 
@@ -42,7 +47,7 @@ class Token(msgspec.Struct, omit_defaults=True):
     """A step run: a token at a step.
 
     ``arrived``: waiting at a join · ``parked``: not admitted yet · ``body``/``case``: its command is out · ``loop``: its loop runs ·
-    ``called``/``failed``: its outcome is known, routing follows. ``pending_*`` keep what routing needs while a case stage runs.
+    ``called``/``failed``: its outcome is known, routing follows · ``compensate``: the run is over and is being undone. ``pending_*`` keep what routing needs while a case stage runs.
     """
 
     run: int
@@ -60,6 +65,10 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The boundary whose case stage is running."""
     error: ErrorInfo | None = None
     route: list[Target] | None = None
+    lock: str = ""
+    """The lock this run waits for (while parked), or holds (from step.enter to its end)."""
+    place: int = 0
+    """Where a run that waits for a lock stands in its queue: the lowest goes next."""
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
@@ -74,9 +83,15 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """Steps that ended without a successor, in order, each once."""
     fired: list[str] = []
     """Joins of the kind any / n-of-m that have fired and still swallow late tokens."""
+    waves: dict[str, list[int]] = {}
+    """Of a join in ``fired`` that holds tokens for its next wave: the arcs that have delivered in this one."""
     final: bool = False
     """The final step has been fired."""
     timers: dict[str, int] = {}
+    undo: int = 0
+    """The run that is compensated first, should the execution fail (0: none); its slot ``undo`` names the one before it."""
+    undoing: bool = False
+    """It fails; what was done is being compensated."""
     parent: Parent | None = None
     depth: int = 0
     error: ErrorInfo | None = None
@@ -85,7 +100,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
 
 
 Slots = dict[tuple[str, str], Any]
-"""(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args (by run number)."""
+"""(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args and undo (by run
+number; undo ``0``: what compensating came to)."""
 
 _DECODER = msgspec.json.Decoder(ExecutionState)
 
@@ -105,4 +121,5 @@ def copy_state(state: ExecutionState) -> ExecutionState:
     twin.ends = list(state.ends)
     twin.fired = list(state.fired)
     twin.timers = dict(state.timers)
+    twin.waves = {step: list(arcs) for step, arcs in state.waves.items()}
     return twin

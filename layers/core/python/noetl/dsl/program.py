@@ -55,6 +55,7 @@ from noetl.dsl.work import SkipAction as SkipAction
 from noetl.dsl.work import StepRetry as StepRetry
 from noetl.dsl.work import Task as Task
 
+EVERY_STEP = "*"
 PROGRAM_VERSION = 1
 """Shape of ``Program``; raised when an old one can no longer be decoded."""
 
@@ -102,6 +103,8 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
     sets: tuple[SetAction, ...] = ()
     on: tuple[Literal["done", "failed"], ...] = ("done",)
     sync: bool = True
+    fallback: bool = False
+    """``spec.on_error``: taken when no other arc answers."""
     pos: Pos = Pos()
 
 
@@ -141,7 +144,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     compensate: Pipeline | None = None
     """Undoes a run of this step that succeeded, when the execution fails later."""
     cancels: tuple[str, ...] = ()
-    """Steps whose live runs are withdrawn when this one is entered; ``*`` names all of them."""
+    """Steps whose live runs are withdrawn when this one is entered; ``EVERY_STEP`` names all of them."""
     mutex: Node | None = None
     """Name of a lock: runs of steps that hold the same one within an execution do not overlap."""
     result: ResultSpec | None = None
@@ -153,6 +156,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of synchronising arcs (structural, ``next`` actions and jumps between steps) that lead here."""
     reaches: tuple[str, ...] = ()
     """Steps reachable from here over one or more synchronising arcs, in playbook order."""
+    feeders: tuple[str, ...] = ()
+    """With ``join_rest: cancel``: steps from which every synchronising arc leads here in the end, in playbook order."""
     pos: Pos = Pos()
 
 

@@ -78,7 +78,24 @@ def with_reachability(program: Program) -> Program:
     for step, bits in zip(program.steps, reached, strict=True):
         reaches = tuple(name for place, name in enumerate(names) if bits >> place & 1)
         steps.append(msgspec.structs.replace(step, incoming=incoming.get(step.name, 0), reaches=reaches))
-    return msgspec.structs.replace(program, steps=tuple(steps))
+    done = [
+        msgspec.structs.replace(step, feeders=_feeders(step.name, steps, sync))
+        if step.join_rest == "cancel"
+        else step
+        for step in steps
+    ]
+    return msgspec.structs.replace(program, steps=tuple(done))
+
+
+def _feeders(join: str, steps: list[Step], sync: list[Edge]) -> tuple[str, ...]:
+    """Steps from which every synchronising arc leads to ``join`` in the end."""
+    found = {step.name for step in steps if join in step.reaches and step.name != join}
+    while True:
+        elsewhere = {edge.source for edge in sync if edge.target not in found and edge.target != join} & found
+        if not elsewhere:
+            break
+        found -= elsewhere
+    return tuple(step.name for step in steps if step.name in found)
 
 
 def _reachable(names: list[str], sync: list[Edge]) -> list[int]:

@@ -9,14 +9,17 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.facts import CallDone, CommandIssued, StepEntered, StepParked, StepSkipped
 from noetl.domain.listening import taken
+from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
 from noetl.engine.decision import Decider
 from noetl.engine.loops import start_loop
+from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
 from noetl.engine.scope import freeze
+from noetl.engine.withdraw import withdraw_for
 from noetl.pipeline import run_inline
 from noetl.templating import is_true
 
@@ -33,23 +36,32 @@ def fire(d: Decider, step: Step, tokens: tuple[Token, ...]) -> None:
 
 
 def retry_parked(d: Decider) -> None:
-    """The context changed: look at every parked token again."""
-    for token in [token for token in d.state.tokens.values() if token.phase == "parked"]:
+    """The context changed: look at every token again that is not admitted yet."""
+    for token in [token for token in d.state.tokens.values() if token.phase == "parked" and not token.lock]:
         if d.state.status == "running" and token.run in d.state.tokens:
-            _admit(d, d.steps[token.step], token, (), d.args_of(token.run))
+            look_again(d, token)
+
+
+def look_again(d: Decider, token: Token) -> None:
+    """A parked token: is it admitted, and is its lock free?"""
+    _admit(d, d.steps[token.step], token, (), d.args_of(token.run))
 
 
 def _admit(d: Decider, step: Step, token: Token, merged: tuple[int, ...], payload: dict[str, Any]) -> None:
     try:
         rule = _admission(d, step, token, payload)
+        allow = rule.allow if rule is not None else "yes"
+        lock = lock_of(d, step, token, payload) if allow == "yes" else ""
     except NoetlError as error:
+        d.clear_timers(token.run)
         d.emit(StepEntered(token.run, step.name, merged, payload))
         fail_step(d, token, step, d.error_of(error))
         return
-    if rule is not None and rule.allow == "park":
-        _park(d, step, token, merged, payload)
+    ahead = ahead_of(d, lock, token)
+    if allow == "park" or ahead is not None:
+        _park(d, step, token, merged, payload, lock, ahead)
         return
-    _enter(d, step, token, merged, payload, skipped=rule is not None and rule.allow == "skip")
+    _enter(d, step, token, merged, payload, lock, skipped=allow == "skip")
 
 
 def _admission(d: Decider, step: Step, token: Token, payload: dict[str, Any]) -> AdmitRule | None:
@@ -64,20 +76,48 @@ def _admission(d: Decider, step: Step, token: Token, payload: dict[str, Any]) ->
     return None
 
 
-def _park(d: Decider, step: Step, token: Token, merged: tuple[int, ...], payload: dict[str, Any]) -> None:
-    if token.phase == "parked":
+def _park(
+    d: Decider,
+    step: Step,
+    token: Token,
+    merged: tuple[int, ...],
+    payload: dict[str, Any],
+    lock: str,
+    ahead: Token | None,
+) -> None:
+    """``ahead``: who holds ``lock`` or stands before this token; None when it is not admitted."""
+    if token.phase == "parked" and token.lock == lock:
         return
-    d.emit(StepParked(token.run, step.name, merged=merged, args=payload))
-    if step.admit is not None and step.admit.timeout is not None:
-        seconds = d.number(step.admit.timeout, d.scope(token.run), "the admission timeout")
-        d.set_timer(f"admit:{token.run}", seconds, token.run)
+    place, reason = 0, ""
+    if ahead is not None:
+        place = last_place(d, lock)
+        reason = f"lock {lock!r} is {'waited for' if ahead.phase == 'parked' else 'held'} by step {ahead.step} (run {ahead.run})"
+    fresh = f"admit:{token.run}" not in d.state.timers
+    d.emit(
+        StepParked(token.run, step.name, merged=merged, args=payload, lock=lock, place=place, reason=reason)
+    )
+    try:
+        if fresh and step.admit is not None and step.admit.timeout is not None:
+            seconds = d.number(step.admit.timeout, d.scope(token.run), "the admission timeout")
+            d.set_timer(f"admit:{token.run}", seconds, token.run)
+        if not _in_time(d, step, token):
+            fail_step(d, token, step, past_deadline(step.name))
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
 
 
 def _enter(
-    d: Decider, step: Step, token: Token, merged: tuple[int, ...], payload: dict[str, Any], *, skipped: bool
+    d: Decider,
+    step: Step,
+    token: Token,
+    merged: tuple[int, ...],
+    payload: dict[str, Any],
+    lock: str,
+    *,
+    skipped: bool,
 ) -> None:
     if token.phase == "parked":
-        d.clear_timers(token.run)
+        d.clear_timers(token.run, ("admit",))
     failure: NoetlError | None = None
     args = payload
     if step.args is not None and not skipped:
@@ -86,7 +126,7 @@ def _enter(
             args = deep_merge(payload, d.keep(own, step.name))
         except NoetlError as error:
             failure = error
-    d.emit(StepEntered(token.run, step.name, merged, args))
+    d.emit(StepEntered(token.run, step.name, merged, args, lock))
     token = d.state.tokens[token.run]
     if failure is not None:
         fail_step(d, token, step, d.error_of(failure))
@@ -94,6 +134,7 @@ def _enter(
         d.emit(StepSkipped(token.run, step.name, "not admitted"))
         exit_step(d, token, step, skipped=True)
     else:
+        withdraw_for(d, step, token.run)
         _begin(d, step, token)
 
 
@@ -102,12 +143,34 @@ def _begin(d: Decider, step: Step, token: Token) -> None:
         if step.timeout is not None:
             seconds = d.number(step.timeout, d.scope(token.run), "the step's timeout")
             d.set_timer(f"step:{token.run}", seconds, token.run)
+        if not _in_time(d, step, token):
+            fail_step(d, token, step, past_deadline(step.name))
+            return
         held = cases.on_enter(d, step, token)
     except NoetlError as error:
         fail_step(d, token, step, d.error_of(error))
         return
     if not held:
         start_body(d, step, token)
+
+
+def _in_time(d: Decider, step: Step, token: Token) -> bool:
+    """Watch the step's deadline, which counts from the start of the execution. False when it is over. Raises TemplateError."""
+    if step.deadline is None:
+        return True
+    timer = f"deadline:{token.run}"
+    left = d.state.started + d.number(step.deadline, d.scope(token.run), "the step's deadline") - d.now
+    if left > 0 and timer not in d.state.timers:
+        d.set_timer(timer, left, token.run)
+    return left > 0
+
+
+def past_deadline(step: str) -> ErrorInfo:
+    return timed_out(f"step {step} was not over by its deadline", "step_deadline")
+
+
+def timed_out(message: str, code: str) -> ErrorInfo:
+    return ErrorInfo(message=message, kind="timeout", code=code, retryable=False)
 
 
 def start_body(d: Decider, step: Step, token: Token) -> None:

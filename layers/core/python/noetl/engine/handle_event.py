@@ -41,13 +41,15 @@ from noetl.engine import cases
 from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider, Decision
 from noetl.engine.ending import cancel_execution, complete_if_done, fail_execution
-from noetl.engine.entering import fire, retry_parked, start_body
+from noetl.engine.entering import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.loops import loop_alert, loop_done
-from noetl.engine.outcomes import body_outcome, child_done, superseded, suspend, waiting_token
+from noetl.engine.mutex import next_in_line
+from noetl.engine.outcomes import body_outcome, child_done, compensated, superseded, suspend, waiting_token
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import View
+from noetl.engine.withdraw import withdraw_feeders
 
 
 def handle_event(
@@ -90,6 +92,10 @@ def give_up(
     """The engine itself failed on ``event``: the execution fails with what is known, its neighbours go on."""
     d = Decider(program, state, event, now, view)
     fail_execution(d, error)
+    try:
+        complete_if_done(d)
+    except Exception as broken:
+        fail_execution(d, d.error_of(broken) if isinstance(broken, NoetlError) else error)
     return d.decision
 
 
@@ -103,11 +109,16 @@ def settle(d: Decider) -> None:
         seen = _look_at_parked(d, seen)
         if _over(d):
             return
+        waiting = next_in_line(d)
+        if waiting is not None:
+            look_again(d, waiting)
+            continue
         ready = next_ready(d.program, d.state)
         if isinstance(ready, Firing):
             _fire(d, ready)
         elif isinstance(ready, WaveOver):
-            d.emit(JoinFired(ready.step.name, open=False))
+            if ready.over:
+                d.emit(JoinFired(ready.step.name, open=False))
             if ready.late:
                 d.emit(TokensAbsorbed(ready.step.name, tuple(token.run for token in ready.late)))
         elif d.state.tokens:
@@ -136,7 +147,9 @@ def _fire(d: Decider, ready: Firing) -> None:
         fail_execution(d, _endless(ready.step.name), ready.step.name)
         return
     if ready.opens:
-        d.emit(JoinFired(ready.step.name, open=True))
+        d.emit(JoinFired(ready.step.name, open=True, arcs=ready.wave))
+        if ready.step.join_rest == "cancel":
+            withdraw_feeders(d, ready.step)
     fire(d, ready.step, ready.tokens)
 
 
@@ -227,6 +240,8 @@ def _command_done(d: Decider, event: CommandDone) -> None:
     step = d.steps[token.step]
     if token.phase == "case":
         _stage_done(d, event)
+    elif token.phase == "compensate":
+        compensated(d, step, token, event.outcome)
     else:
         body_outcome(d, step, token, event.outcome)
 
@@ -286,21 +301,19 @@ def _timer(d: Decider, event: TimerFired) -> None:
     d.emit(TimerRang(event.timer, event.generation))
     what, _, run = event.timer.partition(":")
     if what == "execution":
-        fail_execution(d, _timeout("the execution took longer than its timeout", "execution_timeout"))
+        fail_execution(d, timed_out("the execution took longer than its timeout", "execution_timeout"))
         return
     token = d.token(int(run))
     if token is None:
         return
     d.decision.drop_runs.append(token.run)
     if what == "admit":
-        error = _timeout(f"step {token.step} was not admitted before its timeout", "admission_timeout")
+        error = timed_out(f"step {token.step} was not admitted before its timeout", "admission_timeout")
+    elif what == "deadline":
+        error = past_deadline(token.step)
     else:
-        error = _timeout(f"step {token.step} took longer than its timeout", "step_timeout")
+        error = timed_out(f"step {token.step} took longer than its timeout", "step_timeout")
     fail_step(d, token, d.steps[token.step], error)
-
-
-def _timeout(message: str, code: str) -> ErrorInfo:
-    return ErrorInfo(message=message, kind="timeout", code=code, retryable=False)
 
 
 def _context(d: Decider, event: ContextPatched) -> None:
@@ -318,6 +331,9 @@ def _context(d: Decider, event: ContextPatched) -> None:
 
 
 def _token_injected(d: Decider, event: TokenInjected) -> None:
+    if d.state.undoing:
+        superseded(d, event.event_id, status="the execution is compensating")
+        return
     arrival = Arrival(d.state.next_run, event.step, sync=False, args=event.args)
     d.emit(TokenAdded(arrival, event.principal, event.reason))
 

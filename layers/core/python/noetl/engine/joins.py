@@ -21,13 +21,20 @@ class Firing:
     tokens: tuple[Token, ...]
     opens: bool = False
 
+    @property
+    def wave(self) -> tuple[int, ...]:
+        """Of a join that holds later tokens for its next wave: the arcs that have delivered in this one."""
+        holds = self.opens and self.step.join_rest == "hold"
+        return tuple(sorted({token.arc for token in self.tokens})) if holds else ()
+
 
 @dataclass(frozen=True, slots=True)
 class WaveOver:
-    """Nothing can reach this any/n join any more: ``late`` tokens that wait there end."""
+    """``late`` tokens end at an any/n join that has fired. ``over``: its wave is over with them."""
 
     step: Step
     late: tuple[Token, ...]
+    over: bool = True
 
 
 def next_ready(program: Program, state: ExecutionState) -> Firing | WaveOver | None:
@@ -38,13 +45,17 @@ def next_ready(program: Program, state: ExecutionState) -> Firing | WaveOver | N
         if token.phase != "arrived":
             continue
         step = steps[token.step]
-        if not token.sync or step.incoming <= 1 or step.join == "each":
+        if not token.sync or step.join == "each" or (step.incoming <= 1 and step.join_of == "arcs"):
             return Firing(step, (token,))
         waiting.setdefault(token.step, []).append(token)
     if not waiting and not state.fired:
         return None
     live = {token.step for token in state.tokens.values() if token.phase != "arrived"}
-    return _ended_wave(steps, state, waiting, live) or _merge(steps, state, waiting, live)
+    found = _wave(steps, state, waiting, live) or _merge(steps, state, waiting, live)
+    if found is None and not live and state.fired:
+        # Joins that wait for each other's waves: the oldest wave gives way.
+        return _close(steps, state, waiting, state.fired[0])
+    return found
 
 
 def _blocked(steps: dict[str, Step], name: str, live: set[str]) -> bool:
@@ -52,14 +63,29 @@ def _blocked(steps: dict[str, Step], name: str, live: set[str]) -> bool:
     return any(name in steps[other].reaches for other in live)
 
 
-def _ended_wave(
+def _wave(
     steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], live: set[str]
 ) -> WaveOver | None:
+    """What is due at a join that has fired."""
     for name in state.fired:
+        wave = state.waves.get(name)
+        if wave is not None:
+            missing = [token for token in _one_each(waiting.get(name, [])) if token.arc not in wave]
+            if missing:
+                return WaveOver(steps[name], tuple(missing), over=False)
         upstream = live | {other for other in waiting if other != name}
-        if not _blocked(steps, name, upstream):
-            return WaveOver(steps[name], tuple(waiting.get(name, ())))
+        complete = wave is not None and len(set(wave)) >= steps[name].incoming
+        if complete or not _blocked(steps, name, upstream):
+            return _close(steps, state, waiting, name)
     return None
+
+
+def _close(
+    steps: dict[str, Step], state: ExecutionState, waiting: dict[str, list[Token]], name: str
+) -> WaveOver:
+    """The wave ends: what waits there ends with it, unless it is held for the next one."""
+    late = () if name in state.waves else tuple(waiting.get(name, ()))
+    return WaveOver(steps[name], late)
 
 
 def _merge(
@@ -72,9 +98,9 @@ def _merge(
             continue
         needed = _needed(step)
         if needed is not None:
-            arcs = {token.arc for token in tokens}
-            if len(arcs) >= needed:
-                return Firing(step, _one_each(tokens), opens=needed < step.incoming)
+            first = _oldest(tokens, needed) if step.join_of == "arrivals" else _one_each(tokens)
+            if len(first) >= needed:
+                return Firing(step, first, opens=_opens(step, needed))
         elif not _blocked(steps, name, live):
             free.append(name)
     if not free:
@@ -90,8 +116,18 @@ def _one_each(tokens: list[Token]) -> tuple[Token, ...]:
     return tuple(oldest.values())
 
 
+def _oldest(tokens: list[Token], count: int) -> tuple[Token, ...]:
+    """The first ``count`` tokens, over whatever arc; later ones belong to the next firing."""
+    return tuple(sorted(tokens, key=lambda token: token.run)[:count])
+
+
+def _opens(step: Step, needed: int) -> bool:
+    """Whether a wave begins with this firing: something is left that must not fire the join again."""
+    return step.join_rest != "hold" if step.join_of == "arrivals" else needed < step.incoming
+
+
 def _needed(step: Step) -> int | None:
-    """How many different arcs must have delivered; None for the synchronising merge."""
+    """How many different arcs (or arrivals) are needed; None for the synchronising merge."""
     if step.join == "sync":
         return None
     if step.join == "all":

@@ -16,6 +16,9 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 def prefetch(program: Program, event: Event) -> Names:
     """(slot names, whole scopes) to read before deciding ``event``."""
+    if isinstance(event, CommandDone) and event.stage == "compensate":
+        names, scopes = undo_reads(program)
+        return (*names, str(event.run), *_folded(event)), scopes
     if isinstance(event, (CommandDone, LoopDone)):
         names, scopes = _after(_Hashed(program), event.step)
         return (*names, *_folded(event)), scopes
@@ -39,6 +42,20 @@ class _Hashed:
         return isinstance(other, _Hashed) and other.program.hash == self.program.hash
 
 
+def undo_reads(program: Program) -> Names:
+    """What any compensation may look at, the run that it undoes aside."""
+    return _undoing(_Hashed(program))
+
+
+@lru_cache(maxsize=512)
+def _undoing(program: _Hashed) -> Names:
+    reads = {"0"}
+    for step in program.program.steps:
+        if step.compensate is not None:
+            reads.update(step.compensate.reads.names)
+    return _split(reads)
+
+
 @lru_cache(maxsize=4096)
 def _after(program: _Hashed, name: str) -> Names:
     step = step_index(program.program).get(name)
@@ -60,9 +77,13 @@ def _entering(program: _Hashed, name: str) -> Names:
 
 
 def _leave(program: Program, step: Step, reads: set[str], seen: set[str]) -> None:
-    """What is read when ``step`` ends, and when its successors are entered."""
+    """What is read when ``step`` ends, and when its successors are entered (and who may wait for its lock)."""
     reads.update(step.exit_reads.names)
     steps = step_index(program)
+    if step.mutex is not None:
+        for other in program.steps:
+            if other.mutex is not None:
+                _enter(program, other, reads, seen)
     for target in successors(step):
         if target in steps:
             _enter(program, steps[target], reads, seen)
@@ -78,8 +99,8 @@ def _enter(program: Program, step: Step, reads: set[str], seen: set[str]) -> Non
 
 
 def successors(step: Step) -> Iterable[str]:
-    """Steps this one may release tokens to over its arcs (targets that only a case names cost a second read)."""
-    return dict.fromkeys(arc.target for arc in step.arcs)
+    """Steps this one may release tokens to over its arcs (targets that only a case or ``on_error`` names cost a second read)."""
+    return dict.fromkeys(arc.target for arc in step.arcs if not arc.fallback)
 
 
 def _folded(event: CommandDone | LoopDone) -> set[str]:

@@ -9,8 +9,7 @@ from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, MainEvent, Start
 from noetl.domain.facts import Cancelled, Failed, encode_facts
 from noetl.domain.state import encode_state
-from noetl.engine.decision import Decision, LoopStart
-from noetl.engine.outcomes import worker_pool
+from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
 from noetl.ports.execution_store import (
     Change,
@@ -70,7 +69,7 @@ def make_change(
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
         end=last.end,
         cancel_children=any(d.cancel_children for d in each),
-        cancel_reason=_reason(last),
+        cancel_reason=_reason(last) or "the step run that waited for it was given up",
         variables=tuple(patch for d in each for patch in d.variables),
         variables_step=last.variables_step,
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,

@@ -9,9 +9,9 @@ from noetl.adapters.loops import first_chunks, stripped
 from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, Event, Start, decode_event
+from noetl.domain.events import Cancel, Event, Parent, Start, decode_event
 from noetl.domain.outcomes import Outcome
-from noetl.domain.state import TERMINAL
+from noetl.domain.state import TERMINAL, decode_state
 from noetl.ports.execution_store import Change, Committed, VersionConflictError
 
 
@@ -86,7 +86,7 @@ def _apply(
         if loop is not None and loop.gate == "open" and not change.end:
             loop.gate = "closing"
             events += tables.finish_loop(execution_id, loop, owner)
-    if change.cancel_children:
+    if change.cancel_children or change.drop_runs:
         events += tables.post(_cancels(tables, change), execution_id, owner)
 
 
@@ -188,19 +188,24 @@ def _start_loops(
 
 
 def _cancels(tables: Tables, change: Change) -> list[Event]:
-    """A Cancel for every child that is not over, those included whose Start is still in the outbox."""
+    """A Cancel for every child that is not over, those included whose Start is still in the outbox.
+
+    When only runs are dropped: for the children these runs wait for.
+    """
     parent = change.execution_id
     children = {
         entry.execution_id: entry.program
         for entry in tables.executions.values()
-        if entry.created.parent_execution_id == parent and not entry.over
+        if entry.created.parent_execution_id == parent
+        and not entry.over
+        and _concerns(change, decode_state(entry.state).parent if entry.state else None)
     }
     for posted in tables.outbox.values():
         if posted.source == parent and posted.event_id == ids.start_event():
             event = decode_event(posted.payload)
             assert isinstance(event, Start)
             child = tables.executions.get(posted.execution_id)
-            if child is None or not child.over:
+            if (child is None or not child.over) and _concerns(change, event.parent):
                 children.setdefault(posted.execution_id, event.program)
     return [
         Cancel(
@@ -212,3 +217,10 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
         )
         for child, program in sorted(children.items())
     ]
+
+
+def _concerns(change: Change, parent: Parent | None) -> bool:
+    """Whether a child with this ``parent`` goes with what ``change`` gives up."""
+    if change.cancel_children:
+        return True
+    return parent is not None and parent.wait and parent.run in change.drop_runs

@@ -301,9 +301,10 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
         }
         for patch in latest.values()
     ]
-    if change.cancel_children:
+    if change.cancel_children or change.drop_runs:
         reason = codec.encode(change.cancel_reason).decode()
-        rows["cancels"].append({"execution": execution, "reason": reason})
+        runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
+        rows["cancels"] += [{"execution": execution, "run": run, "reason": reason} for run in runs]
 
 
 def _timer_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:

@@ -30,6 +30,7 @@ TOOL = Place("a tool", secrets=True, iteration=True)
 RULE = Place("a guard", iteration=True)
 VALUE = Place("a value that is stored", iteration=True)
 ADMIT = Place("admission")
+MUTEX = Place("`mutex`")
 STEP_ARGS = Place("`args`")
 LOOP = Place("loop.in")
 BOUNDARY = Place("a guard at the end")
@@ -113,6 +114,8 @@ class Lowering:
     kinds: KindLookup
     diagnostics: Diagnostics
     ambiguous: frozenset[str] = frozenset()
+    strict: bool = False
+    """Older spellings and unused names are looked for too."""
     uses: list[TemplateUse] = field(default_factory=list)
     names: Names = field(default_factory=Names)
     workbook: dict[str, Mapping] = field(default_factory=dict)

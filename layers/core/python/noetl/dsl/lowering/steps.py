@@ -18,6 +18,7 @@ from noetl.dsl.lowering.context import (
     Lowering,
     merge_trees,
 )
+from noetl.dsl.lowering.joins import lower_meeting
 from noetl.dsl.lowering.loops import lower_loop
 from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks, noop_task
 from noetl.dsl.lowering.routing import lower_next
@@ -89,15 +90,11 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         sets=lower_sets(lowering, block, frame.at(BOUNDARY_VALUE)),
         mode=routes.mode,
         arcs=routes.arcs,
-        join=_join(spec.get("join")),
+        **lower_meeting(lowering, spec, frame),
         timeout=_timeout(lowering, spec, policy, frame),
         result=result_spec(wishes),
         pos=block.key_pos("step"),
     )
-
-
-def _join(tree: Tree | None) -> str:
-    return "sync" if tree is None else str(tree.plain())
 
 
 def _timeout(lowering: Lowering, spec: Mapping, policy: Mapping, frame: Frame) -> Node | None:

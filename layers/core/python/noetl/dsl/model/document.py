@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
-from noetl.dsl.model.event import CaseEntry, GoTo, SinkBlock, StepRetryBlock, Target
+from noetl.dsl.model.event import CaseEntry, GoTo, StepRetryBlock, Target
 from noetl.dsl.model.starts import ScheduleBlock, Trigger
-from noetl.dsl.model.tasks import OutputBlock, ResultBlock, TaskBody, Tool, check_rule_shape
+from noetl.dsl.model.tasks import OutputBlock, ResultBlock, SinkBlock, TaskBody, Tool, check_rule_shape
 from noetl.dsl.model.types import (
     Collection,
     Count,
@@ -91,10 +91,50 @@ def _join(value: Any) -> Any:
     )
 
 
-Join = Annotated[
+JoinWord = Annotated[
     Any,
     PlainValidator(_join),
     WithJsonSchema({"anyOf": [{"enum": ["sync", "all", "any", "each"]}, {"type": "integer", "minimum": 1}]}),
+]
+_WAIT_SCHEMA: dict[str, Any] = {"anyOf": [{"enum": ["any", "all"]}, {"type": "integer", "minimum": 1}]}
+
+
+def _wait(value: Any) -> Any:
+    if value in ("any", "all") or (isinstance(value, int) and not isinstance(value, bool) and value >= 1):
+        return value
+    raise problem("wrong-type", f"`wait` cannot be {value!r}", "write any, all, or a number of arrivals")
+
+
+class JoinBlock(Strict):
+    wait: Annotated[Any, PlainValidator(_wait), WithJsonSchema(_WAIT_SCHEMA)]
+    of: Literal["arcs", "arrivals"] | None = None
+    rest: Literal["absorb", "hold", "cancel"] | None = None
+
+
+def _join_shape(value: Any) -> str:
+    return "<more>" if isinstance(value, dict) else "<word>"
+
+
+Join = Annotated[
+    Annotated[JoinWord, Tag("<word>")] | Annotated[JoinBlock, Tag("<more>")], Discriminator(_join_shape)
+]
+
+
+def _cancels(value: Any) -> Any:
+    if value == "all":
+        return value
+    if isinstance(value, list) and value and all(isinstance(name, str) for name in value):
+        return value
+    shown = f"; for one step write cancels: [{value}]" if isinstance(value, str) else ""
+    raise problem("wrong-type", f"`cancels` cannot be {value!r}", f"write a list of steps, or all{shown}")
+
+
+Cancels = Annotated[
+    Any,
+    PlainValidator(_cancels),
+    WithJsonSchema(
+        {"anyOf": [{"const": "all"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+    ),
 ]
 
 
@@ -102,6 +142,8 @@ class StepSpec(Strict):
     policy: StepPolicy | None = None
     timeout: Seconds = None
     join: Join = "sync"
+    cancels: Cancels = None
+    mutex: TextLike | None = None
     result: ResultBlock | None = None
 
 

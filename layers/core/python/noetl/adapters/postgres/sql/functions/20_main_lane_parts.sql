@@ -92,18 +92,26 @@ BEGIN
     FROM woken w LEFT JOIN noetl.loop l USING (execution_id, run, round) ORDER BY w.id;
 END $$;
 
--- A Cancel for every child that is not over: those that exist, and those whose Start is on its way.
+-- Whether a child whose parent is told as "parent" goes: all do when no run is named, else those that this run waits for.
+CREATE OR REPLACE FUNCTION noetl.is_given_up(parent JSON, run BIGINT) RETURNS BOOLEAN
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT run IS NULL OR ((parent ->> 'run')::bigint IS NOT DISTINCT FROM run AND coalesce((parent ->> 'wait')::boolean, true))
+$$;
+
+-- A Cancel for every child that is not over (of an execution, or of one run of it): those that exist, and those whose Start is on its way.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY WITH children AS (
         SELECT e.execution_id, e.program, p.execution AS parent, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, reason TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT)
         JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL
+            AND noetl.is_given_up(e.state -> 'parent', p.run)
         UNION
         SELECT o.execution_id, o.payload ->> 'program', p.execution, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, reason TEXT)
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT)
         JOIN noetl.outbox o ON o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
+            AND noetl.is_given_up(o.payload -> 'parent', p.run)
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id)
     )
     INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)

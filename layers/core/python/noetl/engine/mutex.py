@@ -1,0 +1,73 @@
+"""Locks between steps (``spec.mutex``): held from ``step.enter`` until the run's token is gone, by whatever way that is.
+
+There is nothing to release: a lock is free when no live token holds it. Who finds it taken is parked with its place in the queue.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.domain.errors import TemplateError
+from noetl.domain.state import WAITING, Token
+from noetl.dsl.program import Step
+from noetl.engine.decision import Decider
+from noetl.templating.access import describe
+
+LONGEST = 200
+"""Characters of a lock's name: it lives in the execution's state."""
+
+
+def lock_of(d: Decider, step: Step, token: Token, args: dict[str, Any]) -> str:
+    """The lock a run of ``step`` needs; empty when none. A token in the queue keeps the name it came with.
+
+    Raises TemplateError(code="template_type") for what is no name.
+    """
+    if step.mutex is None or token.lock:
+        return token.lock
+    value = d.value(step.mutex, d.scope(token.run, args=args))
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise TemplateError(
+            f"spec.mutex of step {step.name} is not a name but {describe(value)}",
+            code="template_type",
+            hint="give text, such as a key the runs share",
+        )
+    if len(value) > LONGEST:
+        raise TemplateError(
+            f"spec.mutex of step {step.name} gave a name of {len(value)} characters: {value[:40]!r}…",
+            code="template_type",
+            hint=f"a lock's name has up to {LONGEST}",
+        )
+    return value
+
+
+def ahead_of(d: Decider, lock: str, token: Token) -> Token | None:
+    """Who holds ``lock``, or waits for it before ``token``; None when it is ``token``'s turn (or there is no lock)."""
+    if not lock:
+        return None
+    named = [one for one in d.state.tokens.values() if one.lock == lock and one.run != token.run]
+    holder = next((one for one in named if one.phase not in WAITING), None)
+    if holder is not None:
+        return holder
+    before = [one for one in named if not token.lock or _turn(one) < _turn(token)]
+    return min(before, key=_turn, default=None)
+
+
+def last_place(d: Decider, lock: str) -> int:
+    """The place of whoever joins the queue now."""
+    return 1 + max((token.place for token in d.state.tokens.values() if token.lock == lock), default=0)
+
+
+def _turn(token: Token) -> tuple[int, int]:
+    return token.place, token.run
+
+
+def next_in_line(d: Decider) -> Token | None:
+    """The run that has waited longest for a lock that is free now."""
+    held = {token.lock for token in d.state.tokens.values() if token.lock and token.phase not in WAITING}
+    waiting = (token for token in d.state.tokens.values() if token.phase == "parked" and token.lock)
+    free = [token for token in waiting if token.lock not in held]
+    return min(free, key=_turn, default=None)
