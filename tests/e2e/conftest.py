@@ -32,12 +32,16 @@ from noetl.local import aws, state
 from noetl.local.emulator import free_port
 from noetl.local.layout import Layout
 from tests.e2e.remote import Remote
+from tests.e2e.script_server import make_site
 from tests.notes import NOTES
 
 ROOT = Path(__file__).resolve().parents[2]
 HOMES = Path(tempfile.gettempdir())
 RUNNING = "NOETL_E2E_HOME"
-"""Home of a deployment that is up already, for those who write tests; it is left as it is."""
+"""Home of a deployment that is up already, for those who write tests; it is left as it is.
+
+``noetl local up --home HOME --functions-site "$(python -m tests.e2e.script_server HOME)"``
+"""
 UP_SECONDS = 600
 TEST_SECONDS = 900
 """Of a test: the first one waits for the deployment."""
@@ -184,7 +188,12 @@ def deployment() -> Iterator[Deployment]:
     _stop_orphans()
     home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
     try:
-        up = _local("up", "--json", "--port", str(free_port()), "--project", str(ROOT), home=home)
+        site = str(make_site(home))
+        up = _local(
+            *("up", "--json", "--port", str(free_port()), "--project", str(ROOT)),
+            *("--functions-site", site),
+            home=home,
+        )
         if up.returncode:
             logs = _local("logs", "--minutes", "5", home=home).stdout
             pytest.fail(

@@ -1,114 +1,230 @@
 """Conformance cases on the deployment: started together through its API, each with the outcome and the history that local runs have.
 
-Left to local runs are cases whose tools answer from a script, or whose happenings need virtual time.
+Tools answer from the case's script (see ``script_server``), delays and what comes from outside take the time that they take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 import pytest
 
+from noetl.domain.vocabulary import TERMINAL_EVENTS
+from noetl.services.history import HistoryEvent
 from noetl.testing.playing import per_step_run
-from tests.conformance.cases import Case, compact, find_cases, load_history
-from tests.conformance.test_conformance import check_outcome
-from tests.e2e.remote import Remote, Run
+from noetl.testing.scripted import Script
+from tests.conformance.cases import NOT_PLAYBOOKS, Case, compact, find_cases, load_history
+from tests.conformance.test_conformance import check_flow, check_laws, check_outcome, check_tools
+from tests.e2e.remote import Remote
+from tests.e2e.script_server import Played, ScriptServer, serving
 
 AT_ONCE = 8
 LONGEST = 10
 """Seconds that a case may wait for."""
+LATE = 20.0
+"""Seconds by which a busy machine may be late."""
+PATIENCE = 60.0
+QUIET = 0.6
+"""Seconds without news after which nothing more is on its way."""
+
+LOCAL_ONLY: dict[str, str] = {}
+"""Cases that are not played here, each with its reason."""
+ALL = {case.name: case for case in find_cases()}
+CASES = {name: case for name, case in ALL.items() if name not in LOCAL_ONLY}
 
 
-def _fits(case: Case) -> bool:
-    return (
-        not case.spec.get("tools")
-        and case.expect.get("elapsed", 0) <= LONGEST
-        and all(happening.get("when") == "idle" for happening in case.spec.get("happenings", ()))
-    )
-
-
-CASES = {case.name: case for case in find_cases() if _fits(case)}
+def test_what_is_not_played_here_has_a_reason() -> None:
+    assert LOCAL_ONLY.keys() <= ALL.keys()
+    assert len(LOCAL_ONLY) <= 5
+    assert all(len(reason) > 20 for reason in LOCAL_ONLY.values())
+    assert all(case.expect.get("elapsed", 0) <= LONGEST for case in CASES.values())
 
 
 @pytest.fixture(scope="module")
-def started(remote: Remote) -> dict[str, str]:
-    """Execution ids by case. All are registered first, so that they run at the same time."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        made = dict(zip(CASES, pool.map(lambda case: _register(remote, case), CASES.values()), strict=True))
-        ids = pool.map(
-            lambda case: remote.start(playbook_id=made[case.name], payload=case.spec.get("payload", {})),
-            CASES.values(),
+def stage(remote: Remote) -> Iterator[Stage]:
+    """All cases, started: those that wait for time after the others, which would hold them up."""
+    server = ScriptServer(lambda execution_id: _parent(remote, execution_id))
+    with serving(server, remote.deployment.home), Stage(remote, server) as stage:
+        waiting = [case for case in CASES.values() if "elapsed" in case.expect]
+        stage.start(case for case in CASES.values() if case not in waiting)
+        stage.start(waiting)
+        yield stage
+
+
+def _parent(remote: Remote, execution_id: int) -> int | None:
+    info = remote.store.info(execution_id)
+    return info.parent_execution_id if info is not None else None
+
+
+class Stage:
+    """Plays cases. What comes from outside comes from a thread per case."""
+
+    def __init__(self, remote: Remote, server: ScriptServer) -> None:
+        self.remote = remote
+        self.server = server
+        self.pool = ThreadPoolExecutor(AT_ONCE)
+        self.outside = ThreadPoolExecutor(max_workers=len(CASES))
+        self.playing: dict[str, tuple[Played, Future[None]]] = {}
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.shutdown()
+        self.outside.shutdown(cancel_futures=True)
+
+    def start(self, cases: Iterable[Case]) -> None:
+        """Register all of them, then start them at once, and return when most of it is over."""
+        wanted = list(cases)
+        ids = list(self.pool.map(self._register, wanted))
+        started = list(self.pool.map(self._start, wanted, ids))
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and any(self._runs(played) for played in started):
+            time.sleep(0.1)
+
+    def _register(self, case: Case) -> str:
+        files = [file for file in case.folder.glob("*.yaml") if file.name not in NOT_PLAYBOOKS]
+        made = {file.name: self.remote.register(file.read_text()) for file in files}
+        found: str = made["playbook.yaml"]["catalog_id"]
+        return found
+
+    def _start(self, case: Case, catalog_id: str) -> Played:
+        execution_id = self.remote.start(playbook_id=catalog_id, payload=case.spec.get("payload", {}))
+        played = self.server.assign(case, int(execution_id))
+        self.playing[case.name] = (played, self.outside.submit(self._attend, played, time.monotonic()))
+        return played
+
+    def _runs(self, played: Played) -> bool:
+        """Whether it goes on without anybody's help, and soon."""
+        if played.case.spec.keys() & {"happenings", "held"} or "elapsed" in played.case.expect:
+            return False
+        return self.remote.store.info(played.execution_id).status == "running"
+
+    # --- what comes from outside ---
+
+    def _attend(self, played: Played, begun: float) -> None:
+        """Bring about every happening of the case at its moment."""
+        for happening in played.case.spec.get("happenings", ()):
+            self._wait_for_moment(played, happening, begun)
+            self._happen(played, happening)
+            self.server.tell(played, happened=1)
+        if played.case.spec.get("held"):
+            self.remote.deployment.wait(
+                lambda: self.remote.status(str(played.execution_id))["ended"], PATIENCE, "its end"
+            )
+            self.server.tell(played, over=True)
+
+    def _wait_for_moment(self, played: Played, happening: Mapping[str, Any], begun: float) -> None:
+        execution_id = str(played.execution_id)
+        if "at" in happening:
+            time.sleep(max(0.0, begun + happening["at"] - time.monotonic()))
+            self._wait_until_quiet(played.execution_id)
+        elif happening["when"] == "idle":
+            self.remote.deployment.wait(lambda: self.remote.settled(execution_id), PATIENCE, "idleness")
+        else:
+            assert self.server.wait_calls(played, happening["when"]["calls"], PATIENCE)
+            self._wait_until_quiet(played.execution_id)
+
+    def _wait_until_quiet(self, execution_id: int) -> None:
+        known, since = -1, time.monotonic()
+        while time.monotonic() - since < QUIET:
+            told = len(self.remote.events(str(execution_id)))
+            if told != known:
+                known, since = told, time.monotonic()
+            time.sleep(0.1)
+
+    def _happen(self, played: Played, happening: Mapping[str, Any]) -> None:
+        remote, execution_id = self.remote, str(played.execution_id)
+        place, reason = f"/api/executions/{execution_id}", happening.get("reason", "")
+        known = len(remote.events(execution_id))
+        if "patch" in happening:
+            asked = ("PATCH", f"{place}/ctx", {"patch": happening["patch"], "reason": reason})
+        elif "token" in happening:
+            asked = ("POST", f"{place}/tokens", {**happening["token"], "reason": reason})
+        else:
+            asked = ("POST", f"{place}/cancel", {"reason": happening["cancel"]})
+        if remote.status(execution_id)["ended"]:
+            assert remote.deployment.api(*asked).status == 409
+            return
+        assert remote.deployment.api(*asked).status == 202
+        remote.deployment.wait(
+            lambda: len(remote.events(execution_id)) > known, PATIENCE, f"{happening} of {execution_id}"
         )
-        return dict(zip(CASES, ids, strict=True))
-
-
-def _register(remote: Remote, case: Case) -> str:
-    files = [file for file in case.folder.glob("*.yaml") if file.name not in ("case.yaml", "history.yaml")]
-    made = {file.name: remote.register(file.read_text()) for file in files}
-    found: str = made["playbook.yaml"]["catalog_id"]
-    return found
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_case(name: str, remote: Remote, started: dict[str, str]) -> None:
-    case = CASES[name]
-    run = remote.follow(started[name])
-    for happening in case.spec.get("happenings", ()):
-        _happen(remote, run.execution_id, happening)
-        run = remote.follow(run.execution_id)
-    for child in remote.family(run.execution_id):
-        remote.follow(child["execution_id"])
-    family = remote.family(run.execution_id)
-    check_outcome(_Seen(case, run, family), case.expect)
-    assert _histories(remote, run, family) == load_history(case)
+def test_case(name: str, stage: Stage) -> None:
+    played, outside = stage.playing[name]
+    outside.result(PATIENCE)
+    seen = Seen(stage.remote, played)
+    case = played.case
+    check_tools(seen, case)
+    check_outcome(seen, case.expect)
+    check_flow(seen, {key: wanted for key, wanted in case.expect.items() if key != "elapsed"}, 0.0)
+    check_laws(seen, stage.remote, case)
+    if "elapsed" in case.expect:
+        assert case.expect["elapsed"] - 0.05 <= seen.elapsed < case.expect["elapsed"] + LATE
+    assert {name: compact(steps) for name, steps in seen.histories.items()} == load_history(case)
 
 
-def _happen(remote: Remote, execution_id: str, happening: Any) -> None:
-    place = f"/api/executions/{execution_id}"
-    reason = happening.get("reason", "")
-    known = len(remote.events(execution_id))
-    if "patch" in happening:
-        asked = ("PATCH", f"{place}/ctx", {"patch": happening["patch"], "reason": reason})
-    elif "token" in happening:
-        asked = ("POST", f"{place}/tokens", {**happening["token"], "reason": reason})
-    else:
-        asked = ("POST", f"{place}/cancel", {"reason": happening["cancel"]})
-    if remote.status(execution_id)["ended"]:
-        assert remote.deployment.api(*asked).status == 409
-        return
-    assert remote.deployment.api(*asked).status == 202
-    remote.deployment.wait(
-        lambda: len(remote.events(execution_id)) > known, 30, f"{happening} of {execution_id}"
-    )
+class Seen:
+    """What the checks of local runs look at, of an execution on the deployment."""
 
+    def __init__(self, remote: Remote, played: Played) -> None:
+        self.remote = remote
+        self.execution_id = played.execution_id
+        self.run = remote.follow(str(played.execution_id))
+        self.status, self.result, self.error = self.run.status, self.run.result, self.run.error
+        self.tools: Script = played.script
+        self.left = list(played.case.spec.get("happenings", ()))[played.happened :]
+        self.family = remote.family(self.run.execution_id)
+        for child in self.family:
+            remote.follow(child["execution_id"])
 
-def _histories(remote: Remote, run: Run, family: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """Of the execution and its descendants, with step runs and numbers in the place of ids and times."""
-    told = {"": compact(per_step_run(run.events))}
-    numbers = {remote.status(run.execution_id)["path"]: 1}
-    for child in family:
-        number = numbers[child["path"]] = numbers.get(child["path"], 0) + 1
-        events = remote.events(child["execution_id"])
-        told[f"{child['path']}#{number}"] = compact(per_step_run(events))
-    return told
-
-
-class _Seen:
-    """What ``check_outcome`` looks at; slots are read when a case says something about them."""
-
-    def __init__(self, case: Case, run: Run, family: list[dict[str, Any]]) -> None:
-        self.status, self.result, self.error = run.status, run.result, run.error
-        self.executions: dict[str, list[str]] = {}
-        for child in family:
-            self.executions.setdefault(child["path"], []).append(child["status"])
-        self._slots: Callable[[str], Any] = run.slots
+    @cached_property
+    def events(self) -> dict[int, list[HistoryEvent]]:
+        """By execution; descendants are over by now."""
+        told = {self.execution_id: self.run.events}
+        for child in self.family:
+            told[int(child["execution_id"])] = self.remote.events(child["execution_id"])
+        return told
 
     @property
-    def ctx(self) -> Any:
-        return self._slots("ctx")
+    def executions(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for child in self.remote.family(self.run.execution_id):
+            found.setdefault(child["path"], []).append(child["status"])
+        return found
 
     @property
-    def vars(self) -> Any:
-        return self._slots("vars")
+    def histories(self) -> dict[str, dict[str, list[str]]]:
+        """With step runs and numbers in the place of ids and times."""
+        told = {"": per_step_run(self.run.events)}
+        numbers = {self.remote.status(self.run.execution_id)["path"]: 1}
+        for child in self.family:
+            number = numbers[child["path"]] = numbers.get(child["path"], 0) + 1
+            told[f"{child['path']}#{number}"] = per_step_run(self.events[int(child["execution_id"])])
+        return told
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds from the first event to the last one."""
+        end = next(event for event in self.run.events if event.event_type in TERMINAL_EVENTS)
+        begin = datetime.fromisoformat(self.run.events[0].timestamp)
+        return (datetime.fromisoformat(end.timestamp) - begin).total_seconds()
+
+    @property
+    def ctx(self) -> dict[str, Any]:
+        return self.run.slots("ctx")
+
+    @property
+    def vars(self) -> dict[str, Any]:
+        return self.run.slots("vars")
+
+    def runs(self, step: str) -> int:
+        return self.run.entered(step)
