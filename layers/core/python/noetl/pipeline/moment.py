@@ -30,8 +30,13 @@ _CALLING = frozenset({"enter", "call", "wait"})
 
 
 def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
-    """The outcome that rules, sinks and inline tasks speak of, and the boundary it is looked at."""
-    for frame, tasks in zip(reversed(run.state.frames), reversed(run.sequences), strict=True):
+    """The outcome that rules, sinks and inline tasks speak of, and the boundary it is looked at.
+
+    ``event_form``: that of the event-form call around it, where there is one: an inline task's rules still see what it reacts to.
+    """
+    levels = list(zip(reversed(run.state.frames), reversed(run.sequences), strict=True))
+    event_form = event_form and any(tasks[frame.pc].form == "event" for frame, tasks in levels)
+    for frame, tasks in levels:
         if frame.last is None or frame.phase in _CALLING:
             continue
         if not event_form or tasks[frame.pc].form == "event":
