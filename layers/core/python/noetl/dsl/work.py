@@ -229,6 +229,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """Name of the workbook task to run, computed when the task is reached; ``choices`` are the tasks it may name, by name."""
     choices: tuple[tuple[str, Task], ...] = ()
     gather: Gather | None = None
+    part: tuple[str, ...] = ()
+    """``output.path``: keys that lead to the part of what the tool gave which is the task's result."""
     alias: str = ""
     """``output.as``: a second label of the result."""
     pos: Pos = Pos()

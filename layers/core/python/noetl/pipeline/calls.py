@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError, NoetlError, TaskError, TemplateError
@@ -110,7 +111,7 @@ def begin_plain(run: PipelineRun) -> RunTask | None:
 def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
     """The success of a task that stands alone."""
     task = run.pipeline.tasks[0]
-    result, _ = split_result(outcome.result, task.kind, task.form)
+    result, _ = split_result(task, outcome.result)
     return Finish(Outcome("ok", result, meta=dict(outcome.meta)))
 
 
@@ -180,10 +181,15 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     meta = dict(outcome.meta)
+    result, envelope = None, None
+    if outcome.error is None:
+        try:
+            result, envelope = split_result(task, outcome.result)
+        except TaskError as error:
+            outcome = replace(outcome, error=error_of(error, run.around.source_name))
     if outcome.error is not None:
         frame.last = Last(error=placed(outcome.error, task, run.around.source_name), meta=meta)
     else:
-        result, envelope = split_result(outcome.result, task.kind, task.form)
         frame.last = Last(result, envelope, None, meta)
     frame.chance = outcome.chance
     if task.nested is None:

@@ -347,7 +347,16 @@ def is_plain(pipeline: Pipeline) -> bool:
         return False
     task = pipeline.tasks[0]
     kept = task.gather or task.alias or (task.result is not None and task.result.select)
-    return not (task.rules or task.retry or task.sets or task.sinks or task.nested or task.choices or kept)
+    return not (
+        task.rules
+        or task.retry
+        or task.sets
+        or task.sinks
+        or task.nested
+        or task.choices
+        or task.part
+        or kept
+    )
 
 
 _NOTHING: dict[str, Any] = {}

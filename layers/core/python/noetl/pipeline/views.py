@@ -10,8 +10,10 @@ from typing import Any
 
 import msgspec
 
+from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref
+from noetl.dsl.program import Task
 from noetl.pipeline.state import Last
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
@@ -101,11 +103,38 @@ def is_http(value: Any) -> bool:
     return isinstance(value, Mapping) and value.keys() >= _HTTP_KEYS
 
 
-def split_result(value: Any, kind: str, form: str) -> tuple[Any, dict[str, Any] | None]:
+def split_result(task: Task, value: Any) -> tuple[Any, dict[str, Any] | None]:
     """What a tool gave → (result, what came around it).
 
-    The inside of an envelope of ``status`` and ``data``; in the event form the body of an HTTP call.
+    The inside of an envelope of ``status`` and ``data``; in the event form the body of an HTTP call; what ``output.path`` leads to.
+    Raises TaskError(code="output_path").
     """
+    result, around = _unpacked(value, task.kind, task.form)
+    if not task.part:
+        return result, around
+    part = _part(result, task.part)
+    if around is None and isinstance(result, Mapping):
+        around = {key: entry for key, entry in result.items() if key != task.part[0]}
+    return part, around
+
+
+def _part(value: Any, path: tuple[str, ...]) -> Any:
+    for place, key in enumerate(path):
+        if not isinstance(value, Mapping) or key not in value:
+            where = ".".join(("$", *path[:place]))
+            raise TaskError(
+                f"output.path: there is no {key!r} in {where}",
+                kind="schema",
+                code="output_path",
+                hint=f"it has {', '.join(map(str, value))}"[:300]
+                if isinstance(value, Mapping)
+                else "it is not a mapping",
+            )
+        value = value[key]
+    return value
+
+
+def _unpacked(value: Any, kind: str, form: str) -> tuple[Any, dict[str, Any] | None]:
     if not isinstance(value, Mapping):
         return value, None
     http = kind == "http" and is_http(value)

@@ -80,7 +80,15 @@ def lower_body(
         for index, sink in enumerate(sinks)
     )
     return lower_task(
-        lowering, tool, label, frame, layers, labels=labels, retry=retry, sinks=(*lowered, *own_sinks)
+        lowering,
+        tool,
+        label,
+        frame,
+        layers,
+        labels=labels,
+        retry=retry,
+        sinks=(*lowered, *own_sinks),
+        lower_sink=lower_sink,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from noetl.dsl.boundaries import EVENT_NAMES, compared_names
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import Analysis
@@ -14,13 +16,22 @@ from noetl.dsl.program import (
     FailAction,
     JumpAction,
     Pos,
+    ResultAction,
     Rule,
+    SinkAction,
+    SkipAction,
 )
 from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
 
+class LowerSink(Protocol):
+    """Makes a ``sink`` block an action (``pipelines.lower_sink``, which stands above this module)."""
+
+    def __call__(self, lowering: Lowering, block: Mapping, frame: Frame, *, label: str) -> SinkAction: ...
+
+
 def lower_rules(
-    lowering: Lowering, policy: Mapping, frame: Frame, labels: tuple[str, ...], label: str
+    lowering: Lowering, policy: Mapping, frame: Frame, labels: tuple[str, ...], label: str, sink: LowerSink
 ) -> tuple[Rule, ...]:
     """``spec.policy.rules`` of the task ``label``, whose pipeline has ``labels``."""
     rules: list[Rule] = []
@@ -35,6 +46,9 @@ def lower_rules(
         when = None if otherwise is not None else lowering.optional(guard, frame)
         certain = certain or when is None or always(lowering, guard)
         actions = _actions(lowering, then, frame, labels, label)
+        block = then.get("sink")
+        if isinstance(block, Mapping):
+            actions = (*actions, sink(lowering, block, frame, label=f"{label}_rule_{len(rules)}_sink"))
         rules.append(Rule(actions, when, pos=rule.pos))
     return tuple(rules)
 
@@ -75,6 +89,8 @@ def _actions(
     lowering: Lowering, then: Mapping, frame: Frame, labels: tuple[str, ...], label: str
 ) -> tuple[Action, ...]:
     actions: list[Action] = list(lower_sets(lowering, then, frame.value()))
+    if then.has("result"):
+        actions.append(ResultAction(lowering.node(then.get("result"), frame.value())))
     match text_of(then.get("do")) or "continue":
         case "retry":
             actions.append(canonical_retry(lowering, then, frame))
@@ -84,6 +100,8 @@ def _actions(
             actions.append(BreakAction())
         case "fail":
             actions.append(FailAction(lowering.optional(then.get("message"), frame.value()), then.pos))
+        case "skip":
+            actions.append(SkipAction(lowering.optional(then.get("message"), frame.value())))
         case _:
             actions.append(ContinueAction())
     return tuple(actions)

@@ -8,7 +8,7 @@ from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
-from noetl.dsl.lowering.rules import lower_rules
+from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import Lit, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
@@ -69,6 +69,7 @@ def lower_task(
     labels: tuple[str, ...] = (),
     retry: StepRetry | None = None,
     sinks: tuple[SinkAction, ...] = (),
+    lower_sink: LowerSink,
 ) -> Task:
     """A task mapping (label taken off) as a Task. ``labels`` are those of its pipeline, for jumps."""
     kind = text_of(body.get("kind")) or ""
@@ -88,7 +89,7 @@ def lower_task(
         kind=kind,
         params=lower_params(lowering, body, params, spec, inside),
         input=lowering.optional(given, frame),
-        rules=lower_rules(lowering, policy, frame.guard(), labels, label),
+        rules=lower_rules(lowering, policy, frame.guard(), labels, label, lower_sink),
         form=frame.form,
         retry=retry,
         on_unmatched="continue" if unmatched == "continue" else "fail",
@@ -96,10 +97,17 @@ def lower_task(
         timeout=_timeout(lowering, own_spec.get("timeout"), frame),
         result=result_spec(wishes),
         sinks=sinks,
+        part=_part(body),
         pos=body.key_pos("kind"),
         code_pos=code_pos,
         code_lines=code_lines,
     )
+
+
+def _part(body: Mapping) -> tuple[str, ...]:
+    """Keys of ``output.path``: ``$.data.items`` → data, items."""
+    path = text_of(mapping_of(body.get("output")).get("path")) or ""
+    return tuple(path.removeprefix("$.").split(".")) if path else ()
 
 
 def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:

@@ -10,7 +10,7 @@ from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
 from noetl.dsl.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
 
-REDUCERS = frozenset({"add", "append", "max", "min", "union", "first"})
+REDUCERS = frozenset({"add", "append", "extend", "merge", "max", "min", "union", "first"})
 SetScope = Literal["ctx", "iter", "step", "vars"]
 SCOPES: tuple[str, ...] = get_args(SetScope)
 SHARED: tuple[str, ...] = get_args(PatchScope)
@@ -178,6 +178,7 @@ def canonical_retry(lowering: Lowering, then: Mapping, frame: Frame) -> RetryAct
         attempts=_or(lowering, then.get("attempts"), 3, frame),
         delay=_or(lowering, then.get("delay"), 1, frame),
         backoff=_CANONICAL_BACKOFF.get(text_of(then.get("backoff")) or "none", "none"),
+        multiplier=_or(lowering, then.get("multiplier"), 2, frame),
         max_delay=lowering.optional(then.get("max_delay"), frame),
         jitter=lowering.optional(then.get("jitter"), frame),
         exhausted="fail",

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from noetl.dsl.model.tasks import NamedTask, TaskBody
+from noetl.dsl.model.tasks import NamedTask, SinkBlock, TaskBody
 from noetl.dsl.model.types import (
     Attempts,
     Factor,
@@ -31,13 +31,6 @@ class RetryBlock(Strict):
 class StepRetryBlock(RetryBlock):
     retry_when: Guard = None
     stop_when: Guard = None
-
-
-class SinkBlock(Strict):
-    tool: TaskBody
-    when: Guard = None
-    table: Any = None
-    args: Any = None
 
 
 class GoTo(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
@@ -9,6 +10,7 @@ from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, With
 from noetl.dsl.model.types import (
     Attempts,
     Bytes,
+    Factor,
     Guard,
     Seconds,
     SetBlock,
@@ -17,6 +19,9 @@ from noetl.dsl.model.types import (
     TextLike,
     problem,
 )
+
+_PLACE = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_\-]*|\[\d+\])*\Z")
+PART = re.compile(r"\$(?:\.[A-Za-z_][A-Za-z0-9_\-]*)+\Z")
 
 
 class Timeouts(Strict):
@@ -79,12 +84,42 @@ class OutputBlock(ResultBlock):
     compression: Literal["none", "gzip", "zstd"] | None = None
 
 
+def _path(value: Any) -> Any:
+    if isinstance(value, str) and PART.match(value):
+        return value
+    raise problem("wrong-value", f"`path` cannot be {value!r}", "write $.data, or $.data.items")
+
+
+def _place(value: Any) -> Any:
+    if isinstance(value, str) and _PLACE.match(value):
+        return value
+    raise problem("wrong-value", f"{value!r} is not a path", "write $.data.items, or $.rows[0].id")
+
+
+class Accumulate(Strict):
+    """``output.accumulate``: what the task gives each time it succeeds becomes one value."""
+
+    strategy: Literal["append", "replace", "merge", "concat"] = "append"
+    path: Annotated[str | None, PlainValidator(_place), WithJsonSchema({"type": "string"})] = None
+    merge_path: Annotated[str | None, PlainValidator(_path), WithJsonSchema({"type": "string"})] = None
+
+
+class TaskOutput(OutputBlock):
+    """``output`` of a task: ``path`` names the part of what the tool gave that is the task's result."""
+
+    accumulate: Accumulate | None = None
+    as_: TaskLabel | None = Field(default=None, alias="as")
+
+    path: Annotated[str | None, PlainValidator(_path), WithJsonSchema({"type": "string"})] = None
+
+
 class RuleThen(Strict):
     """What a policy rule does."""
 
-    do: Literal["continue", "retry", "jump", "break", "fail"] = "continue"
+    do: Literal["continue", "retry", "jump", "break", "fail", "skip"] = "continue"
     attempts: Attempts = None
     backoff: Literal["none", "fixed", "linear", "exponential"] | None = None
+    multiplier: Factor = None
     delay: Seconds = None
     max_delay: Seconds = None
     jitter: Any = None
@@ -93,6 +128,8 @@ class RuleThen(Strict):
     set: SetBlock | None = None
     set_ctx: SetBlock | None = None
     set_iter: SetBlock | None = None
+    result: Any = None
+    sink: SinkBlock | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> RuleThen:
@@ -100,12 +137,12 @@ class RuleThen(Strict):
         if self.do == "jump" and self.to is None:
             raise problem("missing-key", "`do: jump` does not say where to", "add `to: <task label>`")
         for owner, keys in (
-            ("retry", ("attempts", "backoff", "delay", "max_delay", "jitter")),
+            ("retry", ("attempts", "backoff", "multiplier", "delay", "max_delay", "jitter")),
             ("jump", ("to",)),
             ("fail", ("message",)),
         ):
             for key in keys:
-                if key in given and self.do != owner:
+                if key in given and self.do != owner and (key, self.do) != ("message", "skip"):
                     raise problem(
                         "misplaced-key",
                         f"`{key}` belongs to `do: {owner}`, not to `do: {self.do}`",
@@ -144,10 +181,33 @@ def check_rule_shape(given: set[str]) -> None:
         )
 
 
+class TaskFailure(Strict):
+    """What a failed iteration of an iterator does to the others."""
+
+    mode: Literal["fail_fast", "best_effort"]
+
+
+def _reserved(value: Any) -> Any:
+    if value is None or value == []:
+        return value
+    raise problem(
+        "reserved-key",
+        "`before`, `after` and `finally` are reserved: only an empty list may stand there",
+        "add tasks before or after this one",
+    )
+
+
+Reserved = Annotated[Any, PlainValidator(_reserved), WithJsonSchema({"type": "array", "maxItems": 0})]
+
+
 class TaskPolicy(Strict):
     mode: Literal["exclusive"] = "exclusive"
     rules: list[PolicyRule] = Field(default_factory=list)
     on_unmatched: Literal["fail", "continue"] | None = None
+    failure: TaskFailure | None = None
+    before: Reserved = None
+    after: Reserved = None
+    finally_: Reserved = Field(default=None, alias="finally")
 
 
 class TaskSpec(Strict):
@@ -164,6 +224,24 @@ def _kind(value: Any) -> Any:
     )
 
 
+def _inner(value: Any) -> str:
+    """What stands under ``task``: an iterator's tasks, or a parameter of another kind."""
+    if isinstance(value, list):
+        return "<tasks>"
+    if isinstance(value, dict) and "kind" in value:
+        return "<tool>"
+    return "<wrapped>" if isinstance(value, dict) and "tool" in value else "<any>"
+
+
+InnerTask = Annotated[
+    Annotated["TaskBody", Tag("<tool>")]
+    | Annotated["WrappedTask", Tag("<wrapped>")]
+    | Annotated[list["TaskEntry"], Tag("<tasks>"), Field(min_length=1)]
+    | Annotated[Any, Tag("<any>"), WithJsonSchema({"type": ["string", "number", "boolean", "null"]})],
+    Discriminator(_inner),
+]
+
+
 class TaskBody(Strict):
     """One call of a tool; every other key is a parameter of its kind, checked by the kind."""
 
@@ -178,7 +256,26 @@ class TaskBody(Strict):
     set: SetBlock | None = None
     set_ctx: SetBlock | None = None
     set_iter: SetBlock | None = None
-    output: OutputBlock | None = None
+    output: TaskOutput | None = None
+    task: InnerTask = None
+
+
+class WrappedTask(Strict):
+    """An iterator's task, ``tool`` apart from its ``sink``."""
+
+    tool: TaskBody
+    sink: SinkBlock | None = None
+    name: TaskLabel | None = None
+    desc: str | None = None
+
+
+class SinkBlock(Strict):
+    """Where something is written: its failure fails the step, its result changes nothing."""
+
+    tool: TaskBody
+    when: Guard = None
+    table: Any = None
+    args: Any = None
 
 
 class NamedTask(TaskBody):
@@ -207,3 +304,16 @@ Tool = Annotated[
     Annotated[TaskBody, Tag("<tool>")] | Annotated[list[TaskEntry], Tag("<tasks>"), Field(min_length=1)],
     Discriminator(_tool),
 ]
+
+for _model in (
+    TaskBody,
+    WrappedTask,
+    SinkBlock,
+    NamedTask,
+    RuleThen,
+    RuleElse,
+    PolicyRule,
+    TaskPolicy,
+    TaskSpec,
+):
+    _model.model_rebuild()
