@@ -1,44 +1,56 @@
-"""The language reference: every playbook on the page compiles, and gives the result that is shown below it."""
+"""The language's pages: every playbook compiles and gives the result that is shown below it; every key is told."""
 
 from __future__ import annotations
 
 import json
 import re
+import typing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel
 
 from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.model import Document
 from noetl.kinds.registry import default_registry
 from tests.conformance.cases import Case, play
 
-PAGE = Path(__file__).parents[2] / "docs" / "dsl.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = [DOCS / "dsl.md", *sorted((DOCS / "dsl").glob("*.md")), DOCS / "scopes.md"]
 BLOCK = re.compile(
     r"^```yaml\n(?P<text>.*?)^```\n(?:\n```json\n(?P<result>.*?)^```\n)?", re.DOTALL | re.MULTILINE
 )
+MOST_LINES = 500
 
 
 class Snippet(NamedTuple):
+    page: str
     line: int
     text: str
     result: Any
 
-
-def snippets() -> list[Snippet]:
-    page = PAGE.read_text()
-    return [
-        Snippet(page.count("\n", 0, found.start()) + 2, found["text"], json.loads(found["result"] or "null"))
-        for found in BLOCK.finditer(page)
-    ]
+    @property
+    def place(self) -> str:
+        return f"{self.page}+{self.line}"
 
 
-SNIPPETS = snippets()
+def snippets() -> Iterator[Snippet]:
+    for file in PAGES:
+        page = file.read_text()
+        for found in BLOCK.finditer(page):
+            line = page.count("\n", 0, found.start()) + 2
+            result = json.loads(found["result"] or "null")
+            yield Snippet(file.relative_to(DOCS).as_posix(), line, found["text"], result)
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: f"line-{snippet.line}")
+SNIPPETS = list(snippets())
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.place)
 def test_snippet_compiles_without_a_warning(snippet: Snippet) -> None:
-    compiled = compile_playbook(snippet.text, source_name=f"dsl.md+{snippet.line}", kinds=default_registry())
+    compiled = compile_playbook(snippet.text, source_name=snippet.place, kinds=default_registry())
 
     assert list(compiled.diagnostics) == []
 
@@ -46,16 +58,74 @@ def test_snippet_compiles_without_a_warning(snippet: Snippet) -> None:
 SHOWN = [snippet for snippet in SNIPPETS if snippet.result is not None]
 
 
-@pytest.mark.parametrize("snippet", SHOWN, ids=lambda snippet: f"line-{snippet.line}")
+@pytest.mark.parametrize("snippet", SHOWN, ids=lambda snippet: snippet.place)
 def test_snippet_gives_its_result(snippet: Snippet, memory_backend, worker, tmp_path: Path) -> None:
     (tmp_path / "playbook.yaml").write_text(snippet.text)
 
-    seen = play(Case(f"dsl.md+{snippet.line}", tmp_path, {"expect": {}}), memory_backend, worker)
+    seen = play(Case(snippet.place, tmp_path, {"expect": {}}), memory_backend, worker)
 
     assert (seen.status, seen.error) == ("completed", None)
     assert seen.result == snippet.result
 
 
-def test_the_page_shows_enough() -> None:
-    assert len(SNIPPETS) >= 18
-    assert len(SHOWN) >= 12
+def test_the_pages_show_enough() -> None:
+    assert len(SNIPPETS) >= 30
+    assert len(SHOWN) >= 20
+    assert {page.relative_to(DOCS).as_posix() for page in PAGES} - {one.page for one in SNIPPETS} <= {
+        "dsl/keys.md"
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_is_not_too_long(page: Path) -> None:
+    assert len(page.read_text().splitlines()) <= MOST_LINES
+
+
+def test_the_front_page_leads_to_every_page() -> None:
+    front = (DOCS / "dsl.md").read_text()
+    assert [page.name for page in PAGES[1:] if f"({page.relative_to(DOCS).as_posix()})" not in front] == []
+
+
+# --- keys -------------------------------------------------------------------------------------------
+
+TABLE = re.compile(r"^<!-- keys: (?P<models>[\w ]+) -->\n\n(?P<rows>(?:\|.*\n)+)", re.MULTILINE)
+ONLY_TO_REFUSE = {"UnknownTriggerBlock"}
+
+
+def models() -> dict[str, type[BaseModel]]:
+    """Every model a document is made of, by name."""
+    found: dict[str, type[BaseModel]] = {}
+
+    def look(annotation: Any) -> None:
+        model = annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+        if model is not None and model.__name__ not in found:
+            found[model.__name__] = model
+            for field in model.model_fields.values():
+                look(field.annotation)
+        for part in typing.get_args(annotation):
+            look(part)
+
+    look(Document)
+    return found
+
+
+MODELS = models()
+TOLD = {
+    table["models"]: set(
+        re.findall(r"`([^`]+)`", " ".join(re.findall(r"^\| ([^|]+) \|", table["rows"], re.M)[1:]))
+    )
+    for table in TABLE.finditer((DOCS / "dsl" / "keys.md").read_text())
+}
+"""Names of models that one table describes → the keys in its first column."""
+
+
+def test_every_block_has_a_table() -> None:
+    told = [name for names in TOLD for name in names.split()]
+    assert len(told) == len(set(told))
+    assert set(told) == MODELS.keys() - ONLY_TO_REFUSE
+
+
+@pytest.mark.parametrize("names", sorted(TOLD))
+def test_a_table_has_exactly_the_keys_of_its_block(names: str) -> None:
+    fields = [MODELS[name].model_fields.items() for name in names.split()]
+    assert TOLD[names] == {field.alias or key for block in fields for key, field in block}
