@@ -28,6 +28,7 @@ from noetl.testing.driver import Driver, Pick, Time, first, last
 from noetl.testing.scripted import ScriptedRegistry
 
 OWNER = "testing"
+EPOCH_MS = 1_800_000_000_000
 PICKS = {"forward": first, "reversed": last}
 _numbers = itertools.count(1)
 
@@ -85,9 +86,12 @@ class Scenario:
 class Backend(Protocol):
     """Where a run keeps its state, and its time."""
 
-    store: ExecutionStore
-    results: ResultStore
-    time: Time
+    @property
+    def store(self) -> ExecutionStore: ...
+    @property
+    def results(self) -> ResultStore: ...
+    @property
+    def time(self) -> Time: ...
 
 
 @dataclass
@@ -132,11 +136,14 @@ def play(scenario: Scenario, backend: Backend, worker: Worker, pick: Pick | None
     program = programs.compile(scenario.sources[scenario.main], scenario.main)
     with worker(tools, backend, programs) as run:
         cast = Cast(program, programs, programs.resolve, tools, run)
-        return perform(cast, scenario, backend, pick or PICKS[scenario.order])
+        return perform(cast, scenario, backend, pick or PICKS[scenario.order], next(_numbers))
 
 
-def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick) -> Observed:
-    """Start ``cast.program`` and go on to the point where nothing more can happen. Raises InvalidInputError for a payload that is refused."""
+def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick, number: int = 0) -> Observed:
+    """Start ``cast.program`` and go on to the point where nothing more can happen.
+
+    ``number`` makes the execution's id: the same one, the same id. Raises InvalidInputError for a payload that is refused.
+    """
     deps = EngineDeps(
         store=backend.store,
         results=backend.results,
@@ -147,7 +154,7 @@ def perform(cast: Cast, plot: Plot, backend: Backend, pick: Pick) -> Observed:
         recent=Recent(backend.time.now) if isinstance(backend.store, MemoryExecutionStore) else None,
     )
     program = cast.program
-    start = start_event(program, dict(plot.payload), now_ms=1_800_000_000_000 + next(_numbers), random_bits=1)
+    start = start_event(program, dict(plot.payload), now_ms=EPOCH_MS + number, random_bits=1)
     driver = Driver(deps, cast.run, backend.time, pick, lag=lambda: cast.tools.spent)
     driver.submit(start)
     left = _drive(plot.happenings, driver, cast.tools, start.execution_id, program.hash)

@@ -1,0 +1,202 @@
+"""Replies in the place of what reaches outside: which one answers a call, and what the kind would have made of it.
+
+An entry of ``tools`` is one reply (it answers every call), a list of replies (one call after the other, then no more), or a list of
+choices: the first whose ``when`` is part of the call's parameters answers it, ``default`` the others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.outcomes import ChildRequest
+from noetl.kinds.registry import Registry
+from noetl.testing.document import check_form
+from noetl.testing.scripted import Call, ScriptedRegistry, call_of
+
+ALWAYS_REAL = frozenset({"noop", "playbook", "python", "duckdb"})
+"""Kinds that run as they are: routing, code in its sandbox, SQL in memory over the playbook's own files, playbooks that are beside it."""
+PASTE: Mapping[str, str] = {"http": "{ body: {} }", "postgres": "{ rows: [] }", "duckdb": "{ rows: [] }"}
+SHOWN = 90
+
+
+class MockRegistry(ScriptedRegistry):
+    """The kinds of a case. ``live``: kinds that may reach outside."""
+
+    def __init__(self, tools: Mapping[str, Any], live: frozenset[str] = frozenset()) -> None:
+        super().__init__(tools)
+        self.live = live
+
+    def run(
+        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> TaskResult | ChildRequest:
+        call = call_of(name, raw_params, context)
+        reply = self.find(call)
+        if reply is None:
+            return Registry.run(self, name, raw_params, context)
+        if name in self.names():
+            self._load(name).params.parse(raw_params)
+        self.pass_by(float(reply.get("delay", 0)), context)
+        return answer_of(name, raw_params, reply)
+
+    def pass_by(self, seconds: float, context: TaskContext) -> None:
+        """The call takes its (virtual) time, at most what its task may have. Raises TaskError(kind="timeout")."""
+        self.spent += min(seconds, context.timeout)
+        if seconds > context.timeout:
+            raise TaskError(
+                f"{context.task} took longer than {context.timeout:g} s",
+                kind="timeout",
+                code="timeout",
+                retryable=True,
+            )
+
+    def expand(self, reply: Mapping[str, Any], call: Call) -> Mapping[str, Any]:
+        """A reply is what it says."""
+        return reply
+
+    def _key(self, call: Call) -> str | None:
+        found = super()._key(call)
+        if found is None and call.task == own_label(call.step):
+            names = [f"{call.step}[{call.index}]", call.step]
+            return next((name for name in names if name in self.script), None)
+        return found
+
+    def is_real(self, call: Call) -> bool:
+        if call.kind == "duckdb" and call.told.get("database"):
+            return call.kind in self.live
+        return call.kind in ALWAYS_REAL or call.kind in self.live
+
+    def missing(self, call: Call) -> str:
+        key = call.step if call.task in (call.step, own_label(call.step)) else f"{call.step}/{call.task}"
+        if call.task.endswith("_sink"):
+            key = "sink"
+        return (
+            f"{key} ({call.kind}) reaches outside and has no reply: {asked(call)}\n"
+            f"add under `tools`:  {key}: {PASTE.get(call.kind, '{ result: null }')}\n"
+            f"or run it for real: --live {call.kind}"
+        )
+
+    def _reply(self, key: str, call: Call) -> Mapping[str, Any] | None:
+        replies = self.script[key]
+        if not (isinstance(replies, list) and is_choice(replies)):
+            return super()._reply(key, call)
+        for number, choice in enumerate(replies):
+            if "default" in choice:
+                found: Mapping[str, Any] = choice["default"]
+                return found
+            if not matches(choice["when"], call.told):
+                continue
+            if "replies" not in choice:
+                return {name: value for name, value in choice.items() if name != "when"}
+            place = self.used[f"{key} #{number + 1}"]
+            self.used[f"{key} #{number + 1}"] += 1
+            if place < len(choice["replies"]):
+                answer: Mapping[str, Any] = choice["replies"][place]
+                return answer
+            return None
+        return self._refuse(
+            f"no `when` of {key} fits this call: {asked(call)}\nadd - default: {{…}} or a `when`"
+        )
+
+    def left_over(self) -> dict[str, int]:
+        plain = {
+            key: value
+            for key, value in self.script.items()
+            if isinstance(value, list) and not is_choice(value)
+        }
+        left = {
+            key: len(replies) - self.used[key]
+            for key, replies in plain.items()
+            if self.used[key] < len(replies)
+        }
+        for key, choices in self.script.items():
+            if key in plain or not isinstance(choices, list):
+                continue
+            for number, choice in enumerate(choices, 1):
+                name = f"{key} #{number}"
+                if self.used[name] < len(choice.get("replies", ())):
+                    left[name] = len(choice["replies"]) - self.used[name]
+        return left
+
+
+def own_label(step: str) -> str:
+    """What the compiler calls the task of a step that has one tool without a name."""
+    return f"{step}_task"
+
+
+def is_choice(replies: list[Any]) -> bool:
+    """Whether a list picks its reply by the call (``when``, ``default``), not by its number."""
+    return any(isinstance(one, Mapping) and one.keys() & {"when", "default"} for one in replies)
+
+
+def asked(call: Call) -> str:
+    """What a call asked for, on one line."""
+    told = {name: value for name, value in call.told.items() if value not in (None, {}, [])}
+    if call.kind == "http" and isinstance(told.get("url"), str):
+        rest = {name: value for name, value in told.items() if name not in ("method", "url")}
+        return _short(f"{told.get('method', 'GET')} {told['url']} {shown(rest) if rest else ''}".strip())
+    return _short(shown(told))
+
+
+def shown(value: Any) -> str:
+    """A value as JSON."""
+    return json.dumps(json.loads(codec.encode(value)), ensure_ascii=False)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def matches(part: Any, whole: Any) -> bool:
+    """Whether ``part`` is in ``whole``: mappings by their keys, texts with ``*`` for anything, other values as they are."""
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(
+            key in whole and matches(item, whole[key]) for key, item in part.items()
+        )
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(part) == len(whole) and all(map(matches, part, whole))
+    if isinstance(part, str) and isinstance(whole, str) and "*" in part:
+        return re.fullmatch(".*".join(map(re.escape, part.split("*"))), whole, re.DOTALL) is not None
+    return type(part) is type(whole) and bool(part == whole)
+
+
+def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
+    """What the kind makes of a reply. Raises TaskError: the failure it stands for."""
+    form = check_form(reply)
+    if form == "error":
+        error = dict(reply["error"])
+        raise TaskError(error.pop("message", "a failure of this test"), **error)
+    if form == "result":
+        return TaskResult(reply.get("result"), reply.get("meta", {}))
+    if form == "affected":
+        return TaskResult({"affected_rows": reply["affected_rows"]})
+    if form == "rows":
+        rows = reply.get("rows", [])
+        columns = reply.get("columns") or list(dict.fromkeys(name for row in rows for name in row))
+        return TaskResult({"columns": columns, "rows": rows, "row_count": len(rows)})
+    return _http(params, reply)
+
+
+def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
+    """The answer goes through what the http kind does with one."""
+    from noetl.kinds.http_answer import failure_of, helper_of, result_of
+    from noetl.kinds.http_client import Answer, Request
+    from noetl.kinds.net_guard import parse_url
+
+    body, status = reply.get("body"), reply.get("status", 200)
+    headers = {name.lower(): value for name, value in reply.get("headers", {}).items()}
+    if body is not None and "content-type" not in headers:
+        headers = {"content-type": "application/json", **headers}
+    raw = b"" if body is None else codec.encode(body)
+    if isinstance(body, str) and "json" not in headers["content-type"]:
+        raw = body.encode()
+    url = str(params.get("url") or params.get("endpoint") or "http://mock.test/")
+    answer = Answer(status, headers, url, raw)
+    if status >= 400 or status < 200:
+        raise failure_of(Request(str(params.get("method", "GET")).upper(), parse_url(url), {}), answer)
+    return TaskResult(result_of(answer, 0.0), {"http": helper_of(answer)})

@@ -1,0 +1,311 @@
+"""Read a test file: check it with positions, find its playbook and the ones beside it, and lay defaults under every case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from noetl.domain.errors import NotFoundError
+from noetl.domain.patches import deep_merge
+from noetl.dsl.compiler import compile_cached
+from noetl.dsl.diagnostics import Diagnostic, Diagnostics, InvalidPlaybookError, did_you_mean
+from noetl.dsl.loader import load
+from noetl.dsl.program import Pos, Program, Task
+from noetl.dsl.shape import check_shape, place_of
+from noetl.dsl.tree import Mapping as MappingTree
+from noetl.kinds.registry import Registry
+from noetl.services.register_playbook import is_playbook
+from noetl.testing.document import TestDocument, check_form
+
+SUFFIXES = (".test.yaml", ".test.yml")
+FOLDER = "tests"
+_WHAT = ("a test file", "start with cases: and - name: …")
+_KEY = re.compile(r"(?P<name>[^\[\]]+)(?:\[\d+\])?")
+_FORM_KINDS = {"http": {"http"}, "rows": {"postgres", "duckdb"}, "affected": {"postgres", "duckdb"}}
+
+
+@dataclass(frozen=True)
+class TestCase:
+    """One case, defaults included. ``own``: the keys of ``tools`` that the case wrote itself."""
+
+    __test__ = False  # pytest
+
+    name: str
+    line: int
+    payload: Mapping[str, Any]
+    tools: Mapping[str, Any]
+    own: frozenset[str]
+    happenings: Sequence[Mapping[str, Any]]
+    order: str
+    credentials: Mapping[str, Mapping[str, Any]]
+    unused_tools: bool
+    expect: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class TestFile:
+    """A test file that can be run. ``programs``: by catalog path, the tested one included."""
+
+    __test__ = False  # pytest
+
+    path: Path
+    playbook: Path
+    program: Program
+    programs: Mapping[str, Program]
+    cases: Sequence[TestCase] = field(default=())
+
+
+class InvalidTestFileError(InvalidPlaybookError):
+    """The test file cannot be run; ``diagnostics`` say why."""
+
+
+def is_test_file(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES)
+
+
+def read_test_file(path: Path, kinds: Registry) -> TestFile:
+    """Raises InvalidTestFileError, InvalidPlaybookError (of the playbook), NotFoundError."""
+    name = str(path)
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise NotFoundError(
+            f"{path} cannot be read: {error.strerror or error}", code="file_not_found"
+        ) from None
+    diagnostics = Diagnostics()
+    root = load(text, diagnostics, _WHAT)
+    if root is not None:
+        check_shape(root, diagnostics, TestDocument)
+    _stop(diagnostics, name)
+    assert root is not None
+    document: dict[str, Any] = root.plain()
+    playbook = _playbook_of(path, document, root, diagnostics)
+    _stop(diagnostics, name)
+    program = _compile(playbook, kinds)
+    programs = dict(_others(path, playbook, document, root, diagnostics, kinds))
+    programs[program.path or program.name] = program
+    cases = [_case(document, number, root) for number in range(len(document["cases"]))]
+    _check(document, root, cases, program, programs, diagnostics)
+    _stop(diagnostics, name)
+    return TestFile(path, playbook, program, programs, cases)
+
+
+def _stop(diagnostics: Diagnostics, name: str) -> None:
+    if diagnostics.has_errors():
+        raise InvalidTestFileError(diagnostics.sorted(), source_name=name)
+
+
+# --- playbooks ----------------------------------------------------------------------------------
+
+
+def _playbook_of(
+    path: Path, document: Mapping[str, Any], root: MappingTree, diagnostics: Diagnostics
+) -> Path:
+    """The file that ``playbook`` names, else the one of the same name beside it, or beside its folder ``tests``."""
+    named = document.get("playbook")
+    if named is not None:
+        found = path.parent / str(named)
+        if not is_playbook(found):
+            pos = place_of(root, ["playbook"], at_key=False)
+            diagnostics.error(
+                "no-playbook", f"there is no playbook {found}", pos, hint="the path is relative to this file"
+            )
+        return found
+    stem = re.sub(r"\.test\.ya?ml\Z|\.ya?ml\Z", "", path.name)
+    folders = [path.parent, *([path.parent.parent] if path.parent.name == FOLDER else [])]
+    places = [folder / f"{stem}{suffix}" for folder in folders for suffix in (".yaml", ".yml")]
+    for place in places:
+        if place != path and is_playbook(place):
+            return place
+    diagnostics.error(
+        "no-playbook",
+        f"there is no playbook {stem}.yaml for these tests",
+        Pos(1, 1),
+        hint="name it: playbook: ../some/where.yaml",
+    )
+    return places[0]
+
+
+def _compile(path: Path, kinds: Registry) -> Program:
+    """Compiled once per text and process. Raises InvalidPlaybookError."""
+    source = str(path.resolve())
+    return compile_cached(path.read_bytes(), source_name=source, kinds=kinds).program
+
+
+def _others(
+    path: Path,
+    playbook: Path,
+    document: Mapping[str, Any],
+    root: MappingTree,
+    diagnostics: Diagnostics,
+    kinds: Registry,
+) -> Iterator[tuple[str, Program]]:
+    """Playbooks that the tested one may call: those in its folder (as far as they are valid), and those that the file names."""
+    for file in sorted(playbook.parent.iterdir()):
+        if (
+            file.suffix in (".yaml", ".yml")
+            and file != playbook
+            and not is_test_file(file)
+            and is_playbook(file)
+        ):
+            try:
+                program = _compile(file, kinds)
+            except InvalidPlaybookError:
+                continue
+            yield program.path or program.name, program
+    for number, name in enumerate(document.get("playbooks", ())):
+        file = path.parent / name
+        if is_playbook(file):
+            program = _compile(file, kinds)
+            yield program.path or program.name, program
+        else:
+            pos = place_of(root, ["playbooks", number], at_key=False)
+            diagnostics.error(
+                "no-playbook", f"there is no playbook {file}", pos, hint="the path is relative to this file"
+            )
+
+
+# --- cases --------------------------------------------------------------------------------------
+
+
+def _case(document: Mapping[str, Any], number: int, root: MappingTree) -> TestCase:
+    spec = document["cases"][number]
+    defaults = document.get("defaults") or {}
+
+    def of(key: str, otherwise: Any) -> Any:
+        return spec.get(key, defaults.get(key, otherwise))
+
+    own = spec.get("tools") or {}
+    return TestCase(
+        name=spec["name"],
+        line=place_of(root, ["cases", number], at_key=False).line,
+        payload=deep_merge(defaults.get("payload") or {}, spec.get("payload") or {}),
+        tools={**(defaults.get("tools") or {}), **own},
+        own=frozenset(own),
+        happenings=of("happenings", ()),
+        order=of("order", "forward"),
+        credentials={**(defaults.get("credentials") or {}), **(spec.get("credentials") or {})},
+        unused_tools=of("unused_tools", False),
+        expect={**(defaults.get("expect") or {}), **(spec.get("expect") or {})},
+    )
+
+
+# --- what only playbook and test file together can tell -------------------------------------------
+
+
+def names_of(programs: Sequence[Program]) -> dict[str, set[str]]:
+    """What replies and calls may be named by — steps, tasks, ``step/task``, ``sink`` — with the kinds behind each name."""
+    known: dict[str, set[str]] = {}
+    for program in programs:
+        for step in program.steps:
+            known.setdefault(step.name, set())
+            for task in structs(step, Task):
+                for name in (step.name, task.label, f"{step.name}/{task.label}"):
+                    known.setdefault(name, set()).add(task.kind)
+                if task.label.endswith("_sink"):
+                    known.setdefault("sink", set()).add(task.kind)
+    return known
+
+
+def structs(value: Any, wanted: type[Any] | tuple[type[Any], ...]) -> Iterator[Any]:
+    """Every part of a program that is of a wanted type, in the order in which it is written."""
+    queue = [value]
+    while queue:
+        part = queue.pop()
+        if isinstance(part, wanted):
+            yield part
+        if isinstance(part, msgspec.Struct):
+            queue += [getattr(part, name) for name in reversed(part.__struct_fields__)]
+        elif isinstance(part, (tuple, list)):
+            queue += reversed(part)
+
+
+def _check(
+    document: Mapping[str, Any],
+    root: MappingTree,
+    cases: Sequence[TestCase],
+    program: Program,
+    programs: Mapping[str, Program],
+    diagnostics: Diagnostics,
+) -> None:
+    check = _Names(
+        root, diagnostics, names_of(list(programs.values())), {step.name for step in program.steps}
+    )
+    if "defaults" in document:
+        check.block(document["defaults"] or {}, ["defaults"])
+    seen: dict[str, int] = {}
+    for number, case in enumerate(cases):
+        check.block(document["cases"][number], ["cases", number])
+        if case.name in seen:
+            pos = place_of(root, ["cases", number, "name"], at_key=False)
+            first = seen[case.name]
+            diagnostics.error(
+                "duplicate-case", f"the name {case.name!r} is that of the case in line {first}", pos
+            )
+        seen.setdefault(case.name, case.line)
+
+
+@dataclass
+class _Names:
+    root: MappingTree
+    diagnostics: Diagnostics
+    known: Mapping[str, set[str]]
+    steps: set[str]
+
+    def block(self, spec: Mapping[str, Any], path: list[Any]) -> None:
+        for key, reply in (spec.get("tools") or {}).items():
+            if self.name(key, self.known, "step or task", [*path, "tools", key]):
+                self.forms(key, reply, [*path, "tools", key])
+        for number, happening in enumerate(spec.get("happenings") or ()):
+            if "token" in happening:
+                place = [*path, "happenings", number, "token", "step"]
+                self.name(happening["token"]["step"], self.steps, "step", place, at_key=False)
+        self.expectation(spec.get("expect") or {}, [*path, "expect"])
+
+    def expectation(self, expect: Mapping[str, Any], path: list[Any]) -> None:
+        for number, entry in enumerate(expect.get("path") or ()):
+            for name in entry if isinstance(entry, list) else [entry]:
+                self.name(name, self.steps, "step", [*path, "path", number], at_key=False)
+        for number, name in enumerate(expect.get("never") or ()):
+            self.name(name, self.steps, "step", [*path, "never", number], at_key=False)
+        for name in expect.get("runs") or ():
+            self.name(name, self.steps, "step", [*path, "runs", name])
+        for name in expect.get("calls") or ():
+            self.name(name, self.known, "step or task", [*path, "calls", name])
+
+    def name(self, key: str, known: Any, what: str, path: list[Any], *, at_key: bool = True) -> bool:
+        found = _KEY.fullmatch(key)
+        if found is not None and found["name"] in known:
+            return True
+        pos = place_of(self.root, path, at_key=at_key)
+        shown = sorted(name for name in known if "/" not in name)
+        hint = did_you_mean(key, known, f"there are: {', '.join(shown)}")
+        self.diagnostics.error("unknown-step", f"`{key}` is no {what} of the playbook", pos, hint=hint)
+        return False
+
+    def forms(self, key: str, reply: Any, path: list[Any]) -> None:
+        """Replies in the form of a kind that is not the step's."""
+        kinds = self.known[_KEY.fullmatch(key)["name"]]  # type: ignore[index]
+        for one in reply if isinstance(reply, list) else [reply]:
+            for part in (
+                [one.get("default"), *one.get("replies", ())]
+                if one.keys() & {"default", "replies"}
+                else [one]
+            ):
+                form = check_form(part)
+                wanted = _FORM_KINDS.get(form)
+                if wanted is not None and kinds and not kinds & wanted:
+                    pos = place_of(self.root, path, at_key=True)
+                    words = " or ".join(sorted(wanted))
+                    message = f"`{key}` is {' and '.join(sorted(kinds))}, and this reply is one of {words}"
+                    self.diagnostics.error("reply-form", message, pos, hint="write result: … or error: …")
+
+
+def diagnostics_of(error: Exception) -> tuple[Diagnostic, ...]:
+    """The problems that an error of ``read_test_file`` carries."""
+    return getattr(error, "diagnostics", ())
