@@ -12,6 +12,9 @@ import msgspec
 
 from noetl.domain.outcomes import Outcome, Patch
 
+Stage = Literal["body", "case", "compensate"]
+"""Which pipeline of a step a command runs: what it calls, the tasks of one of its cases, or what undoes a run of it."""
+
 
 class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
     """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
@@ -63,7 +66,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     step: str
     program: str
     pool: str
-    stage: Literal["body", "case"] = "body"
+    stage: Stage = "body"
     rule: int = -1
     attempt: int = 1
     turn: int = 0

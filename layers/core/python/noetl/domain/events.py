@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.commands import ItemOutcome, Rest
+from noetl.domain.commands import ItemOutcome, Rest, Stage
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 
 
@@ -55,7 +55,7 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
     run: int
     step: str
     outcome: Outcome
-    stage: Literal["body", "case"] = "body"
+    stage: Stage = "body"
 
 
 class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):

@@ -47,7 +47,8 @@ class Token(msgspec.Struct, omit_defaults=True):
     """A step run: a token at a step.
 
     ``arrived``: waiting at a join · ``parked``: not admitted yet · ``body``/``case``: its command is out · ``loop``: its loop runs ·
-    ``called``/``failed``: its outcome is known, routing follows · ``compensate``: the run is over and is being undone. ``pending_*`` keep what routing needs while a case stage runs.
+    ``called``/``failed``: its outcome is known, routing follows ·
+    ``compensate``: the run is over, and is being undone. ``event``, ``rule`` and ``route`` keep what routing needs while a case stage runs.
     """
 
     run: int

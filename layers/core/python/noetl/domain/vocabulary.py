@@ -46,6 +46,7 @@ NAMES: dict[str, Name] = {
             Formal("playbook.started", "in_progress"),
         ),
     ),
+    "compensation.started": Name("workflow"),
     "playbook.completed": Name("playbook", formal=_PROCESSED),
     "playbook.failed": Name("playbook", formal=_PROCESSED),
     "execution.cancelled": Name("playbook", formal=_PROCESSED),
@@ -77,7 +78,8 @@ NAMES: dict[str, Name] = {
     "loop.done": Name("loop", formal=(Formal("loop.finished"),)),
     "case.evaluated": Name("case", formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"))),
     "next.evaluated": Name(
-        "next", formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"), Formal("next.evaluated"))
+        "next",
+        formal=(Formal("case.started", "in_progress"), Formal("case.evaluated"), Formal("next.evaluated")),
     ),
     "retry.scheduled": Name("retry", "worker", (Formal("retry.started"),)),
     "retry.processed": Name("retry", "worker"),

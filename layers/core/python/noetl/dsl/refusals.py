@@ -54,10 +54,6 @@ _STEP_V1 = {
     "iterator": "write `loop: { in: …, iterator: … }`",
     "timeout": "write `spec: { timeout: … }`",
 }
-_STEP_LATER = {
-    "as": "use the step's name",
-    "compensate": "call the compensating step from an arc on `step.failed`",
-}
 _ROOT_V1 = {
     "vars": "put defaults in `workload`, and values found on the way in a step's `vars`",
     "steps": "the list of steps is called `workflow`",
@@ -111,7 +107,14 @@ def _executor(executor: Mapping, diagnostics: Diagnostics) -> None:
 
 def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     _keys(step, _STEP_V1, V1, "of a step", diagnostics)
-    _keys(step, _STEP_LATER, LATER, "of a step", diagnostics)
+    for name in ("compensate", "on_error"):
+        if step.has(name):
+            diagnostics.error(
+                "misplaced-key",
+                f"`{name}` belongs to the step's `spec`",
+                step.key_pos(name),
+                hint=f"write `spec: {{ {name}: … }}`",
+            )
     _string_tool(step, diagnostics)
     for key, _ in step.items():
         if key.text in TOOL_FIELDS:
@@ -125,12 +128,9 @@ def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     _next(step.get("next"), diagnostics)
     for task in _task_bodies(step.get("tool")):
         _task(task, diagnostics)
-    _later_output(step, diagnostics)
 
 
 def _step_spec(spec: Mapping, diagnostics: Diagnostics) -> None:
-    _later(spec, "compensate", "call the compensating step from an arc on `step.failed`", diagnostics)
-    _later(spec, "on_error", "add an arc with when: \"{{ event.name == 'step.failed' }}\"", diagnostics)
     if spec.has("next_mode"):
         hint = "write `next: { spec: { mode: … }, arcs: [ … ] }`"
         diagnostics.error(
@@ -144,8 +144,6 @@ def _step_spec(spec: Mapping, diagnostics: Diagnostics) -> None:
             policy.key_pos("rules"),
             hint="move `spec.policy.rules` into the task",
         )
-    lifecycle = mapping_of(policy.get("lifecycle"))
-    _later(lifecycle, "deadline_s", "use `timeout_s`", diagnostics)
     _mode(mapping_of(policy.get("admit")), diagnostics)
 
 
@@ -242,16 +240,7 @@ def _task(task: Mapping, diagnostics: Diagnostics) -> None:
         )
     policy = mapping_of(mapping_of(task.get("spec")).get("policy"))
     _mode(policy, diagnostics)
-    for key in ("before", "after", "finally"):
-        _later(policy, key, "add a task before or after this one", diagnostics)
-    _later_output(task, diagnostics)
     nested = task.get("task")
     if isinstance(nested, Mapping):
         _string_tool(nested, diagnostics)
         _task(nested, diagnostics)
-
-
-def _later_output(owner: Mapping, diagnostics: Diagnostics) -> None:
-    output = mapping_of(owner.get("output"))
-    _later(output, "accumulate", "gather the values in ctx: set: { ctx.items: { append: … } }", diagnostics)
-    _later(output, "as", "use the task's label", diagnostics)

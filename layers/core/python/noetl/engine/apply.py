@@ -6,21 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from noetl.domain import facts as f
 from noetl.domain.patches import MISSING, apply_patch
-from noetl.domain.state import ExecutionState, Slots, Token, copy_state
-
-
-class SlotSpace(Protocol):
-    """Slots as folding needs them: a plain dict serves."""
-
-    def get(self, key: tuple[str, str], default: Any, /) -> Any: ...
-
-    def __setitem__(self, key: tuple[str, str], value: Any, /) -> None: ...
-
-    def pop(self, key: tuple[str, str], default: Any, /) -> Any: ...
+from noetl.domain.state import RUN_TIMERS, WAITING, ExecutionState, Slots, Token, copy_state
+from noetl.engine.folding import SlotSpace, error_view
+from noetl.engine.undo import UNDO, begin_undoing, forget, register, undone
 
 
 def apply(state: ExecutionState, slots: Slots, fact: f.Fact) -> tuple[ExecutionState, Slots]:
@@ -62,8 +54,8 @@ def _add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> N
 def _drop_token(state: ExecutionState, slots: SlotSpace, run: int) -> None:
     state.tokens.pop(run, None)
     slots.pop(("args", str(run)), None)
-    for timer in (f"step:{run}", f"admit:{run}"):
-        state.timers.pop(timer, None)
+    for timer in RUN_TIMERS:
+        state.timers.pop(f"{timer}:{run}", None)
 
 
 def _merge(
@@ -80,32 +72,53 @@ def _merge(
 
 def _entered(state: ExecutionState, slots: SlotSpace, fact: f.StepEntered) -> None:
     token = _merge(state, slots, fact.run, fact.merged, fact.args)
-    token.phase = "entered"
+    token.phase, token.lock, token.place = "entered", fact.lock, 0
     state.timers.pop(f"admit:{fact.run}", None)
 
 
 def _parked(state: ExecutionState, slots: SlotSpace, fact: f.StepParked) -> None:
-    _merge(state, slots, fact.run, fact.merged, fact.args).phase = "parked"
+    token = _merge(state, slots, fact.run, fact.merged, fact.args)
+    token.phase, token.lock, token.place = "parked", fact.lock, fact.place
 
 
 def _absorbed(state: ExecutionState, slots: SlotSpace, fact: f.TokensAbsorbed) -> None:
+    wave = state.waves.get(fact.step)
     for run in fact.runs:
+        if wave is not None and run in state.tokens:
+            wave.append(state.tokens[run].arc)
         _drop_token(state, slots, run)
 
 
 def _skipped(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
+    if fact.withdrawn:
+        _withdrawn(state, slots, fact)
+        return
     slots[("step", fact.step)] = {"status": "skipped", "data": None}
     state.tokens[fact.run].phase = "called"
     state.steps_done += 1
 
 
+def _withdrawn(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
+    """A run that had been entered leaves its step skipped; one that was waiting leaves what an earlier run gave."""
+    if state.tokens[fact.run].phase not in WAITING:
+        slots[("step", fact.step)] = {"status": "skipped", "data": None}
+        state.steps_done += 1
+    _drop_token(state, slots, fact.run)
+
+
 def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> None:
+    if fact.stage == "compensate" and fact.run not in state.tokens:
+        state.tokens[fact.run] = Token(fact.run, fact.step)
+        state.undo = slots.get((UNDO, str(fact.run)), MISSING)["before"]
     token = state.tokens[fact.run]
     token.phase, token.command, token.turn = fact.stage, fact.command_id, fact.turn
     token.rule = fact.rule
 
 
 def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> None:
+    if fact.stage == "compensate":
+        undone(state, slots, fact.run, fact.step, None)
+        return
     token = state.tokens[fact.run]
     token.command, token.turn, token.phase = None, 0, "called"
     if fact.stage != "case":
@@ -115,6 +128,9 @@ def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> Non
 
 
 def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) -> None:
+    if fact.stage == "compensate":
+        undone(state, slots, fact.run, fact.step, fact.error)
+        return
     token = state.tokens[fact.run]
     token.command, token.turn, token.phase, token.error = None, 0, "failed", fact.error
     slots[("step", fact.step)] = _envelope("error", None, fact.error, fact.labels)
@@ -128,20 +144,6 @@ def _envelope(status: str, data: Any, error: Any, labels: dict[str, Any]) -> dic
     if labels:
         slot["labels"] = labels
     return slot
-
-
-def error_view(error: Any) -> dict[str, Any]:
-    """An ErrorInfo as templates and slots see it."""
-    return {
-        "message": error.message,
-        "kind": error.kind,
-        "code": error.code,
-        "status": error.status,
-        "retryable": error.retryable,
-        "hint": error.hint,
-        "position": error.position,
-        "details": error.details,
-    }
 
 
 def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting | f.ChildEnded) -> None:
@@ -208,10 +210,14 @@ def _case_applied(state: ExecutionState, slots: SlotSpace, fact: f.CaseApplied) 
 
 def _exited(state: ExecutionState, slots: SlotSpace, fact: f.StepExited) -> None:
     state.steps_done += 1
+    if fact.compensable:
+        register(state, slots, fact.run, fact.step)
 
 
 def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) -> None:
     token = state.tokens[fact.run]
+    if token.phase in WAITING:
+        token.lock, token.place = "", 0
     token.phase, token.error, token.command = "failed", fact.error, None
     slots[("step", fact.step)] = _envelope("error", None, fact.error, {})
     state.steps_done += 1
@@ -232,8 +238,11 @@ def _token_added(state: ExecutionState, slots: SlotSpace, fact: f.TokenAdded) ->
 def _join_fired(state: ExecutionState, slots: SlotSpace, fact: f.JoinFired) -> None:
     if fact.open and fact.step not in state.fired:
         state.fired.append(fact.step)
+        if fact.arcs:
+            state.waves[fact.step] = list(fact.arcs)
     elif not fact.open and fact.step in state.fired:
         state.fired.remove(fact.step)
+        state.waves.pop(fact.step, None)
 
 
 def _timer_set(state: ExecutionState, slots: SlotSpace, fact: f.TimerSet) -> None:
@@ -257,6 +266,11 @@ def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> No
     _end(state, slots, "completed")
 
 
+def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating) -> None:
+    _clear(state, slots)
+    begin_undoing(state, slots, fact.error, fact.step)
+
+
 def _failed(state: ExecutionState, slots: SlotSpace, fact: f.Failed) -> None:
     state.error = fact.error
     _end(state, slots, "failed")
@@ -267,11 +281,18 @@ def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> No
 
 
 def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
+    _clear(state, slots)
+    state.status = status
+    forget(state, slots)
+
+
+def _clear(state: ExecutionState, slots: SlotSpace) -> None:
+    """Nothing is under way any more."""
     for run in list(state.tokens):
         _drop_token(state, slots, run)
-    state.status = status
     state.timers.clear()
     state.fired.clear()
+    state.waves.clear()
 
 
 _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
@@ -302,6 +323,7 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.TimerRang: _timer_rang,
     f.Superseded: _superseded,
     f.Completed: _completed,
+    f.Compensating: _compensating,
     f.Failed: _failed,
     f.Cancelled: _cancelled,
 }

@@ -19,7 +19,7 @@ from noetl.domain.facts import Fact, TimerSet
 from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
-from noetl.domain.state import ExecutionState, Token, copy_state
+from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
 from noetl.dsl.program import Node, Program, Step, step_index
 from noetl.engine.apply import evolve
 from noetl.engine.scope import EngineScope
@@ -28,6 +28,11 @@ from noetl.templating import render, unwrap
 
 REF_SIZE = 2048
 """About what a reference with its preview takes: values smaller than this stay as they are."""
+
+
+def worker_pool(pool: str) -> str:
+    """A suspended pipeline of control kinds goes on in a worker."""
+    return "cpu" if pool == "control" else pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +205,9 @@ class Decider:
         self.emit(TimerSet(timer, generation, seconds, run))
         self.decision.timers.append(Timer(timer, generation, seconds))
 
-    def clear_timers(self, run: int) -> None:
+    def clear_timers(self, run: int, kinds: tuple[str, ...] = RUN_TIMERS) -> None:
         """Timers of a step run that is over (folding its end forgets them in the state)."""
-        for timer in (f"step:{run}", f"admit:{run}"):
+        for timer in (f"{kind}:{run}" for kind in kinds):
             generation = self.state.timers.get(timer)
             if generation is not None:
                 self.decision.timers.append(Timer(timer, generation, None))

@@ -9,12 +9,17 @@ from noetl.domain.events import ChildDone
 from noetl.domain.facts import Arrival, Cancelled, Completed, Failed, FinalFired
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.domain.patches import MISSING
+from noetl.engine.compensating import begin, told, undo_next
 from noetl.engine.decision import Decider
 
 
 def complete_if_done(d: Decider) -> None:
-    """No token left: fire the final step once, then complete."""
+    """No token left: fire the final step once, then complete. When it fails: undo the next run, and fail when all are undone."""
     if d.state.tokens or d.state.status != "running":
+        return
+    if d.state.undoing:
+        if not undo_next(d):
+            _fail(d, *told(d))
         return
     final = d.program.final_step
     if final is not None and not d.state.final:
@@ -26,9 +31,18 @@ def complete_if_done(d: Decider) -> None:
 
 
 def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
-    """The execution fails: what is queued is cancelled, children too."""
+    """The execution fails: what is queued is cancelled, children too. What was done is undone first, if anything can be."""
+    if d.state.undoing:
+        _fail(d, *told(d, error))
+    elif d.state.undo:
+        begin(d, error, step)
+    else:
+        d.decision.cancel_children = True
+        _fail(d, error, step)
+
+
+def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
     d.emit(Failed(error, step))
-    d.decision.cancel_children = True
     _finish(d, Outcome("error", error=error))
 
 

@@ -34,14 +34,21 @@ def lock_of(d: Decider, step: Step, token: Token, args: dict[str, Any]) -> str:
             f"spec.mutex of step {step.name} is not a name but {describe(value)}",
             code="template_type",
             hint="give text, such as a key the runs share",
+            details=_where(step),
         )
     if len(value) > LONGEST:
         raise TemplateError(
             f"spec.mutex of step {step.name} gave a name of {len(value)} characters: {value[:40]!r}…",
             code="template_type",
             hint=f"a lock's name has up to {LONGEST}",
+            details=_where(step),
         )
     return value
+
+
+def _where(step: Step) -> dict[str, int]:
+    pos = getattr(step.mutex, "pos", step.pos)
+    return {"line": pos.line, "column": pos.column}
 
 
 def ahead_of(d: Decider, lock: str, token: Token) -> Token | None:

@@ -23,7 +23,8 @@ from noetl.domain.state import Token
 from noetl.dsl.program import Step
 from noetl.engine import cases
 from noetl.engine.boundary import boundary_scope
-from noetl.engine.decision import Decider, Woken
+from noetl.engine.compensating import compensation, require
+from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
 from noetl.engine.scope import freeze
 
@@ -76,10 +77,63 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
 
 
 def _failed(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
+    if token.phase == "compensate":
+        could_not(d, step, token, error, outcome)
+        return
     d.emit(
         CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta)
     )
     fail_step(d, token, step, error)
+
+
+# --- a run that is being undone ---
+
+
+def compensated(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
+    """The outcome of what undoes a run; it may have to go on as another turn."""
+    if outcome.status == "suspended":
+        suspend(d, step, token, outcome)
+        return
+    require(d, token.run)
+    try:
+        patch_context(d, outcome.patches, token.run, step.name)
+    except NoetlError as problem:
+        could_not(d, step, token, d.error_of(problem), outcome)
+        return
+    start_detached(d, token, outcome)
+    if outcome.status == "error":
+        could_not(d, step, token, outcome.error or ErrorInfo(message="the compensation failed"), outcome)
+        return
+    d.emit(
+        CallDone(
+            token.run,
+            step.name,
+            stage="compensate",
+            result=outcome.result,
+            labels=outcome.labels,
+            trace=outcome.trace,
+            meta=outcome.meta,
+        )
+    )
+
+
+def could_not(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
+    """The run stays done: that is recorded, and the next one is undone."""
+    require(d, token.run)
+    d.emit(
+        CallFailed(
+            token.run,
+            step.name,
+            error,
+            stage="compensate",
+            labels=outcome.labels,
+            trace=outcome.trace,
+            meta=outcome.meta,
+        )
+    )
+
+
+# --- turns ---
 
 
 def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
@@ -113,13 +167,15 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
 
 def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Command:
     """The command again, one turn later, over the scope as it is now."""
+    assert outcome.suspend is not None
+    if token.phase == "compensate":
+        return compensation(d, step, token.run, token.turn + 1, outcome.suspend.machine)
     stage = "case" if token.phase == "case" else "body"
     extra = {}
     if stage == "case":
         names = boundary_scope(d, step.name, token.event)
         extra = {name: cases.plain(names[name]) for name in cases.STAGE_NAMES if name in names}
     reads = step.exit_reads if stage == "case" or step.body is None else step.body.reads
-    assert outcome.suspend is not None
     return Command(
         d.execution_id,
         token.command or ids.command_id(token.run),
@@ -133,11 +189,6 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
         scope=freeze(d.scope(token.run), reads, extra),
         machine=outcome.suspend.machine,
     )
-
-
-def worker_pool(pool: str) -> str:
-    """A suspended pipeline of control kinds goes on in a worker."""
-    return "cpu" if pool == "control" else pool
 
 
 def _issued(command: Command, token: Token, delay: float = 0.0, child: int | None = None) -> CommandIssued:
@@ -185,7 +236,8 @@ def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: 
 
 def start_detached(d: Decider, token: Token, outcome: Outcome) -> None:
     """Sub-executions that nobody waits for."""
-    parent = Parent(d.execution_id, ids.command_id(token.run), token.turn, token.run, wait=False)
+    command = token.command or ids.command_id(token.run)
+    parent = Parent(d.execution_id, command, token.turn, token.run, wait=False)
     for start in detached(parent, outcome, d.state.depth + 1):
         d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, start.path))
         d.decision.outbox.append(start)
@@ -216,15 +268,16 @@ def child_done(d: Decider, event: ChildDone) -> None:
     d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
     if not loop_item:
         step = d.steps[token.step]
-        pool = "io" if step.body is None else worker_pool(step.body.pool)
-        stage = "case" if token.phase == "case" else "body"
+        called = step.compensate if token.phase == "compensate" else step.body
+        pool = "io" if called is None else worker_pool(called.pool)
+        stage = token.phase if token.phase in ("case", "compensate") else "body"
         d.emit(
             CommandIssued(
                 token.run,
                 token.step,
                 parent.command_id,
                 pool,
-                stage,  # type: ignore[arg-type]
+                stage,
                 token.rule if stage == "case" else -1,
                 parent.turn,
             )

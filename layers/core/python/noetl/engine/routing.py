@@ -31,8 +31,19 @@ def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) ->
         return
     d.clear_timers(token.run)
     if not skipped:
-        d.emit(StepExited(token.run, step.name))
-    if not targets and d.program.no_next_is_error and step.arcs and step.name != d.program.final_step:
+        d.emit(StepExited(token.run, step.name, compensable=_can_be_undone(d, step)))
+    _leave(d, token, step, targets)
+
+
+def _can_be_undone(d: Decider, step: Step) -> bool:
+    """Whether this run did something (and not: a ``next`` answered its failure) that its step knows how to undo."""
+    return step.compensate is not None and d.slots.get(("step", step.name))["status"] == "success"
+
+
+def _leave(d: Decider, token: Token, step: Step, targets: list[Arrival]) -> None:
+    """The token goes, ``targets`` come."""
+    ways = any(not arc.fallback for arc in step.arcs)
+    if not targets and d.program.no_next_is_error and ways and step.name != d.program.final_step:
         fail_execution(d, no_next(step), step.name)
         return
     d.emit(NextEvaluated(token.run, step.name, tuple(targets), ended=not targets))
@@ -48,17 +59,23 @@ def no_next(step: Step) -> ErrorInfo:
 
 
 def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
-    """The step failed: arcs that answer failures, else the execution fails."""
+    """The step failed: arcs that answer failures, or its ordinary ones when it tolerates them, else the execution fails."""
     d.clear_timers(token.run)
     d.emit(StepFailed(token.run, step.name, error))
     try:
         scope = d.scope(token.run, boundary_scope(d, step.name, "step.failed"))
         targets = _arcs(d, token, step, scope, "failed")
+        ordinary: list[Arrival] | None = None
+        if not targets and step.tolerant:
+            scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
+            ordinary = _arcs(d, token, step, scope, "done")
     except NoetlError as problem:
         fail_execution(d, d.error_of(problem), step.name)
         return
     if targets:
         d.emit(NextEvaluated(token.run, step.name, tuple(targets)))
+    elif ordinary is not None:
+        _leave(d, token, step, ordinary)
     else:
         fail_execution(d, error, step.name)
 
@@ -70,7 +87,9 @@ def _done_name(step: Step) -> str:
 def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: str) -> list[Arrival]:
     chosen: list[Arrival] = []
     for arc in step.arcs:
-        if boundary not in arc.on or not (arc.when is None or is_true(arc.when, scope)):
+        if boundary not in arc.on or (arc.fallback and chosen):
+            continue
+        if arc.when is not None and not is_true(arc.when, scope):
             continue
         taken(arc)
         change_context(d, token, step, arc.sets, scope)

@@ -5,7 +5,7 @@ The shell reads what the compiler says is needed. A name nobody foresaw raises `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -106,6 +106,20 @@ class Overlay:
         if self.writes.get(key, MISSING) is not MISSING or self.view.slots.get(key, MISSING) is not MISSING:
             self.writes[key] = DELETED
         return default
+
+    def require(self, names: Iterable[str], scopes: Iterable[str]) -> None:
+        """Have everything of these names and scopes read. Raises NeedSlots, once for all that is missing."""
+        view = self.view
+        missing = frozenset(name for name in names if name not in view.names)
+        lacking = frozenset(scope for scope in scopes if scope not in view.scopes)
+        if missing or lacking:
+            raise NeedSlots(missing, lacking)
+
+    def drop_scope(self, scope: str) -> None:
+        """Forget what is known of a scope; the store drops the rest when the execution ends."""
+        for key in {*self.view.slots, *self.writes}:
+            if key[0] == scope:
+                self.writes[key] = DELETED
 
     def scope(self, scope: str) -> dict[str, Any]:
         values = self.view.scope(scope)

@@ -20,7 +20,7 @@ _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": 
 
 
 def stage_pipeline(step: Step, command: Command) -> Pipeline:
-    """What a command runs: the step's body, or the tasks and sinks of one of its cases.
+    """What a command runs: the step's body, what undoes it, or the tasks and sinks of one of its cases.
 
     Raises LookupError when the program has no such stage.
     """
@@ -28,6 +28,10 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
         if step.body is None:
             raise LookupError(f"step {step.name} has nothing to run")
         return step.body
+    if command.stage == "compensate":
+        if step.compensate is None:
+            raise LookupError(f"step {step.name} cannot be undone")
+        return step.compensate
     if not 0 <= command.rule < len(step.cases):
         raise LookupError(f"step {step.name} has no case entry {command.rule}")
     actions = step.cases[command.rule].actions
@@ -59,10 +63,7 @@ def child_ids(command: Command) -> ChildId:
     """Ids of sub-executions that a command starts without waiting: derived, so that a repeat starts them once."""
 
     def child_id(number: int, item: Item | None) -> int:
-        if item is None:
-            key = ids.command_id(command.run)
-        else:
-            key = f"{command.command_id}/{item.index}"
+        key = command.command_id if item is None else f"{command.command_id}/{item.index}"
         return ids.child_execution_id(command.execution_id, f"{key}#{number}", command.turn)
 
     return child_id

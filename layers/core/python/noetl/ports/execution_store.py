@@ -129,7 +129,7 @@ class Change(msgspec.Struct, frozen=True):
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake.
     ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
-    go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands, timers and loops' gates go.
+    go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands, timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
     ``handled``: event ids whose outbox rows are done with.
     """

@@ -17,7 +17,7 @@ from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 from noetl.domain.patches import combine
 from noetl.domain.results import make_ref, ref_uri
-from noetl.engine.apply import error_view
+from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import manifest

@@ -43,6 +43,7 @@ from noetl.services.recent import after_commit
 READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
 SCOPES = frozenset(("args", "workload", "ctx", "vars", "step"))
+"""All but ``undo``, which holds as many slots as runs were registered: those are asked for one by one."""
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
 MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")

@@ -17,7 +17,8 @@ from noetl.domain.events import Event, ItemsDone, Parent
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import Outcome
 from noetl.dsl.program import Step
-from noetl.engine.outcomes import child_start_event, detached, worker_pool
+from noetl.engine.decision import worker_pool
+from noetl.engine.outcomes import child_start_event, detached
 from noetl.ports.execution_store import EventRow, ItemBatch
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.make_change import BUSY

@@ -60,6 +60,7 @@ _STATUS: dict[str, EventStatus] = {
             "retry.scheduled",
             "child.started",
             "timer.set",
+            "compensation.started",
         ),
         "in_progress",
     ),
@@ -175,6 +176,8 @@ _WORKER_FACTS = frozenset({"call.done", "call.error", "retry.scheduled", "child.
 
 def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | None) -> Iterator[_Told]:
     meta = {"run": fact.get("run"), "step": fact.get("step")}
+    if fact.get("stage") == "compensate":
+        meta["stage"] = "compensate"
     if command is not None:
         command_meta = {**meta, "turn": command[1]}
         yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
@@ -195,7 +198,7 @@ def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | 
 def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) -> Iterator[_Told]:
     """What the worker traced; of one task that was called once it traces nothing, so that is told from the report itself."""
     trace = report.get("trace")
-    done = told.name in ("call.done", "call.error") and report.get("stage", "body") == "body"
+    done = told.name in ("call.done", "call.error") and report.get("stage", "body") in ("body", "compensate")
     if trace or not done:
         yield from _tell_trace(trace, meta)
         return

@@ -12,8 +12,10 @@ from noetl.ports.execution_store import ExecutionStore, LoopProgress, StoredEven
 
 PAGE = 500
 
-RunStatus = Literal["running", "waiting", "retrying", "done", "failed", "skipped", "cancelled"]
-OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled"})
+RunStatus = Literal[
+    "running", "waiting", "retrying", "done", "failed", "skipped", "cancelled", "compensating", "compensated"
+]
+OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled", "compensated"})
 
 
 @dataclass(slots=True)
@@ -32,7 +34,8 @@ class LoopCount:
 class StepRun:
     """One firing of a step. Times are epoch seconds by the store's clock; ``ended`` None while it runs.
 
-    ``waiting``: not admitted yet · ``retrying``: suspended until a delayed retry · ``child``: the sub-execution it waits for.
+    ``waiting``: not admitted yet · ``retrying``: suspended until a delayed retry · ``child``: the sub-execution it waits for ·
+    ``compensating``/``compensated``: it was done, and is being undone because the execution fails.
     """
 
     run: int
@@ -109,7 +112,8 @@ def _begin(progress: Progress, fact: Fact, at: float, status: RunStatus) -> Step
     found = progress.runs.get(run)
     if found is None:
         found = progress.runs[run] = StepRun(run, str(fact.get("step", "")), status, at)
-    found.status = status
+    if found.status != "compensating":
+        found.status = status
     return found
 
 
@@ -126,12 +130,20 @@ def _skipped(progress: Progress, fact: Fact, at: float) -> None:
 
 
 def _issued(progress: Progress, fact: Fact, at: float) -> None:
+    if fact.get("stage") == "compensate":
+        step_run = _begin(progress, fact, at, "compensating")
+        step_run.ended, step_run.child = None, fact.get("child")
+        return
     step_run = _begin(progress, fact, at, "retrying" if fact.get("delay") else "running")
     step_run.child = fact.get("child")
 
 
 def _called(progress: Progress, fact: Fact, at: float) -> None:
     step_run = _begin(progress, fact, at, "running")
+    if fact.get("stage") == "compensate":
+        step_run.end("done" if fact["name"] == "call.error" else "compensated", at)
+        step_run.error = fact.get("error")
+        return
     step_run.child = None
     attempts = (fact.get("meta") or {}).get("attempts")
     if fact.get("stage", "body") == "body" and isinstance(attempts, int):
@@ -175,6 +187,11 @@ def _terminal(progress: Progress, fact: Fact, at: float) -> None:
     progress.completed_steps = tuple(fact.get("steps") or ())
     progress.error, progress.error_step = fact.get("error"), str(fact.get("step", ""))
     progress.reason = str(fact.get("reason", ""))
+    _dropped(progress, fact, at)
+
+
+def _dropped(progress: Progress, fact: Fact, at: float) -> None:
+    """What was under way is not any more."""
     for step_run in progress.runs.values():
         if step_run.status not in OVER:
             step_run.end("cancelled", at)
@@ -193,5 +210,6 @@ _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "loop.done": _loop_done,
     "step.exit": _exited,
     "step.failed": _failed_step,
+    "compensation.started": _dropped,
     **dict.fromkeys(TERMINAL_EVENTS, _terminal),
 }

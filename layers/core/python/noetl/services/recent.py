@@ -55,7 +55,7 @@ def after_commit(
     change: Change, slots: dict[tuple[str, str], object], fences: dict[str, Fence], given: list[Command]
 ) -> Snapshot:
     """What reading the execution would give now. ``slots`` and ``fences``: as they were decided over; ``given``: its commands that
-    the commit gave out."""
+    the commit gave out. Runs registered for undoing are not kept: there may be many, and they are wanted only when it fails."""
     open_commands = {
         name: fence for name, fence in fences.items() if name not in {done for done, _, _ in change.close}
     }
@@ -68,7 +68,7 @@ def after_commit(
         change.program,
         change.status,
         change.state,
-        slots,
+        {key: value for key, value in slots.items() if key[0] != "undo"},
         open_commands,
         frozenset(),
     )

@@ -80,7 +80,8 @@ class TaskRunner:
         """What a later item's calls are likely to want: the longest time-out so far."""
         self.unbegun = False
         """The last pass was handed back before its first call."""
-        self.prefix = f"{command.execution_id}/{command.run}"
+        undoing = ".compensate" if command.stage == "compensate" else ""
+        self.prefix = f"{command.execution_id}/{command.run}{undoing}"
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
 

@@ -121,6 +121,8 @@ def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
     for key in [key for key in work.loops if key[0] in change.drop_runs]:
         del work.loops[key]
     if change.end:
+        for slot in [slot for slot in work.slots if slot[0] == "undo"]:
+            del work.slots[slot]
         work.timers.clear()
         for loop in work.loops.values():
             loop.gate = "closed"

@@ -37,6 +37,7 @@ BOUNDARY = Place("a guard at the end")
 BOUNDARY_VALUE = Place("a value written at the end")
 BOUNDARY_TOOL = Place("a tool run at the end", secrets=True)
 NEXT_ARGS = Place("next.args")
+ON_ERROR_ARGS = Place("on_error.args")
 START = Place("workload")
 KEYCHAIN = Place("keychain", secrets=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
+from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
 from noetl.dsl.lowering.steps import Defaults, lower_step
@@ -26,7 +27,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     policy = executor.get("policy")
     defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
     start = Frame("", START)
-    steps = _steps(lowering, root, defaults)
+    steps = with_default_on_error(lowering, root, _steps(lowering, root, defaults))
     _check_uncalled(lowering)
     name = _text(metadata.get("name"))
     final = executor.get("final_step")

@@ -18,6 +18,7 @@ from noetl.dsl.lowering.context import (
     Lowering,
     merge_trees,
 )
+from noetl.dsl.lowering.failures import lower_compensation, lower_on_error
 from noetl.dsl.lowering.joins import lower_meeting
 from noetl.dsl.lowering.loops import lower_loop
 from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks, noop_task
@@ -37,7 +38,7 @@ from noetl.dsl.program import (
     StepRetry,
     Task,
 )
-from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
+from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,8 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     given = spelled(lowering, block, "args", "input")
     lowering.names.give_args(name, given)
     routes = lower_next(lowering, block.get("next"), frame)
+    on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
+    loops = plan.loop is not None
     return Step(
         name=name,
         index=index,
@@ -89,9 +92,12 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         cases=cases.engine,
         sets=lower_sets(lowering, block, frame.at(BOUNDARY_VALUE)),
         mode=routes.mode,
-        arcs=routes.arcs,
+        arcs=(*routes.arcs, *on_error.arc(lowering)),
         **lower_meeting(lowering, spec, frame),
         timeout=_timeout(lowering, spec, policy, frame),
+        deadline=lowering.optional(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
+        tolerant=on_error.tolerant,
+        compensate=lower_compensation(lowering, spec, frame, loops=loops, on_unmatched=layers.on_unmatched),
         result=result_spec(wishes),
         pos=block.key_pos("step"),
     )

@@ -65,6 +65,7 @@ class Admit(Strict):
 
 class Lifecycle(Strict):
     timeout_s: Seconds = None
+    deadline_s: Seconds = None
 
 
 class Failure(Strict):
@@ -138,6 +139,16 @@ Cancels = Annotated[
 ]
 
 
+def _on_error(value: Any) -> str:
+    return "<step>" if isinstance(value, dict) else "<name>"
+
+
+OnError = Annotated[
+    Annotated[StepRef, Tag("<name>")] | Annotated[GoTo, Tag("<step>")], Discriminator(_on_error)
+]
+"""``fail``, ``continue``, or where to go."""
+
+
 class StepSpec(Strict):
     policy: StepPolicy | None = None
     timeout: Seconds = None
@@ -145,6 +156,8 @@ class StepSpec(Strict):
     cancels: Cancels = None
     mutex: TextLike | None = None
     result: ResultBlock | None = None
+    on_error: OnError | None = None
+    compensate: Tool | None = None
 
 
 # --- loop and next ---
@@ -207,6 +220,7 @@ Next = Annotated[
 
 class StepBlock(Strict):
     step: StepName
+    as_: StepName | None = Field(default=None, alias="as")
     desc: str | None = None
     args: Any = None
     input: Any = None
@@ -247,6 +261,7 @@ class ExecutorSpec(Strict):
     entry_step: StepRef | None = None
     final_step: StepRef | None = None
     no_next_is_error: bool = False
+    on_error: OnError | None = None
     timeout: Seconds = None
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None

@@ -85,6 +85,7 @@ BEGIN
         UPDATE noetl.loop SET gate = 'closed' WHERE execution_id = ANY(p_ended) AND gate <> 'closed';
         DELETE FROM noetl.command WHERE execution_id = ANY(p_ended);
         DELETE FROM noetl.timer WHERE execution_id = ANY(p_ended);
+        DELETE FROM noetl.slot WHERE execution_id = ANY(p_ended) AND scope = 'undo';
     END IF;
 
     IF p_replaced IS NOT NULL THEN

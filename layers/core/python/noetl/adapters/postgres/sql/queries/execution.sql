@@ -14,7 +14,13 @@ JOIN noetl.slot s ON s.execution_id = r.id AND s.name = r.name
 UNION ALL
 SELECT 'slot', s.execution_id, s.scope, s.name, NULL, NULL, s.value::text
 FROM unnest(:scope_ids::bigint[], :scopes::text[]) AS r (id, scope)
-JOIN noetl.slot s ON s.execution_id = r.id AND s.scope = r.scope
+JOIN noetl.slot s ON s.execution_id = r.id AND s.scope = r.scope AND s.scope <> 'args'
+UNION ALL
+-- Arguments are wanted every time: they have an index, so that many other slots cost nothing here.
+SELECT 'slot', s.execution_id, s.scope, s.name, NULL, NULL, s.value::text
+FROM unnest(:scope_ids::bigint[], :scopes::text[]) AS r (id, scope)
+JOIN noetl.slot s ON s.execution_id = r.id AND s.scope = 'args'
+WHERE r.scope = 'args'
 UNION ALL
 SELECT 'fence', c.execution_id, c.command_id, NULL, c.attempt, c.turn, NULL
 FROM unnest(:command_ids::bigint[], :commands::text[]) AS r (id, command)
