@@ -12,6 +12,7 @@ from noetl.cli import errors
 from noetl.cli.local import invoke, local_app
 from noetl.cli.options import Home, Json
 from noetl.cli.schedule import schedule_app
+from noetl.cli.tests import test
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -39,6 +40,7 @@ app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
 app.command()(invoke)
+app.command()(test)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 Set = Annotated[
@@ -234,8 +236,15 @@ def replay(
 
 @app.command()
 def validate(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Playbooks, folders of them, or patterns such as '**/*.yaml'."
+        ),
+    ],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Warnings, older spellings and unused names count as errors.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Check playbooks: every problem with its line, column and what to write instead."""
@@ -269,11 +278,12 @@ def schema(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there instead of stdout.")
     ] = None,
+    of_tests: Annotated[bool, typer.Option("--test", help="Of test files (`noetl test`) instead.")] = False,
 ) -> None:
     """The JSON Schema of playbooks, for editors."""
     from noetl.cli import playbooks
 
-    _end(playbooks.schema(output))
+    _end(playbooks.schema(output, of_tests=of_tests))
 
 
 @app.command()

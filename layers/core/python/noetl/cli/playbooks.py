@@ -3,45 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from glob import iglob
 from pathlib import Path
 from typing import Any
 
 from noetl.cli import errors, wiring
 from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
-from noetl.services.register_playbook import playbooks_below
+from noetl.services.register_playbook import is_playbook, playbooks_below
 
 
 def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
-    """Check playbook files (folders: every YAML file below that is a playbook); ``strict``: warnings count as errors."""
-    refused = 0
+    """Check playbook files (folders: every playbook below; patterns: what they match).
+
+    ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. The exit code is 0
+    when every file is valid, 2 when one is not.
+    """
     files = list(playbook_files(targets))
-    for path in files:
-        diagnostics = _diagnostics(path)
+    found = [(path, _diagnostics(path, strict=strict)) for path in files]
+    refused = 0
+    for path, diagnostics in found:
         bad = any(d.severity == "error" or strict for d in diagnostics)
         refused += bad
         if as_json:
-            out_json({"file": str(path), "valid": not bad, "diagnostics": [_as_dict(d) for d in diagnostics]})
+            problems = [_as_dict(d, str(path), strict=strict) for d in diagnostics]
+            out_json({"file": str(path), "valid": not bad, "diagnostics": problems})
         elif diagnostics:
             out(errors.describe_diagnostics(diagnostics, str(path)))
         else:
             out(f"{path}: valid")
     if len(files) > 1 and not as_json:
-        out(f"{len(files)} playbooks, {refused} refused")
+        out(_summary(refused, [diagnostics for _, diagnostics in found]))
     return errors.USAGE if refused else errors.DONE
 
 
+def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
+    severities = [problem.severity for diagnostics in found for problem in diagnostics]
+    counts = ", ".join(
+        f"{severities.count(word)} {word}{'' if severities.count(word) == 1 else 's'}"
+        for word in ("error", "warning")
+        if word in severities
+    )
+    text = f"{len(found)} playbooks, {refused} refused"
+    return f"{text}: {counts}" if counts else text
+
+
 def playbook_files(targets: Sequence[str]) -> Iterable[Path]:
-    """Files as they are named; of folders, the playbooks below. Raises NotFoundError for a folder without any."""
+    """Files as they are named, each once; of folders and of what a pattern (``**/*.yaml``) matches, the playbooks.
+
+    Raises NotFoundError for a folder or a pattern without any.
+    """
+    seen: set[Path] = set()
     for target in targets:
-        path = Path(target)
-        if path.is_dir():
-            found = list(playbooks_below(path))
-            if not found:
-                raise NotFoundError(f"there is no playbook below {target}", code="file_not_found")
-            yield from found
-        else:
-            yield path
+        for path in _matching(target):
+            if path not in seen:
+                seen.add(path)
+                yield path
+
+
+def _matching(target: str) -> list[Path]:
+    path = Path(target)
+    if path.is_dir():
+        found = list(playbooks_below(path))
+    elif any(char in target for char in "*?[") and not path.exists():
+        named = sorted(Path(name) for name in iglob(target, recursive=True))  # noqa: PTH207 - patterns may be absolute
+        found = [one for one in named if one.is_file() and is_playbook(one)]
+    else:
+        return [path]
+    if not found:
+        where = f"below {target}" if path.is_dir() else f"that {target} matches"
+        raise NotFoundError(f"there is no playbook {where}", code="file_not_found")
+    return found
 
 
 def read_playbook(path: Path) -> bytes:
@@ -65,21 +97,26 @@ def playbook_text(path: Path) -> str:
         ) from None
 
 
-def _diagnostics(path: Path) -> tuple[Any, ...]:
+def _diagnostics(path: Path, *, strict: bool) -> tuple[Any, ...]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
     try:
-        return compile_playbook(read_playbook(path), source_name=str(path), kinds=wiring.kinds()).diagnostics
+        text = read_playbook(path)
+        return compile_playbook(text, source_name=str(path), kinds=wiring.kinds(), strict=strict).diagnostics
     except InvalidPlaybookError as invalid:
         return invalid.diagnostics
     except PlaybookError as error:
         return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),)
 
 
-def _as_dict(diagnostic: Any) -> dict[str, Any]:
-    names = ("severity", "code", "message", "hint", "line", "column", "path")
-    return {name: getattr(diagnostic, name) for name in names}
+def _as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
+    from noetl.dsl.diagnostics import help_for
+
+    names = ("code", "line", "column", "message", "hint", "path")
+    found = {name: getattr(diagnostic, name) for name in names}
+    severity = "error" if strict else diagnostic.severity
+    return {"file": file, "severity": severity, **found, "help": help_for(diagnostic.code)}
 
 
 def graph(target: str) -> int:
@@ -92,12 +129,13 @@ def graph(target: str) -> int:
     return errors.DONE
 
 
-def schema(output: str | None) -> int:
-    """The JSON Schema of playbooks, for editors."""
+def schema(output: str | None, *, of_tests: bool = False) -> int:
+    """The JSON Schema of playbooks, or of their tests, for editors."""
     from noetl.cli.text import pretty
     from noetl.dsl.schema import playbook_schema
+    from noetl.testing.document import test_schema
 
-    text = pretty(playbook_schema(wiring.kinds()))
+    text = pretty(test_schema() if of_tests else playbook_schema(wiring.kinds()))
     if output is None:
         out(text)
         return errors.DONE
