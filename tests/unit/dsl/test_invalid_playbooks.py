@@ -13,6 +13,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 FOLDER = Path(__file__).parents[3] / "playbooks" / "invalid"
 FILES = sorted(FOLDER.glob("*.yaml"))
 WARNED = sorted((FOLDER / "warnings").glob("*.yaml"))
+STRICT = sorted((FOLDER / "strict").glob("*.yaml"))
 EXPECT = re.compile(r"# expect: (\S+) (\d+):(\d+)")
 
 
@@ -44,3 +45,18 @@ def test_warned(path, kinds):
     for warning in found:
         assert warning.severity == "warning"
         assert warning.hint and len(warning.hint) > 5, f"no remedy: {warning}"
+
+
+@pytest.mark.parametrize("path", STRICT, ids=lambda path: path.stem)
+def test_refused_by_the_newest_standard_only(path, kinds):
+    text = path.read_text()
+    expected = [(code, int(line), int(column)) for code, line, column in EXPECT.findall(text)]
+    assert compile_playbook(text, kinds=kinds).diagnostics == ()
+    try:
+        found = compile_playbook(text, kinds=kinds, strict=True).diagnostics
+    except InvalidPlaybookError as refused:
+        found = refused.diagnostics
+    assert [(d.code, d.line, d.column) for d in found] == expected
+    for problem in found:
+        assert problem.hint
+        assert problem.code != "deprecated-spelling" or "noetl fmt --canonical" in problem.hint

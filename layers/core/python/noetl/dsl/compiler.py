@@ -40,8 +40,13 @@ class Compiled:
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def compile_playbook(text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup) -> Compiled:
-    """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included."""
+def compile_playbook(
+    text: str | bytes, *, source_name: str = "<playbook>", kinds: KindLookup, strict: bool = False
+) -> Compiled:
+    """Compile a playbook. Raises InvalidPlaybookError with every problem found, warnings included.
+
+    ``strict``: spellings of older generations are errors, and what is declared and never used is warned of.
+    """
     diagnostics = Diagnostics()
     root = load(text, diagnostics)
     if root is None:
@@ -52,13 +57,15 @@ def compile_playbook(text: str | bytes, *, source_name: str = "<playbook>", kind
     if diagnostics.has_errors():
         _add_other_problems(root, diagnostics, source_name, kinds)
         diagnostics.raise_errors(source_name)
-    program = _lower_and_check(root, diagnostics, source_name, kinds)
+    program = _lower_and_check(root, diagnostics, source_name, kinds, strict=strict)
     diagnostics.raise_errors(source_name)
     return Compiled(msgspec.structs.replace(program, hash=program_hash(text)), diagnostics.sorted())
 
 
-def _lower_and_check(root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup) -> Program:
-    lowering = Lowering(kinds, diagnostics, ambiguous=_stored_names(root) & BUILT_INS)
+def _lower_and_check(
+    root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup, *, strict: bool = False
+) -> Program:
+    lowering = Lowering(kinds, diagnostics, ambiguous=_stored_names(root) & BUILT_INS, strict=strict)
     program = lower(lowering, root, source_name=source_name)
     program = with_reads(with_reachability(program), kinds)
     check_program(lowering, program, root)

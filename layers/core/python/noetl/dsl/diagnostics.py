@@ -21,6 +21,15 @@ MAX_REPORTED = 100
 """A document that is wrong everywhere is not explained more than this many times."""
 
 
+HELP = "docs/diagnostics.md"
+"""The page that explains every code, each under an anchor of its name."""
+
+
+def help_for(code: str) -> str:
+    """Where a code is explained: page and anchor."""
+    return f"{HELP}#{code}"
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One problem. ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``)."""

@@ -6,16 +6,21 @@
 
 from __future__ import annotations
 
+from noetl.dsl.lints.deprecated import check_deprecated
 from noetl.dsl.lints.flow import check_flow
 from noetl.dsl.lints.guards import check_guards
 from noetl.dsl.lints.names import check_known_names
+from noetl.dsl.lints.unused import check_unused
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
 from noetl.dsl.tree import Mapping
 
 
 def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
-    """Add every lint to ``lowering.diagnostics``."""
+    """Add every lint to ``lowering.diagnostics``; ``lowering.strict`` asks for those of older spellings and idle names too."""
     check_guards(lowering, program)
     check_flow(lowering, program, root)
     check_known_names(lowering, program)
+    if lowering.strict:
+        check_deprecated(lowering, root)
+        check_unused(lowering, root)

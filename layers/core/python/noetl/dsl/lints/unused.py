@@ -1,0 +1,66 @@
+"""What a playbook declares and never uses: workbook tasks, keychain entries, workload keys. Asked for by ``--strict`` only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.nodes import Pos
+from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Tree, items_of, mapping_of, text_of
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_\-]*")
+
+
+def check_unused(lowering: Lowering, root: Mapping) -> None:
+    """A name counts as used when any text below the places that can read it holds it as a word: code reads names too."""
+    words = _words(root, ("workflow", "workbook", "executor", "keychain"))
+    whole = any("workload" in use.analysis.whole for use in lowering.uses)
+    diagnostics = lowering.diagnostics
+    entries = items_of(root.get("workbook"))
+    tasks = [(text_of(mapping_of(item).get("name")) or "", item.pos) for item in entries]
+    tasks += [(key.text, key.pos) for key, _ in mapping_of(root.get("workbook")).items()]
+    for name, pos in tasks:
+        if name not in lowering.workbook_used:
+            diagnostics.warning(
+                "unused-name", f"nothing calls the workbook task {name!r}", pos, hint="call it, or remove it"
+            )
+    for item in items_of(root.get("keychain")):
+        name = text_of(mapping_of(item).get("name")) or ""
+        if name not in _words(root, ("workflow", "workbook")):
+            diagnostics.warning(
+                "unused-name", f"nothing reads keychain.{name}", item.pos, hint="read it, or remove it"
+            )
+    for key, place in _workload(root):
+        if not whole and key.text not in words and key.text not in _words(root, ("workload",), but=key.text):
+            diagnostics.warning(
+                "unused-name", f"nothing reads workload.{key.text}", place, hint="read it, or remove it"
+            )
+
+
+def _workload(root: Mapping) -> Iterator[tuple[Key, Pos]]:
+    for key, _ in mapping_of(root.get("workload")).items():
+        yield key, key.pos
+
+
+def _words(root: Mapping, keys: tuple[str, ...], but: str = "") -> frozenset[str]:
+    """Every word of every text under these root keys; under ``workload`` only of templates of other entries."""
+    found: set[str] = set()
+    for name in keys:
+        for text in _texts(root.get(name), but):
+            if name != "workload" or "{{" in text:
+                found.update(_WORD.findall(text))
+    return frozenset(found)
+
+
+def _texts(tree: Tree | None, but: str) -> Iterator[str]:
+    if isinstance(tree, Scalar):
+        if isinstance(tree.value, str):
+            yield tree.value
+    elif isinstance(tree, Sequence):
+        for item in tree.items:
+            yield from _texts(item, but)
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            if key.text != but or not but:
+                yield from _texts(value, "")

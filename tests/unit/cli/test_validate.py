@@ -1,0 +1,79 @@
+"""`noetl validate`: what it takes, what it says, and how it ends."""
+
+from __future__ import annotations
+
+import pytest
+
+GOOD = "workflow:\n  - step: start\n    tool: { kind: double, input: { n: 1 } }\n"
+WARNS = "workflow:\n  - step: first\n    tool: { kind: double, input: { n: 1 } }\n"
+OLD = "workflow:\n  - step: start\n    tool: { kind: double, args: { n: 1 } }\n"
+BAD = "workflow:\n  - step: start\n    tool: { kind: duble }\n"
+
+
+@pytest.fixture
+def folder(write, tmp_path):
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    write("good.yaml", GOOD)
+    write("deep/warns.yaml", WARNS)
+    write("deep/er/old.yaml", OLD)
+    (tmp_path / "deep" / "values.yaml").write_text("name: not a playbook\n")
+
+
+@pytest.mark.parametrize(
+    ("targets", "files"),
+    [
+        (["good.yaml"], ["good.yaml"]),
+        (["deep"], ["deep/er/old.yaml", "deep/warns.yaml"]),
+        (["**/*.yaml"], ["deep/er/old.yaml", "deep/warns.yaml", "good.yaml"]),
+        (["deep/w?rns.yaml", "deep", "deep/warns.yaml"], ["deep/warns.yaml", "deep/er/old.yaml"]),
+    ],
+)
+def test_files_folders_and_patterns(noetl, folder, targets, files):
+    ran = noetl("validate", *targets, "--json")
+    assert ran.code == 0
+    assert [report["file"] for report in ran.json] == files
+
+
+@pytest.mark.parametrize("target", ["none.yaml", "empty", "*.yml"])
+def test_nothing_there_is_said(noetl, folder, tmp_path, target):
+    (tmp_path / "empty").mkdir()
+    ran = noetl("validate", target)
+    assert ran.code == 2
+    assert target in ran.err
+
+
+def test_a_summary_counts_files_and_problems(noetl, folder, write):
+    write("bad.yaml", BAD)
+    ran = noetl("validate", ".")
+    assert ran.code == 2
+    assert ran.out.splitlines()[-1] == "4 playbooks, 1 refused: 1 error, 1 warning"
+
+
+def test_strict_refuses_warnings_older_spellings_and_nothing_else(noetl, folder):
+    assert noetl("validate", ".").code == 0
+    ran = noetl("validate", ".", "--strict", "--json")
+    assert ran.code == 2
+    told = {report["file"]: report for report in ran.json}
+    assert told["good.yaml"] == {"file": "good.yaml", "valid": True, "diagnostics": []}
+    (old,) = told["deep/er/old.yaml"]["diagnostics"]
+    assert "noetl fmt --canonical" in old["hint"]
+    assert (old["code"], old["line"], old["column"]) == ("deprecated-spelling", 8, 27)
+    (warned,) = told["deep/warns.yaml"]["diagnostics"]
+    assert (warned["code"], warned["severity"]) == ("entry-first-step", "error")
+
+
+def test_json_tells_everything(noetl, write):
+    (report,) = noetl("validate", write("bad.yaml", BAD), "--json").json
+    (problem,) = report["diagnostics"]
+    assert not report["valid"]
+    assert problem == {
+        "file": "bad.yaml",
+        "severity": "error",
+        "code": "unknown-kind",
+        "line": 8,
+        "column": 19,
+        "message": "there is no tool kind 'duble'",
+        "hint": "did you mean 'double'?",
+        "path": "",
+        "help": "docs/diagnostics.md#unknown-kind",
+    }
