@@ -243,7 +243,8 @@ def _summary(tally: Tally, wish: Wish, seconds: float) -> None:
         return
     parts = [f"{cases - tally.failed} passed"]
     parts += [f"{tally.failed} failed"] if tally.failed else []
-    parts += [f"{tally.broken} files cannot be run"] if tally.broken else []
+    files = "1 file" if tally.broken == 1 else f"{tally.broken} files"
+    parts += [f"{files} cannot be run"] if tally.broken else []
     orders = f", seeds {wish.seed} to {wish.seed + wish.shuffle - 1}" if wish.shuffle else ""
     out(f"{cases} {'case' if cases == 1 else 'cases'}: {', '.join(parts)} in {seconds:.2f} s{orders}")
 

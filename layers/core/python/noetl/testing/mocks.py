@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from noetl.domain import codec
@@ -31,11 +32,14 @@ class MockRegistry(ScriptedRegistry):
     def __init__(self, tools: Mapping[str, Any], live: frozenset[str] = frozenset()) -> None:
         super().__init__(tools)
         self.live = live
+        self.playbook = ""
+        """Name of the playbook whose command is run, with a colon, when it is not the tested one."""
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
     ) -> TaskResult | ChildRequest:
-        call = call_of(name, raw_params, context)
+        found = call_of(name, raw_params, context)
+        call = replace(found, step=f"{self.playbook}{found.step}")
         reply = self.find(call)
         if reply is None:
             return Registry.run(self, name, raw_params, context)
@@ -59,9 +63,13 @@ class MockRegistry(ScriptedRegistry):
         """A reply is what it says."""
         return reply
 
+    def names_of(self, call: Call) -> list[str]:
+        playbook, colon, _ = call.step.rpartition(":")
+        return [f"{call.step}/{call.task}", f"{playbook}{colon}{call.task}"]
+
     def _key(self, call: Call) -> str | None:
         found = super()._key(call)
-        if found is None and call.task == own_label(call.step):
+        if found is None and is_own(call):
             names = [f"{call.step}[{call.index}]", call.step]
             return next((name for name in names if name in self.script), None)
         return found
@@ -72,7 +80,7 @@ class MockRegistry(ScriptedRegistry):
         return call.kind in ALWAYS_REAL or call.kind in self.live
 
     def missing(self, call: Call) -> str:
-        key = call.step if call.task in (call.step, own_label(call.step)) else f"{call.step}/{call.task}"
+        key = call.step if is_own(call) else f"{call.step}/{call.task}"
         if call.task.endswith("_sink"):
             key = "sink"
         return (
@@ -127,6 +135,11 @@ class MockRegistry(ScriptedRegistry):
 def own_label(step: str) -> str:
     """What the compiler calls the task of a step that has one tool without a name."""
     return f"{step}_task"
+
+
+def is_own(call: Call) -> bool:
+    """Whether a call is that of a step's one tool."""
+    return call.task in (call.step, own_label(call.step.rpartition(":")[2]))
 
 
 def is_choice(replies: list[Any]) -> bool:

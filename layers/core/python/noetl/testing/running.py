@@ -27,7 +27,7 @@ from noetl.testing.expecting import Finding, Seen, check, differences, path_text
 from noetl.testing.memory import MemoryBackend
 from noetl.testing.mocks import MockRegistry
 from noetl.testing.playing import PICKS, Cast, Observed, perform
-from noetl.testing.testfile import TestCase, TestFile
+from noetl.testing.testfile import TestCase, TestFile, prefixed
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 """What live calls may reach besides public addresses."""
@@ -72,6 +72,9 @@ class FileRun:
 
     def __post_init__(self) -> None:
         self.meter = Meter(self.file.program)
+        self.prefixes = {
+            program.hash: prefix for prefix, program in prefixed(self.file.program, self.file.programs)
+        }
 
     @property
     def coverage(self) -> Coverage:
@@ -117,11 +120,14 @@ class FileRun:
 
     def _play(self, case: TestCase, pick: Pick) -> Seen:
         tools = MockRegistry(case.tools, self.options.live)
-        programs = {program.hash: dispatched(program, case.tools) for program in self.file.programs.values()}
+        programs = {
+            program.hash: dispatched(program, case.tools, prefix)
+            for prefix, program in prefixed(self.file.program, self.file.programs)
+        }
         missing: list[str] = []
         backend = MemoryBackend()
         with listening(self.meter):
-            run = _worker(tools, backend, programs.__getitem__, self._credentials(case))
+            run = _worker(tools, backend, programs, self.prefixes, self._credentials(case))
             cast = Cast(
                 programs[self.file.program.hash], programs.__getitem__, self._resolve(missing), tools, run
             )
@@ -179,11 +185,12 @@ class CaseCredentials:
 def _worker(
     tools: MockRegistry,
     backend: MemoryBackend,
-    programs: Callable[[str], Program],
+    programs: Mapping[str, Program],
+    prefixes: Mapping[str, str],
     credentials: Credentials,
 ) -> Callable[[Command, Callable[[Event], None]], None]:
     deps = WorkerDeps(
-        programs=programs,
+        programs=programs.__getitem__,
         registry=tools,
         results=backend.results,
         credentials=credentials,
@@ -194,13 +201,13 @@ def _worker(
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:
-        tools.spent = 0.0
+        tools.spent, tools.playbook = 0.0, prefixes[command.program]
         run_command(command, deps, emit)
 
     return run
 
 
-def dispatched(program: Program, tools: Mapping[str, Any]) -> Program:
+def dispatched(program: Program, tools: Mapping[str, Any], prefix: str = "") -> Program:
     """``program`` with what the engine runs itself (``noop``, ``playbook``) given to the worker where a reply stands in its place."""
     names = {key.partition("[")[0] for key in tools}
 
@@ -210,7 +217,8 @@ def dispatched(program: Program, tools: Mapping[str, Any]) -> Program:
         own = {name for task in pipeline.tasks for name in (task.label, f"{step.name}/{task.label}")}
         if len(pipeline.tasks) == 1:
             own.add(step.name)
-        return msgspec.structs.replace(pipeline, pool="io") if names & own else pipeline
+        mocked = any(f"{prefix}{name}" in names for name in own)
+        return msgspec.structs.replace(pipeline, pool="io") if mocked else pipeline
 
     steps = tuple(msgspec.structs.replace(step, body=moved(step, step.body)) for step in program.steps)
     changed = any(new.body is not old.body for new, old in zip(steps, program.steps, strict=True))

@@ -49,7 +49,7 @@ class Script:
         """The reply to a call, for ``answer``; None: the real kind answers it. Raises TaskError(code="unscripted")."""
         with self.guard:
             self.total += 1
-            names = {call.step, call.task, f"{call.step}/{call.task}"}
+            names = {call.step, *self.names_of(call)}
             for entry in {"sink"} if call.task.endswith("_sink") else names:
                 self.calls.setdefault(entry, []).append(call.told)
             key = self._key(call)
@@ -64,6 +64,10 @@ class Script:
         """Short spellings of large values, and the iteration's index."""
         found: Mapping[str, Any] = _expand(reply, call.index)
         return found
+
+    def names_of(self, call: Call) -> list[str]:
+        """Names of the task that was called, the most exact first."""
+        return [f"{call.step}/{call.task}", call.task]
 
     def is_real(self, call: Call) -> bool:
         """Whether the kind itself answers a call that no key names."""
@@ -83,7 +87,7 @@ class Script:
 
     def _key(self, call: Call) -> str | None:
         sink = call.task.endswith("_sink")
-        names = [f"{call.step}/{call.task}", call.task]
+        names = self.names_of(call)
         names += ["sink"] if sink else [] if self.is_real(call) else [call.step]
         for name in names:
             for key in ([f"{name}[{call.index}]"] if call.index is not None else []) + [name]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 from noetl.domain.errors import NotFoundError
 from noetl.domain.patches import deep_merge
 from noetl.dsl.compiler import compile_cached
-from noetl.dsl.diagnostics import Diagnostic, Diagnostics, InvalidPlaybookError, did_you_mean
+from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError, did_you_mean
 from noetl.dsl.loader import load
 from noetl.dsl.program import Pos, Program, Task
 from noetl.dsl.shape import check_shape, place_of
@@ -89,9 +89,11 @@ def read_test_file(path: Path, kinds: Registry) -> TestFile:
     program = _compile(playbook, kinds)
     programs = dict(_others(path, playbook, document, root, diagnostics, kinds))
     programs[program.path or program.name] = program
+    known = names_of(program, programs)
     cases = [_case(document, number, root) for number in range(len(document["cases"]))]
-    _check(document, root, cases, program, programs, diagnostics)
+    _check(document, root, cases, known, {step.name for step in program.steps}, diagnostics)
     _stop(diagnostics, name)
+    cases = [canonical(case, known, kinds) for case in cases]
     return TestFile(path, playbook, program, programs, cases)
 
 
@@ -198,15 +200,21 @@ def _case(document: Mapping[str, Any], number: int, root: MappingTree) -> TestCa
 # --- what only playbook and test file together can tell -------------------------------------------
 
 
-def names_of(programs: Sequence[Program]) -> dict[str, set[str]]:
+def prefixed(main: Program, programs: Mapping[str, Program]) -> Iterator[tuple[str, Program]]:
+    """Programs with what stands before the names of their steps: nothing, or ``<name of the playbook>:`` for those that are called."""
+    for program in programs.values():
+        yield ("" if program.hash == main.hash else f"{program.name}:"), program
+
+
+def names_of(main: Program, programs: Mapping[str, Program]) -> dict[str, set[str]]:
     """What replies and calls may be named by — steps, tasks, ``step/task``, ``sink`` — with the kinds behind each name."""
     known: dict[str, set[str]] = {}
-    for program in programs:
+    for prefix, program in prefixed(main, programs):
         for step in program.steps:
-            known.setdefault(step.name, set())
+            known.setdefault(f"{prefix}{step.name}", set())
             for task in structs(step, Task):
                 for name in (step.name, task.label, f"{step.name}/{task.label}"):
-                    known.setdefault(name, set()).add(task.kind)
+                    known.setdefault(f"{prefix}{name}", set()).add(task.kind)
                 if task.label.endswith("_sink"):
                     known.setdefault("sink", set()).add(task.kind)
     return known
@@ -229,13 +237,11 @@ def _check(
     document: Mapping[str, Any],
     root: MappingTree,
     cases: Sequence[TestCase],
-    program: Program,
-    programs: Mapping[str, Program],
+    known: Mapping[str, set[str]],
+    steps: set[str],
     diagnostics: Diagnostics,
 ) -> None:
-    check = _Names(
-        root, diagnostics, names_of(list(programs.values())), {step.name for step in program.steps}
-    )
+    check = _Names(root, diagnostics, known, steps)
     if "defaults" in document:
         check.block(document["defaults"] or {}, ["defaults"])
     seen: dict[str, int] = {}
@@ -283,7 +289,7 @@ class _Names:
         if found is not None and found["name"] in known:
             return True
         pos = place_of(self.root, path, at_key=at_key)
-        shown = sorted(name for name in known if "/" not in name)
+        shown = sorted(name for name in known if "/" not in name and not name.endswith("_task"))
         hint = did_you_mean(key, known, f"there are: {', '.join(shown)}")
         self.diagnostics.error("unknown-step", f"`{key}` is no {what} of the playbook", pos, hint=hint)
         return False
@@ -306,6 +312,25 @@ class _Names:
                     self.diagnostics.error("reply-form", message, pos, hint="write result: … or error: …")
 
 
-def diagnostics_of(error: Exception) -> tuple[Diagnostic, ...]:
-    """The problems that an error of ``read_test_file`` carries."""
-    return getattr(error, "diagnostics", ())
+def canonical(case: TestCase, known: Mapping[str, set[str]], kinds: Registry) -> TestCase:
+    """``case`` with parameters by the names that calls have them under: ``json`` is ``body``, as the compiler reads it."""
+
+    def renamed(key: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        found = _KEY.fullmatch(key)
+        aliases: dict[str, str] = {}
+        for kind in known.get(found["name"], ()) if found is not None else ():
+            aliases |= kinds.spec(kind).aliases
+        return {aliases.get(name, name): value for name, value in params.items()}
+
+    def reply(key: str, one: Any) -> Any:
+        return {**one, "when": renamed(key, one["when"])} if "when" in one else one
+
+    tools = {
+        key: [reply(key, one) for one in value] if isinstance(value, list) else value
+        for key, value in case.tools.items()
+    }
+    calls = {
+        key: [renamed(key, one) for one in value] if isinstance(value, list) else value
+        for key, value in (case.expect.get("calls") or {}).items()
+    }
+    return replace(case, tools=tools, expect={**case.expect, "calls": calls})
