@@ -15,6 +15,7 @@ import msgspec
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain.ids import RANDOM_BITS
 from noetl.services.history import HistoryEvent
+from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.seen import Seen
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
@@ -66,7 +67,7 @@ class Remote:
 
     def run(self, example: str, payload: dict[str, Any] | None = None) -> Run:
         folder = EXAMPLES / example
-        made = {file.stem: self.register(file.read_text()) for file in sorted(folder.glob("*.yaml"))}
+        made = {file.stem: self.register(file.read_text()) for file in playbooks_below(folder)}
         return self.follow(self.start(playbook_id=made[example]["catalog_id"], payload=payload or {}))
 
     def status(self, execution_id: str) -> dict[str, Any]:

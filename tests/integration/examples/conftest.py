@@ -19,6 +19,7 @@ from noetl.runtime.settings import Settings
 from noetl.services import read_execution
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
+from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 from tests.integration.examples.seen import Seen
 
@@ -55,7 +56,7 @@ class Local:
     def run(self, example: str, payload: dict[str, Any] | None = None) -> Run:
         entries = {
             file.stem: self.runtime.register(file.read_text(), source_name=str(file))
-            for file in sorted((EXAMPLES / example).glob("*.yaml"))
+            for file in playbooks_below(EXAMPLES / example)
         }
         execution_id = self.runtime.start(entries[example], payload or {})
         return self.follow(execution_id)

@@ -8,6 +8,7 @@ import pytest
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
+from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.conftest import EXAMPLES
 
 FOLDERS = sorted(folder for folder in EXAMPLES.iterdir() if (folder / "README.md").exists())
@@ -25,7 +26,7 @@ def test_example_is_complete(folder: Path) -> None:
 
     assert f"noetl run {main.relative_to(EXAMPLES.parents[1])}" in readme
     assert f'local.run("{folder.name}"' in tests
-    for playbook in folder.glob("*.yaml"):
+    for playbook in playbooks_below(folder):
         compiled = compile_playbook(playbook.read_text(), source_name=playbook.name, kinds=default_registry())
         assert compiled.program.path == f"examples/{playbook.relative_to(EXAMPLES).with_suffix('')}".replace(
             f"{folder.name}/{folder.name}", folder.name
