@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
 from noetl.services.replay import replay
-from noetl.testing.memory import MemoryBackend
 from noetl.testing.playing import Observed
 from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play
 
@@ -55,7 +53,8 @@ def check_outcome(seen: Observed, expect: Mapping[str, Any]) -> None:
         assert seen.error is not None
         for key, wanted in expect["error"].items():
             found = seen.error.get(key)
-            assert wanted in found if key in ("message", "position") else wanted == found, (key, seen.error)
+            fits = wanted in found if key in ("message", "position") else contains(found, wanted)
+            assert fits, (key, seen.error)
     if "executions" in expect:
         assert {path: sorted(found) for path, found in seen.executions.items()} == {
             path: sorted(wanted) for path, wanted in expect["executions"].items()
@@ -121,22 +120,6 @@ def check_laws(seen: Observed, backend, case: Case) -> None:
         b"result_ref" in codec.encode(event.payload) for events in seen.events.values() for event in events
     )
     assert large == bool(case.expect.get("references")), "results that travelled by reference"
-
-
-STEADY = [name for name, case in CASES.items() if not case.spec.keys() & {"happenings", "timing_matters"}]
-
-
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", STEADY)
-def test_outcome_does_not_depend_on_which_command_ends_first(name: str, seed: int, worker) -> None:
-    case = CASES[name]
-    chance = random.Random(f"{name}/{seed}")
-
-    seen = play(case, MemoryBackend(), worker, pick=lambda ready: chance.randrange(len(ready)))
-
-    check_outcome(seen, case.expect)
-    for step, times in case.expect.get("runs", {}).items():
-        assert seen.runs(step) == times, f"runs of {step}"
 
 
 PAIRS = [(name, case.spec["same_as"]) for name, case in CASES.items() if "same_as" in case.spec]

@@ -26,9 +26,16 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
             )
     _check_targets(program, names, diagnostics)
     _check_cancels(root, names, diagnostics)
-    _check_reachable(program, names, diagnostics)
+    handler = executor.get("on_error")
+    handles = text_of(handler.get("step") if isinstance(handler, Mapping) else handler) or ""
+    _check_reachable(program, names, handles, diagnostics)
     for step in program.steps:
         _check_join(step, diagnostics)
+    for name, (_, pos) in lowering.names.aliases.items():
+        if name in names:
+            diagnostics.error(
+                "duplicate-name", f"`as: {name}` is the name of a step", pos, hint="choose another name"
+            )
     check_names(lowering)
     check_lints(lowering, program, root)
 
@@ -53,14 +60,18 @@ def _check_cancels(root: Mapping, names: list[str], diagnostics: Diagnostics) ->
                 )
 
 
-def _check_reachable(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
-    """A misspelled target counts as the step it was meant to be, so that one slip is reported once."""
+def _check_reachable(program: Program, names: list[str], handler: str, diagnostics: Diagnostics) -> None:
+    """A misspelled target counts as the step it was meant to be, so that one slip is reported once.
+
+    ``handler``: the step that ``executor.spec.on_error`` names, whether or not a step makes use of it.
+    """
     following: dict[str, list[str]] = {}
     for edge in edges(program):
         target = edge.target if edge.target in names else nearest(edge.target, names)
         if target is not None:
             following.setdefault(edge.source, []).append(target)
     starts = [_meant(name, names) for name in (program.entry, program.final_step or program.entry)]
+    starts += [handler] if handler in names else []
     reached = closure(starts, following) | set(starts)
     for step in program.steps:
         if step.name not in reached:

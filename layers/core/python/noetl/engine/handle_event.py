@@ -123,7 +123,8 @@ def settle(d: Decider) -> None:
                 d.emit(TokensAbsorbed(ready.step.name, tuple(token.run for token in ready.late)))
         elif d.state.tokens:
             _check_stuck(d)
-            return
+            if d.state.tokens:
+                return
         else:
             complete_if_done(d)
 

@@ -23,6 +23,7 @@ from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
 from noetl.engine.handle_event import cancel_unborn, give_up, handle_event, refuse_start
 from noetl.engine.prefetch import prefetch
+from noetl.engine.undo import REPORT
 from noetl.engine.view import DELETED, NeedSlots, View
 from noetl.ports.execution_store import (
     Change,
@@ -230,7 +231,7 @@ def _remember(
     committed: Committed,
     deps: EngineDeps,
 ) -> None:
-    """Keep what was committed over complete knowledge, until it ends."""
+    """Keep what was committed over complete knowledge, until it ends (or compensates: then slots are needed that are not kept)."""
     if deps.recent is None:
         return
     given: dict[int, list[Command]] = {}
@@ -239,7 +240,7 @@ def _remember(
     for execution_id, size in known.items():
         decided = outcome[execution_id]
         change = decided.change
-        if change is None or change.end:
+        if change is None or change.end or REPORT in change.slots:
             continue
         before = loaded.executions.get(execution_id)
         fences = before.fences if before is not None else {}
