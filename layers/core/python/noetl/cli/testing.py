@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,13 +141,13 @@ def _tell(name: str, case: TestCase, report: CaseReport, wish: Wish) -> None:
     out(f"  {mark}  {one_line(report.name, 100)}  ({report.seconds * 1000:.0f} ms{orders})")
     if not report.passed or wish.verbose:
         for line in _details(name, case, report):
-            out(f"        {printable(line, WIDTH)}")
+            out(f"        {printable(line, WIDTH)}".rstrip())
 
 
 def _details(name: str, case: TestCase, report: CaseReport) -> list[str]:
     lines = [line for finding in report.findings for line in finding_lines(finding)]
     if report.path or report.calls:
-        lines += ["path   " + path_text(report.path), "calls  " + _calls_text(report)]
+        lines += ["path   " + path_text(report.path), "calls  " + (_calls_text(report) or "none")]
     if report.seed is not None:
         again = f'noetl test {name} -k "{case.name}" --shuffle 1 --seed {report.seed}'
         lines += [
@@ -161,19 +161,20 @@ def _details(name: str, case: TestCase, report: CaseReport) -> list[str]:
 
 
 def _calls_text(report: CaseReport) -> str:
-    """Steps and tasks under one name each."""
-    calls = report.calls
-    inner = {name.partition("/")[2] for name in calls if "/" in name}
-    own = {own_label(name) for name in calls}
-    steps = {name.partition("/")[0] for name in calls if "/" in name and name.partition("/")[2] not in own}
-    shown = [
-        f"{name} ×{count}"
-        for name, count in calls.items()
-        if name not in own
-        and name.partition("/")[2] not in own
-        and ("/" in name or name not in inner | steps)
-    ]
-    return ", ".join(shown) or "none"
+    return ", ".join(f"{name} ×{count}" for name, count in shown_calls(report.calls).items())
+
+
+def shown_calls(calls: Mapping[str, int]) -> dict[str, int]:
+    """Each step or task once: ``fetch``, ``fetch/page``; not by the other names that replies may use."""
+    told: dict[str, int] = {}
+    for name, count in calls.items():
+        step, _, task = name.rpartition("/")
+        if name == "sink":
+            told[name] = count
+        elif step:
+            own = task == own_label(step.rpartition(":")[2])
+            told[step if own else name] = count
+    return told
 
 
 def _as_dict(name: str, report: CaseReport) -> dict[str, Any]:
@@ -185,7 +186,7 @@ def _as_dict(name: str, report: CaseReport) -> dict[str, Any]:
         "duration_ms": round(report.seconds * 1000, 1),
         "status": report.status,
         "path": list(report.path),
-        "calls": dict(report.calls),
+        "calls": shown_calls(report.calls),
         "orders": report.orders,
         "seed": report.seed,
         "findings": [_finding(finding) for finding in report.findings],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from noetl.dsl.program import AdmitRule, Arc, Program, Rule, Step, Task
+from noetl.testing.mocks import own_label
 from noetl.testing.testfile import structs
 
 Kind = Literal["step", "arc", "failure arc", "case entry", "task rule", "admission rule", "compensation"]
@@ -45,6 +46,7 @@ class Meter:
 
     def __init__(self, program: Program) -> None:
         self.by_object: dict[int, Branch] = {}
+        self.by_place: dict[tuple[int, int, Kind], Branch] = {}
         self.by_step: dict[str, Branch] = {}
         self.undone: dict[str, Branch] = {}
         self.kept = program
@@ -82,12 +84,14 @@ class Meter:
                 if task.form == "event":
                     self._add(rule, "case entry", f"case entry {number} of step {step.name}")
                 else:
-                    name = task.label if task.label == step.name else f"{step.name}/{task.label}"
+                    name = step.name if task.label == own_label(step.name) else f"{step.name}/{task.label}"
                     self._add(rule, "task rule", f"rule {number} of task {name}")
 
     def _add(self, branch: Arc | Rule | AdmitRule, kind: Kind, what: str) -> None:
-        if branch.pos.line > 0:
-            self.by_object[id(branch)] = Branch(branch.pos.line, branch.pos.column, kind, what)
+        line, column = branch.pos.line, branch.pos.column
+        if line > 0:
+            made = Branch(line, column, kind, what)
+            self.by_object[id(branch)] = self.by_place.setdefault((line, column, kind), made)
 
 
 def _arc(step: Step, arc: Arc) -> str:

@@ -122,6 +122,11 @@ Script = Annotated[
 """What answers the calls of a step or task."""
 
 
+def is_choice(replies: list[Any]) -> bool:
+    """Whether a list picks its reply by the call (``when``, ``default``), not by its number."""
+    return any(isinstance(one, Mapping) and one.keys() & {"when", "default"} for one in replies)
+
+
 class TokenBlock(Strict):
     step: str
     args: dict[str, Any] = Field(default_factory=dict)

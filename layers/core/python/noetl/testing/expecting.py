@@ -65,8 +65,9 @@ def check(seen: Seen, expect: Mapping[str, Any]) -> list[Finding]:
 def _outcome(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
     wanted = expect.get("status") or ("failed" if expect.get("error") else "completed")
     if seen.status != wanted:
-        why = f"{seen.error.get('step', '')}: {seen.error.get('message', '')}" if seen.error else ""
-        yield Finding("status", wanted, seen.status, why.lstrip(": "))
+        error = seen.error or {}
+        why = ": ".join(str(error[name]) for name in ("step", "message") if error.get(name))
+        yield Finding("status", wanted, seen.status, why)
     if "result" in expect and (seen.status == "completed" or wanted == "completed"):
         yield from differences(
             expect["result"], seen.result if seen.status == "completed" else _ABSENT, "result"

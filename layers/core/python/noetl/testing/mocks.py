@@ -17,7 +17,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ChildRequest
 from noetl.kinds.registry import Registry
-from noetl.testing.document import check_form
+from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
 
 ALWAYS_REAL = frozenset({"noop", "playbook", "python", "duckdb"})
@@ -140,11 +140,6 @@ def own_label(step: str) -> str:
 def is_own(call: Call) -> bool:
     """Whether a call is that of a step's one tool."""
     return call.task in (call.step, own_label(call.step.rpartition(":")[2]))
-
-
-def is_choice(replies: list[Any]) -> bool:
-    """Whether a list picks its reply by the call (``when``, ``default``), not by its number."""
-    return any(isinstance(one, Mapping) and one.keys() & {"when", "default"} for one in replies)
 
 
 def asked(call: Call) -> str:

@@ -20,7 +20,7 @@ from noetl.dsl.shape import check_shape, place_of
 from noetl.dsl.tree import Mapping as MappingTree
 from noetl.kinds.registry import Registry
 from noetl.services.register_playbook import is_playbook
-from noetl.testing.document import TestDocument, check_form
+from noetl.testing.document import TestDocument, check_form, is_choice
 
 SUFFIXES = (".test.yaml", ".test.yml")
 FOLDER = "tests"
@@ -295,21 +295,33 @@ class _Names:
         return False
 
     def forms(self, key: str, reply: Any, path: list[Any]) -> None:
-        """Replies in the form of a kind that is not the step's."""
+        """Replies in the form of a kind that is not the step's, and lists that are half of one sort."""
+        for number, one in enumerate(reply if isinstance(reply, list) else ()):
+            if is_choice(reply) and not one.keys() & {"when", "default"}:
+                pos = place_of(self.root, [*path, number], at_key=False)
+                hint = "give it a `when`, or write - default: {…}"
+                self.diagnostics.error(
+                    "reply-form", "the other entries choose by `when`, this one does not", pos, hint=hint
+                )
         kinds = self.known[_KEY.fullmatch(key)["name"]]  # type: ignore[index]
-        for one in reply if isinstance(reply, list) else [reply]:
-            for part in (
-                [one.get("default"), *one.get("replies", ())]
-                if one.keys() & {"default", "replies"}
-                else [one]
-            ):
-                form = check_form(part)
-                wanted = _FORM_KINDS.get(form)
-                if wanted is not None and kinds and not kinds & wanted:
-                    pos = place_of(self.root, path, at_key=True)
-                    words = " or ".join(sorted(wanted))
-                    message = f"`{key}` is {' and '.join(sorted(kinds))}, and this reply is one of {words}"
-                    self.diagnostics.error("reply-form", message, pos, hint="write result: … or error: …")
+        for part in _single_replies(reply):
+            wanted = _FORM_KINDS.get(check_form(part))
+            if wanted is not None and kinds and not kinds & wanted:
+                pos = place_of(self.root, path, at_key=True)
+                words = " or ".join(sorted(wanted))
+                message = f"`{key}` is {' and '.join(sorted(kinds))}, and this reply is one of {words}"
+                self.diagnostics.error("reply-form", message, pos, hint="write result: … or error: …")
+
+
+def _single_replies(reply: Any) -> Iterator[Mapping[str, Any]]:
+    """The replies inside an entry of ``tools``, without what chooses among them."""
+    for one in reply if isinstance(reply, list) else [reply]:
+        if "default" in one:
+            yield one["default"]
+        elif "replies" in one:
+            yield from one["replies"]
+        else:
+            yield one
 
 
 def canonical(case: TestCase, known: Mapping[str, set[str]], kinds: Registry) -> TestCase:
