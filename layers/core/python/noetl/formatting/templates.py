@@ -1,0 +1,160 @@
+"""Templates rewritten: names replaced where they stand, guards simplified for one boundary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from jinja2 import Environment, TemplateSyntaxError, nodes
+
+from noetl.dsl.boundaries import truth
+from noetl.dsl.expressions import Analysis, analyse, has_template
+from noetl.dsl.template_rules import TemplateProblem
+from noetl.formatting.unparse import unparse
+
+_ENVIRONMENT = Environment(autoescape=False, keep_trailing_newline=True)
+_LITERAL = re.compile(r"""(['"])(?P<name>[A-Za-z_]\w*)\1\Z""")
+
+
+class CannotSayError(Exception):
+    """The canonical form has no words for this; the text says why."""
+
+
+Replace = Callable[[str, str | None], tuple[str, bool] | None]
+"""(name, first attribute) → (text that takes its place, whether the attribute is part of it); None: leave it."""
+
+
+def substitute(text: str, change: Replace) -> str:
+    """A template text with names replaced. Raises CannotSayError when ``change`` does, or when the template binds names itself."""
+    if not has_template(text):
+        return text
+    try:
+        tokens = [(kind, value) for _, kind, value in _ENVIRONMENT.lex(text)]
+    except TemplateSyntaxError:
+        return text
+    out: list[str] = []
+    place = 0
+    while place < len(tokens):
+        kind, value = tokens[place]
+        if kind != "name" or _is_part(tokens, place):
+            out.append(value)
+            place += 1
+            continue
+        attribute, after = _attribute(tokens, place + 1)
+        made = change(value, attribute)
+        if made is None:
+            out.append(value)
+            place += 1
+            continue
+        if _is_bound(tokens, place):
+            raise CannotSayError(f"a template gives the name {value!r} a meaning of its own")
+        out.append(made[0])
+        place = after if made[1] else place + 1
+    return "".join(out)
+
+
+def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:
+    """An attribute, the name of a filter or test, or the name of a keyword argument."""
+    before = _beside(tokens, place, -1)
+    after = _beside(tokens, place, 1)
+    if before in (".", "|", "is"):
+        return True
+    return after == "=" and before in ("(", ",")
+
+
+def _is_bound(tokens: list[tuple[str, str]], place: int) -> bool:
+    return _beside(tokens, place, -1) in ("for", "set")
+
+
+def _beside(tokens: list[tuple[str, str]], place: int, step: int) -> str:
+    place += step
+    while 0 <= place < len(tokens) and tokens[place][0] == "whitespace":
+        place += step
+    return tokens[place][1] if 0 <= place < len(tokens) else ""
+
+
+def _attribute(tokens: list[tuple[str, str]], place: int) -> tuple[str | None, int]:
+    """The attribute after a name (``.x``, ``['x']``), and the token after it."""
+    values = [value for _, value in tokens[place : place + 3]]
+    if len(values) >= 2 and values[0] == "." and tokens[place + 1][0] == "name":
+        return values[1], place + 2
+    if len(values) == 3 and values[0] == "[" and values[2] == "]" and (found := _LITERAL.match(values[1])):
+        return found["name"], place + 3
+    return None, place
+
+
+# --- guards ---
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A boundary a guard is looked at: every name the event has there, and which names are defined."""
+
+    events: frozenset[str]
+    defined: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+
+
+def simplified(guard: object, moment: Moment) -> bool | str:
+    """What is left of a guard at a boundary: True, False, or an expression. Raises CannotSayError for text around a template."""
+    if guard is None or guard is True or (isinstance(guard, str) and guard.strip().lower() in ("true", "1", "yes")):
+        return True
+    if not isinstance(guard, str) or not has_template(guard):
+        return str(guard).strip().lower() in ("1", "yes")
+    try:
+        analysis = analyse(guard)
+    except TemplateProblem as problem:
+        raise CannotSayError("a guard cannot be read") from problem
+    if analysis.root is None:
+        raise CannotSayError("a guard is more than one expression")
+    left = _folded(analysis.root, analysis, moment)
+    return left if isinstance(left, bool) else unparse(left)
+
+
+def _folded(node: nodes.Expr, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:
+    known = truth(replace(analysis, root=node), moment.events)
+    if known is not None:
+        return known
+    if isinstance(node, nodes.Test) and isinstance(node.node, nodes.Name):
+        wanted = {"defined": True, "undefined": False}.get(node.name)
+        if wanted is not None and node.node.name in moment.defined | moment.absent:
+            return (node.node.name in moment.defined) is wanted
+    if isinstance(node, nodes.Not):
+        inner = _folded(node.node, analysis, moment)
+        return not inner if isinstance(inner, bool) else nodes.Not(inner)
+    if isinstance(node, (nodes.And, nodes.Or)):
+        return _joined(node, analysis, moment)
+    return node
+
+
+def _joined(node: nodes.And | nodes.Or, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:
+    """``and``/``or`` without the side that is known."""
+    ends = isinstance(node, nodes.Or)
+    left = _folded(node.left, analysis, moment)
+    right = _folded(node.right, analysis, moment)
+    if left is ends or right is ends:
+        return ends
+    if isinstance(left, bool):
+        return right
+    if isinstance(right, bool):
+        return left
+    return type(node)(left, right)
+
+
+def names_in(text: object) -> frozenset[str]:
+    """Free names of a template text; empty for anything else."""
+    if not isinstance(text, str) or not has_template(text):
+        return frozenset()
+    try:
+        return analyse(text).names
+    except TemplateProblem:
+        return frozenset()
+
+
+def expression_of(text: str) -> str | None:
+    """The expression of a text that is exactly one."""
+    try:
+        return analyse(text).expression
+    except TemplateProblem:
+        return None

@@ -1,0 +1,89 @@
+"""The event form's names in the canonical form's words, boundary by boundary."""
+
+from __future__ import annotations
+
+from noetl.dsl.expressions import has_template
+from noetl.formatting.nodes import Entry, List, Map, Text, Value
+from noetl.formatting.templates import CannotSayError, Replace, substitute
+
+_AROUND = {"status_code": "output.http.status", "headers": "output.http.headers", "url": "output.http.url"}
+_STATUS = "('success' if output.status == 'ok' else 'error')"
+_THIS = {
+    "data": "output.data",
+    "result": "output.data",
+    "error": "output.error",
+    "meta": "output.meta",
+    "status": _STATUS,
+}
+
+
+def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    """What a rule of a ``case`` calls ``response``, ``result``, ``error`` and ``this``. Raises CannotSayError."""
+    if name == "result":
+        return "output.data", False
+    if name == "error":
+        return "output.error", False
+    if name == "event":
+        raise CannotSayError("a template uses `event` for more than its name")
+    if name == "this":
+        if attribute not in _THIS:
+            raise CannotSayError("a template uses `this` as a whole")
+        return _THIS[attribute], True
+    return _response(attribute) if name == "response" else None
+
+
+def _response(attribute: str | None) -> tuple[str, bool]:
+    """The body's keys come first there, then what is around the body."""
+    if attribute is None:
+        raise CannotSayError("a template uses `response` as a whole")
+    if attribute == "data":
+        return "(output.data.data | default(output.data))", True
+    around = _AROUND.get(attribute)
+    if around is not None:
+        return f"(output.data.{attribute} | default({around}))", True
+    if attribute in ("elapsed", "status", "error", "meta"):
+        raise CannotSayError(f"`response.{attribute}` may come from the body or from around it")
+    return f"output.data.{attribute}", True
+
+
+def at_exit(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    """At the end of a step the names are the same in both forms; ``result`` has a newer one."""
+    if name == "event":
+        raise CannotSayError("a template uses `event` for more than its name")
+    return ("output.data", False) if name in ("result", "response") else None
+
+
+def while_retrying(max_attempts: str) -> Replace:
+    """The names of ``retry_when``."""
+
+    def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
+        plain = {
+            "attempt": "_attempt",
+            "max_attempts": max_attempts,
+            "status_code": "output.http.status",
+            "success": "(output.status == 'ok')",
+            "data": "output.data",
+        }
+        return (plain[name], False) if name in plain else after_call(name, attribute)
+
+    return change
+
+
+def reworded(value: Value, change: Replace) -> Value:
+    """The value with other names in its templates, in nodes of its own (comments go with it). Raises CannotSayError."""
+    if isinstance(value, Text):
+        text = value.value
+        if not isinstance(text, str) or not has_template(text):
+            return Text(value.value, value.raw, value.style, value.anchor)
+        new = substitute(text, change)
+        return Text(new, value.raw if new == text else None, value.style if "\n" in new else "")
+    if isinstance(value, (Map, List)):
+        entries = [_entry(entry, reworded(entry.value, change)) for entry in value.entries]
+        return Map(entries, value.flow) if isinstance(value, Map) else List(entries, value.flow)
+    raise CannotSayError("an alias stands in it")
+
+
+def _entry(entry: Entry, value: Value) -> Entry:
+    return Entry(
+        entry.key, value, entry.raw_key, list(entry.lead), entry.trail, list(entry.after), entry.gap, entry.line
+    )
