@@ -160,4 +160,4 @@ def _known(names: Names, frame: Frame) -> list[Collection[str]]:
     if frame.place in (START, KEYCHAIN):
         return [names.workload]
     own = [names.args.get(frame.step, ()), names.labels.get(frame.step, ()), frame.names]
-    return [*own, names.ctx, names.vars, names.steps, names.workload]
+    return [*own, names.ctx, names.vars, names.steps, names.aliases, names.workload]

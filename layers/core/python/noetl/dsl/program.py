@@ -212,6 +212,20 @@ def step_index(program: Program) -> dict[str, Step]:
     return found[1]
 
 
+_ALIASES: dict[int, tuple[Program, dict[str, str]]] = {}
+
+
+def aliases_of(program: Program) -> dict[str, str]:
+    """Second names of results → steps, computed once per Program object."""
+    found = _ALIASES.get(id(program))
+    if found is None or found[0] is not program:
+        if len(_ALIASES) > 512:
+            _ALIASES.clear()
+        found = (program, {step.alias: step.name for step in program.steps if step.alias})
+        _ALIASES[id(program)] = found
+    return found[1]
+
+
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(Program)
 

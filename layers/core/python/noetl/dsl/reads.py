@@ -16,6 +16,7 @@ from noetl.dsl.program import (
     Expr,
     Lit,
     Map,
+    Nested,
     Pipeline,
     Program,
     Reads,
@@ -32,7 +33,27 @@ _POOLS = ("control", "io", "cpu", "python")
 
 def with_reads(program: Program, kinds: KindLookup) -> Program:
     """``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps."""
-    return msgspec.structs.replace(program, steps=tuple(_step(step, kinds) for step in program.steps))
+    aliases = {step.alias: step.name for step in program.steps if step.alias}
+    steps = tuple(_renamed(_step(step, kinds), aliases) for step in program.steps)
+    return msgspec.structs.replace(program, steps=steps)
+
+
+def _renamed(step: Step, aliases: dict[str, str]) -> Step:
+    """Second names of results are kept nowhere: what is read is the step, and whatever else has that name."""
+    if not aliases:
+        return step
+
+    def renamed(reads: Reads) -> Reads:
+        return _reads({*reads.names, *(aliases[name] for name in reads.names if name in aliases)})
+
+    bodies = {
+        name: msgspec.structs.replace(body, reads=renamed(body.reads))
+        for name in ("body", "compensate")
+        if (body := getattr(step, name)) is not None
+    }
+    return msgspec.structs.replace(
+        step, enter_reads=renamed(step.enter_reads), exit_reads=renamed(step.exit_reads), **bodies
+    )
 
 
 def _step(step: Step, kinds: KindLookup) -> Step:
@@ -68,6 +89,8 @@ def names_in(*parts: Any) -> set[str]:
             found.update(part.reads)
         elif isinstance(part, Task):
             found |= _task_names(part)
+        elif isinstance(part, Nested):
+            found |= names_in(part.collection, part.max_in_flight) | (names_in(part.tasks) - {part.iterator})
         elif isinstance(part, (tuple, list)):
             found |= names_in(*part)
         elif isinstance(part, msgspec.Struct) and not isinstance(part, (Lit, Reads)):

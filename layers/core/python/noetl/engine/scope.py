@@ -10,7 +10,7 @@ from typing import Any
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.patches import MISSING
-from noetl.dsl.program import Program, Reads
+from noetl.dsl.program import Program, Reads, aliases_of
 from noetl.engine.view import Overlay, ScopeMapping
 from noetl.templating import StepView, wrap
 
@@ -76,7 +76,7 @@ class EngineScope:
             value = self.slots.get((where, name))
             if value is not MISSING:
                 return self._wrap(value)
-        value = self.slots.get(("step", name))
+        value = self.slots.get(("step", aliases_of(self.program).get(name, name)))
         if value is not MISSING:
             return StepView(value, self.hydrate)
         value = self.slots.get(("workload", name))
@@ -92,6 +92,7 @@ class EngineScope:
             yield name
         for step in self.program.steps:
             yield step.name
+        yield from aliases_of(self.program)
 
     def _wrap(self, value: Any) -> Any:
         return wrap(value, self.hydrate)

@@ -1,4 +1,4 @@
-"""Calls one task for every element of a list. The compiler makes a step ``loop`` of it."""
+"""Calls its task for every element of a list. As a step's whole tool it is that step's loop; elsewhere, a loop inside one run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from noetl.kinds.base import KindParams
 
 SPEC = KindSpec(
     name="iterator",
-    summary="Calls one task for every element of a list; another spelling of a step's loop.",
+    summary="Calls its task for every element of a list; as a step's whole tool it is that step's loop.",
     pool="control",
     aliases={"in": "collection", "iterator": "element"},
     lowered=True,
@@ -38,4 +38,7 @@ class Params(KindParams):
     max_in_flight: Annotated[int | None, Field(ge=1, description="Elements worked on at the same time.")] = (
         None
     )
-    task: Annotated[dict[str, Any], Field(description="The task: `kind` and its parameters.")]
+    task: Annotated[
+        dict[str, Any] | list[Any],
+        Field(description="The task: `kind` and its parameters; or a list of labelled tasks."),
+    ]

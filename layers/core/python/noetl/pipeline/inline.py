@@ -9,10 +9,11 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
-from noetl.dsl.program import Lit, Map, Pipeline, Program, RunAction, SinkAction, Step, Task
+from noetl.dsl.program import Lit, Map, Pipeline, Program, RunAction, SinkAction, Step, Task, aliases_of
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Op, RunTask, TaskOutcome
+from noetl.pipeline.preview import call_input
 from noetl.pipeline.scope import ChildId, Item, Surroundings
 from noetl.templating.contract import Hydrate
 
@@ -90,6 +91,7 @@ def run_inline(
         hydrate,
         child_id=child_ids(command),
         declared=declared_workload(program),
+        aliases=aliases_of(program),
     )
     overlay = around.overlay()
     try:
@@ -125,7 +127,16 @@ def _playbook(op: RunTask) -> TaskOutcome:
     fields: dict[str, Any] = {_CHILD_FIELDS.get(name, name): value for name, value in params.items()}
     problem = _child_problem(fields)
     if problem is not None:
-        return TaskOutcome(error=ErrorInfo(f"playbook: {problem}", "schema", "kind_params"))
+        field, what = problem
+        return TaskOutcome(
+            error=ErrorInfo(
+                f"playbook: {what}",
+                "schema",
+                "kind_params",
+                hint="see the parameters of the kind playbook",
+                details={"field": field, "input": call_input(params, op.input)},
+            )
+        )
     version = fields.get("version")
     return TaskOutcome(
         child=ChildRequest(
@@ -138,22 +149,22 @@ def _playbook(op: RunTask) -> TaskOutcome:
     )
 
 
-def _child_problem(fields: Mapping[str, Any]) -> str | None:
-    """What is wrong with the rendered parameters of a ``playbook`` task."""
+def _child_problem(fields: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(parameter, what is wrong with it) of a ``playbook`` task's rendered parameters."""
     if not isinstance(fields.get("path"), str) or not fields["path"]:
-        return "path must be the catalog path of a playbook"
+        return "path", f"path must be the catalog path of a playbook, not {str(fields.get('path'))[:60]!r}"
     version = fields.get("version")
     digits = isinstance(version, int) and not isinstance(version, bool) and version > 0
     if not (version in (None, "latest") or digits or (isinstance(version, str) and version.isdecimal())):
-        return f"version must be a whole number or latest, not {str(version)[:40]!r}"
+        return "version", f"version must be a whole number or latest, not {str(version)[:40]!r}"
     if not isinstance(fields.get("payload") or {}, dict):
-        return "payload must be a mapping"
+        return "payload", f"payload must be a mapping, not {str(fields['payload'])[:40]!r}"
     if not isinstance(fields.get("return_step"), (str, type(None))):
-        return "return_step must be the name of a step"
+        return "return_step", "return_step must be the name of a step"
     if not isinstance(fields.get("wait", True), bool):
-        return "wait must be true or false"
+        return "wait", f"wait must be true or false, not {str(fields['wait'])[:40]!r}"
     unknown = sorted(fields.keys() - {"path", "version", "payload", "return_step", "wait"})
-    return f"unknown parameter {unknown[0]!r}" if unknown else None
+    return (unknown[0], f"unknown parameter {unknown[0]!r}") if unknown else None
 
 
 _CONTROL: dict[str, Callable[[RunTask], TaskOutcome]] = {"noop": _noop, "playbook": _playbook}

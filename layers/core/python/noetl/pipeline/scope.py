@@ -83,6 +83,8 @@ class Surroundings:
     """One result of a nested loop → what is kept of it until the loop is over: itself, or the reference of a large one."""
     declared: tuple[str, ...] = ()
     """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    """Second names of results → steps."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -199,8 +201,9 @@ def lookup(run: PipelineRun, name: str) -> Any:
         value = run.written(where, name)
         if value is not MISSING:
             return wrap(value, hydrate)
-    if name in frozen.steps:
-        return StepView(frozen.steps[name], hydrate)
+    step = around.aliases.get(name, name)
+    if step in frozen.steps:
+        return StepView(frozen.steps[step], hydrate)
     if name in frozen.workload:
         return wrap(frozen.workload[name], hydrate)
     raise KeyError(name)
@@ -234,6 +237,7 @@ def names(run: PipelineRun) -> Iterable[str]:
     yield from run.overlay.names("vars")
     yield from run.overlay.names("ctx")
     yield from frozen.steps
+    yield from run.around.aliases
     yield from frozen.workload
     yield from run.around.declared
     yield from _SPECIAL

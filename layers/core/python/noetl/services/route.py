@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InvalidInputError
-from noetl.dsl.program import Pipeline, Program
+from noetl.dsl.program import Pipeline, Program, RunAction, SinkAction, Task
 from noetl.pipeline import stage_pipeline
 
 MIXED = "mixed"
@@ -29,7 +29,22 @@ def worker_of(command: Command, program: Program, workers: Mapping[str, str]) ->
 
 
 def kinds_of(pipeline: Pipeline) -> frozenset[str]:
-    """Tool kinds that running ``pipeline`` may call, its sinks' included."""
-    tasks = pipeline.tasks
-    sinks = [*pipeline.sinks, *(sink for task in tasks for sink in task.sinks)]
-    return frozenset(task.kind for task in (*tasks, *(sink.task for sink in sinks)))
+    """Tool kinds that running ``pipeline`` may call, those of sinks, rules, nested loops and computed workbook calls included."""
+    tasks = (*pipeline.tasks, *(sink.task for sink in pipeline.sinks))
+    return frozenset(kind for task in tasks for kind in _kinds(task))
+
+
+def _kinds(task: Task) -> Iterator[str]:
+    inside = [sink.task for sink in task.sinks]
+    for rule in task.rules:
+        for action in rule.actions:
+            inside += action.tasks if isinstance(action, RunAction) else ()
+            inside += [action.task] if isinstance(action, SinkAction) else ()
+    if task.nested is not None:
+        inside += task.nested.tasks
+    elif task.choices:
+        inside += [choice for _, choice in task.choices]
+    else:
+        yield task.kind
+    for other in inside:
+        yield from _kinds(other)

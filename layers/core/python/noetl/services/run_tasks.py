@@ -14,14 +14,15 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
+from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
 from noetl.domain.results import is_ref, plain_loop
-from noetl.dsl.program import Pipeline, Program, ResultSpec, Step
+from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.preview import call_input
 from noetl.services.keep_results import Keeper, short_error, unpack
 from noetl.services.secrecy import Secrets
 from noetl.services.worker_deps import WorkerDeps
@@ -74,6 +75,7 @@ class TaskRunner:
             child_ids(command),
             self._kept,
             declared_workload(program),
+            aliases_of(program),
         )
         self.timeouts: dict[str, float] = {}
         self.longest_seen = MARGIN_SECONDS
@@ -165,32 +167,42 @@ class TaskRunner:
         deps = self.deps
         began = deps.clock()
         if timeout > deps.longest:
-            return self._error(_too_long(op, timeout, deps.longest), began)
+            return self._error(_too_long(op, timeout, deps.longest), began, op)
         try:
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params, given = hydrated(params, self.hydrate), hydrated(given, self.hydrate)
             answer = deps.registry.run(op.kind, params, self._context(op, run, given, timeout))
         except NoetlError as error:
-            return self._error(error_of(error, self.source_name), began)
+            return self._error(error_of(error, self.source_name), began, op)
         except Exception as error:
             deps.log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
-            return self._error(internal(error), began)
+            return self._error(internal(error), began, op)
         elapsed = (deps.clock() - began) * 1000
         if isinstance(answer, TaskResult):
             problem = codec.find_unstorable(answer.result)
             if problem is not None:
-                return self._error(_unstorable(op.label, problem), began)
+                return self._error(_unstorable(op.label, problem), began, op)
             return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)
         if self.secrets.holds_secret(answer.payload):
-            return self._error(_SECRET_IN_PAYLOAD, began)
+            return self._error(_SECRET_IN_PAYLOAD, began, op)
         return TaskOutcome(child=answer, duration_ms=elapsed)
 
-    def _error(self, error: ErrorInfo, began: float) -> TaskOutcome:
+    def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
         """Redacted at once: a rule may copy the message anywhere."""
         deps = self.deps
         elapsed = (deps.clock() - began) * 1000
-        return TaskOutcome(error=self.secrets.redact_error(error), duration_ms=elapsed, chance=deps.chance())
+        told = self.secrets.redact_error(error)
+        shown = call_input(op.params, op.input, self.secrets.redact, leave_out=self._raw_fields(op.kind))
+        if shown:
+            told = msgspec.structs.replace(told, details={**told.details, "input": shown})
+        return TaskOutcome(error=told, duration_ms=elapsed, chance=deps.chance())
+
+    def _raw_fields(self, kind: str) -> tuple[str, ...]:
+        try:
+            return self.deps.registry.spec(kind).raw_fields
+        except (KeyError, PlaybookError):
+            return ()
 
     def _context(
         self, op: RunTask, run: PipelineRun, given: Mapping[str, Any], timeout: float

@@ -88,6 +88,8 @@ class Names:
     """Every name the document gives to something."""
 
     steps: dict[str, Pos] = field(default_factory=dict)
+    aliases: dict[str, tuple[str, Pos]] = field(default_factory=dict)
+    """second name of a step's result → the step, and where it stands"""
     workload: set[str] = field(default_factory=set)
     ctx: set[str] = field(default_factory=set)
     vars: set[str] = field(default_factory=set)

@@ -8,6 +8,7 @@ from typing import Literal
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.context import LOOP, Frame, Lowering
 from noetl.dsl.lowering.tasks import canonical_params
+from noetl.dsl.model.types import RESERVED
 from noetl.dsl.program import Loop
 from noetl.dsl.tree import Key, Mapping, Scalar, Tree, mapping_of, text_of
 
@@ -73,7 +74,6 @@ _ITERATOR_KEYS = ("kind", "collection", "element", "mode", "task", "max_in_fligh
 def _from_iterator(
     lowering: Lowering, step: Mapping, tool: Mapping, frame: Frame, failure: Tree | None
 ) -> LoopPlan:
-    tool = canonical_params(lowering, tool, find_spec(lowering.kinds, "iterator"))
     if step.has("loop"):
         hint = "keep one: loop: { in: …, iterator: … } with the inner task as the tool"
         lowering.diagnostics.error(
@@ -82,8 +82,42 @@ def _from_iterator(
             step.key_pos("loop"),
             hint=hint,
         )
+    parts = iterator_parts(lowering, tool)
+    loop = _loop(
+        lowering,
+        parts.collection,
+        parts.element,
+        parts.mode,
+        parts.limit,
+        failure,
+        frame,
+        tool,
+        iterator_vars=True,
+    )
+    lowering.names.vars |= {f"{frame.step}_{suffix}" for suffix in ("index", "item", "count", "total")}
+    return LoopPlan(loop, parts.task)
+
+
+@dataclass(frozen=True, slots=True)
+class IteratorParts:
+    """What an iterator says. ``task``: its task mapping or list, a ``sink`` of its own inside the mapping."""
+
+    collection: Tree | None
+    element: str
+    mode: str | None
+    limit: Tree | None
+    task: Tree | None
+
+    @property
+    def parallel(self) -> bool:
+        return self.mode in ("parallel", "async")
+
+
+def iterator_parts(lowering: Lowering, tool: Mapping, beside: frozenset[str] = frozenset()) -> IteratorParts:
+    """The parts of ``kind: iterator``, checked. ``beside``: keys it may have because it is a task like others."""
+    tool = canonical_params(lowering, tool, find_spec(lowering.kinds, "iterator"))
     for key, _ in tool.items():
-        if key.text not in _ITERATOR_KEYS:
+        if key.text not in _ITERATOR_KEYS and key.text not in beside:
             hint = f"an iterator has {', '.join(_ITERATOR_KEYS[1:])}; give `{key.text}` to its task"
             lowering.diagnostics.error(
                 "unknown-key", f"`{key.text}` is not a key of an iterator", key.pos, hint=hint
@@ -95,20 +129,13 @@ def _from_iterator(
                 "missing-key", f"the iterator has no `{name}`", tool.key_pos("kind"), hint=f"add `{name}: …`"
             )
     _check_literals(lowering, tool)
-    element = text_of(tool.get("element")) or "item"
-    loop = _loop(
-        lowering,
+    return IteratorParts(
         collection,
-        element,
+        text_of(tool.get("element")) or "item",
         text_of(tool.get("mode")),
         tool.get("max_in_flight"),
-        failure,
-        frame,
-        tool,
-        iterator_vars=True,
+        _nested(task),
     )
-    lowering.names.vars |= {f"{frame.step}_{suffix}" for suffix in ("index", "item", "count", "total")}
-    return LoopPlan(loop, _nested(task))
 
 
 def _check_literals(lowering: Lowering, tool: Mapping) -> None:
@@ -117,13 +144,13 @@ def _check_literals(lowering: Lowering, tool: Mapping) -> None:
         hint = "write sequential, parallel or async"
         lowering.diagnostics.error("wrong-value", f"`mode` cannot be {mode.plain()!r}", mode.pos, hint=hint)
     element = tool.get("element")
-    if element is not None and not (text_of(element) or "").isidentifier():
+    if element is not None and (not (text_of(element) or "").isidentifier() or text_of(element) in RESERVED):
         hint = "write a name of letters, digits and _"
         lowering.diagnostics.error(
             "bad-name", f"`element` cannot be {element.plain()!r}", element.pos, hint=hint
         )
     task = tool.get("task")
-    if isinstance(task, Scalar):
+    if isinstance(task, Scalar) or (isinstance(task, Mapping) and not (task.has("kind") or task.has("tool"))):
         hint = "write task: { kind: …, … }"
         lowering.diagnostics.error(
             "wrong-type", "an iterator's `task` is a mapping or a list of tasks", task.pos, hint=hint

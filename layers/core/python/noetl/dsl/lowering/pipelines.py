@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from noetl.dsl.lowering.context import Frame, Lowering
-from noetl.dsl.lowering.tasks import Layers, lower_task
-from noetl.dsl.lowering.workbook import expand
-from noetl.dsl.program import SinkAction, StepRetry, Task
+from dataclasses import replace
+
+import msgspec
+
+from noetl.dsl.lowering.context import TOOL, Frame, Lowering
+from noetl.dsl.lowering.loops import iterator_parts
+from noetl.dsl.lowering.tasks import TASK_KEYS, Layers, lower_task
+from noetl.dsl.lowering.values import spelled
+from noetl.dsl.lowering.workbook import computed_name, expand, naming
+from noetl.dsl.program import Nested, SinkAction, StepRetry, Task
 from noetl.dsl.tree import Key, Mapping, Tree, items_of, made_text, mapping_of, text_of
 
 Labelled = tuple[str, Mapping]
@@ -66,20 +72,17 @@ def lower_body(
     own_sinks: tuple[SinkAction, ...] = (),
 ) -> Task:
     """One task, workbook calls replaced by the tasks they name."""
+    computed = computed_name(body)
+    if computed is not None:
+        return _chosen(lowering, label, body, computed, frame, layers, labels=labels, retry=retry)
     tool, sinks = expand(lowering, body)
-    if text_of(tool.get("kind")) == "iterator":
-        lowering.diagnostics.error(
-            "misplaced-kind",
-            "the kind `iterator` is a loop around a step, not a task",
-            body.key_pos("kind"),
-            hint="write the step's `loop: { in: …, iterator: … }`",
-        )
-        tool = tool.without("collection", "element", "mode", "task")
+    loops = text_of(tool.get("kind")) == "iterator"
+    nested = _nested(lowering, label, tool, frame, layers) if loops else None
     lowered = tuple(
         lower_sink(lowering, sink, frame, label=f"{label}_sink{index or ''}")
         for index, sink in enumerate(sinks)
     )
-    return lower_task(
+    task = lower_task(
         lowering,
         tool,
         label,
@@ -89,7 +92,101 @@ def lower_body(
         retry=retry,
         sinks=(*lowered, *own_sinks),
         lower_sink=lower_sink,
+        calls=not loops,
     )
+    return msgspec.structs.replace(task, nested=nested) if loops else _without_failure(lowering, tool, task)
+
+
+def _without_failure(lowering: Lowering, tool: Mapping, task: Task) -> Task:
+    policy = mapping_of(mapping_of(tool.get("spec")).get("policy"))
+    if policy.has("failure"):
+        lowering.diagnostics.error(
+            "misplaced-key",
+            "`failure` decides about iterations, and this task has none",
+            policy.key_pos("failure"),
+            hint="remove it; `rules` answer a failed call",
+        )
+    return task
+
+
+def _nested(lowering: Lowering, label: str, tool: Mapping, frame: Frame, layers: Layers) -> Nested:
+    """``kind: iterator`` as a task: its tasks know the element, and the names around it."""
+    parts = iterator_parts(lowering, tool, TASK_KEYS)
+    spec = mapping_of(tool.get("spec"))
+    element = parts.element
+    _check_element(lowering, tool, element, frame)
+    if spec.has("timeout"):
+        lowering.diagnostics.error(
+            "misplaced-key",
+            "an iterator is many calls: it has no `timeout` of its own",
+            spec.key_pos("timeout"),
+            hint="give it to the iterator's task, or limit the step: spec: { timeout: … }",
+        )
+    failure = mapping_of(spec.get("policy")).get("failure") or layers.failure
+    mode = text_of(mapping_of(failure).get("mode"))
+    given = spelled(lowering, tool, "input", "args", "with")
+    names = given.entries if isinstance(given, Mapping) else {}
+    known = frame.knowing(names, open_=given is not None and not isinstance(given, Mapping))
+    inside = replace(known.at(TOOL).knowing([element]), parallel=frame.parallel or parts.parallel)
+    return Nested(
+        collection=lowering.node(parts.collection, known.value()),
+        iterator=element,
+        tasks=_inner_tasks(lowering, label, parts.task, inside, layers),
+        max_in_flight=lowering.optional(parts.limit, known.value()),
+        failure="best_effort" if mode == "best_effort" else "fail_fast",
+        pos=tool.key_pos("kind"),
+    )
+
+
+def _inner_tasks(
+    lowering: Lowering, label: str, task: Tree | None, frame: Frame, layers: Layers
+) -> tuple[Task, ...]:
+    if not isinstance(task, Mapping):
+        pairs = label_tasks(lowering, task, frame.step)
+        return lower_tasks(lowering, pairs, replace(frame, form="canonical"), layers)
+    sink = task.get("sink")
+    name = f"{label}_item"
+    sinks = (lower_sink(lowering, sink, frame, label=f"{name}_sink"),) if isinstance(sink, Mapping) else ()
+    return (lower_body(lowering, name, task.without("sink"), frame, layers, labels=(name,), own_sinks=sinks),)
+
+
+def _check_element(lowering: Lowering, tool: Mapping, element: str, frame: Frame) -> None:
+    taken = frame.names | {lowering.names.iterators.get(frame.step, "")}
+    tree = tool.get("element", "iterator")
+    if element in taken and tree is not None:
+        lowering.diagnostics.error(
+            "duplicate-name",
+            f"the element {element!r} would hide what is called {element!r} around this loop",
+            tree.pos,
+            hint="choose another name",
+        )
+
+
+def _chosen(
+    lowering: Lowering,
+    label: str,
+    body: Mapping,
+    name: Tree,
+    frame: Frame,
+    layers: Layers,
+    *,
+    labels: tuple[str, ...],
+    retry: StepRetry | None,
+) -> Task:
+    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here."""
+    if not lowering.workbook:
+        lowering.diagnostics.error(
+            "unknown-task", "there is no workbook to choose from", name.pos, hint="add a `workbook`"
+        )
+    choices = tuple(
+        (known, lower_body(lowering, label, naming(body, known), frame, layers, labels=labels, retry=retry))
+        for known in lowering.workbook
+    )
+    bare = body.without("name", "task", "input", "args", "with")
+    task = lower_task(
+        lowering, bare, label, frame, layers, labels=labels, retry=retry, lower_sink=lower_sink, calls=False
+    )
+    return msgspec.structs.replace(task, choose=lowering.node(name, frame.value()), choices=choices)
 
 
 def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) -> SinkAction:
@@ -110,7 +207,15 @@ def lower_sink(lowering: Lowering, block: Mapping, frame: Frame, *, label: str) 
         entries[name] = beside
     where = frame.tool()
     when = lowering.optional(block.get("when"), frame.guard())
-    return SinkAction(lower_body(lowering, label, Mapping(entries, tool.pos), where, Layers()), when)
+    task = lower_body(lowering, label, Mapping(entries, tool.pos), where, Layers())
+    if task.nested is not None or task.choices:
+        lowering.diagnostics.error(
+            "misplaced-kind",
+            "a sink writes with one call",
+            tool.key_pos("kind"),
+            hint="name one task, and give it a list of rows, or put the loop into the step's `tool`",
+        )
+    return SinkAction(task, when)
 
 
 def noop_task(owner: Mapping) -> Mapping:

@@ -57,17 +57,19 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
     spec = mapping_of(block.get("spec"))
     policy = mapping_of(merge_trees(defaults.policy, spec.get("policy")))
     plan = lower_loop(lowering, block, frame, policy.get("failure"))
-    _check_failure_mode(lowering, spec, plan.loop)
     loop_spec = mapping_of(mapping_of(block.get("loop")).get("spec"))
     wishes = merge_trees(defaults.result, merge_trees(spec.get("result"), block.get("output")))
     layers = Layers(
-        merge_trees(wishes, loop_spec.get("result")), text_of(policy.get("on_unmatched")) or "fail"
+        merge_trees(wishes, loop_spec.get("result")),
+        text_of(policy.get("on_unmatched")) or "fail",
+        policy.get("failure"),
     )
     body_frame = Frame(name, TOOL, form, parallel=plan.loop is not None and plan.loop.mode == "parallel")
     cases = lower_cases(
         lowering, block, body_frame.guard(), runs_tool=plan.tool is not None, loops=plan.loop is not None
     )
     body = _body(lowering, block, plan.tool, cases, body_frame, layers)
+    _check_failure_mode(lowering, spec, plan.loop, body)
     if plan.loop is not None and body is None:
         lowering.diagnostics.error(
             "missing-key",
@@ -85,6 +87,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         index=index,
         form=form,
         desc=text_of(block.get("desc")) or "",
+        alias=_alias(lowering, block, name),
         admit=_admission(lowering, mapping_of(policy.get("admit")), frame.at(ADMIT)),
         args=lowering.optional(given, frame),
         loop=plan.loop,
@@ -110,9 +113,10 @@ def _timeout(lowering: Lowering, spec: Mapping, policy: Mapping, frame: Frame) -
     return lowering.optional(found, frame)
 
 
-def _check_failure_mode(lowering: Lowering, spec: Mapping, loop: Loop | None) -> None:
+def _check_failure_mode(lowering: Lowering, spec: Mapping, loop: Loop | None, body: Pipeline | None) -> None:
     own = mapping_of(spec.get("policy"))
-    if own.has("failure") and loop is None:
+    nested = body is not None and any(task.nested is not None for task in body.tasks)
+    if own.has("failure") and loop is None and not nested:
         lowering.diagnostics.warning(
             "no-effect",
             "`failure.mode` decides about iterations, and this step has no loop",
@@ -141,6 +145,22 @@ def _admission(lowering: Lowering, block: Mapping, frame: Frame) -> Admission | 
 def _allow(tree: Tree | None) -> Literal["yes", "park", "skip"]:
     value = tree.plain() if tree is not None else True
     return "skip" if value == "skip" else "yes" if value is True else "park"
+
+
+def _alias(lowering: Lowering, block: Mapping, step: str) -> str:
+    """``as``: a second name for the step's result."""
+    tree = block.get("as")
+    name = text_of(tree) or ""
+    if tree is not None and name in lowering.names.aliases:
+        lowering.diagnostics.error(
+            "duplicate-name",
+            f"step {lowering.names.aliases[name][0]!r} is already called {name!r}",
+            tree.pos,
+            hint="choose another name",
+        )
+    elif tree is not None and name:
+        lowering.names.aliases[name] = (step, tree.pos)
+    return name
 
 
 # --- what the step runs ---

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
@@ -10,7 +11,7 @@ from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
-from noetl.dsl.program import Lit, Map, Node, Pos, SinkAction, StepRetry, Task
+from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
 from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Tree, mapping_of, text_of
 
@@ -53,10 +54,11 @@ ANNOUNCED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What executor, step and loop leave to their tasks."""
+    """What executor, step and loop leave to their tasks. ``failure``: what a failed iteration does to the others."""
 
     result: Tree | None = None
     on_unmatched: str = "fail"
+    failure: Tree | None = None
 
 
 def lower_task(
@@ -70,8 +72,12 @@ def lower_task(
     retry: StepRetry | None = None,
     sinks: tuple[SinkAction, ...] = (),
     lower_sink: LowerSink,
+    calls: bool = True,
 ) -> Task:
-    """A task mapping (label taken off) as a Task. ``labels`` are those of its pipeline, for jumps."""
+    """A task mapping (label taken off) as a Task. ``labels`` are those of its pipeline, for jumps.
+
+    ``calls``: it has parameters of its kind; nested loops and computed workbook calls have none.
+    """
     kind = text_of(body.get("kind")) or ""
     spec = kind_spec(lowering, body, kind)
     inputs, params = _split(lowering, body, spec)
@@ -87,7 +93,7 @@ def lower_task(
     return Task(
         label=label,
         kind=kind,
-        params=lower_params(lowering, body, params, spec, inside),
+        params=lower_params(lowering, body, params, spec, inside) if calls else Lit(None),
         input=lowering.optional(given, frame),
         rules=lower_rules(lowering, policy, frame.guard(), labels, label, lower_sink),
         form=frame.form,
@@ -98,10 +104,46 @@ def lower_task(
         result=result_spec(wishes),
         sinks=sinks,
         part=_part(body),
+        gather=_gather(mapping_of(body.get("output")).get("accumulate")),
+        alias=_alias(lowering, body, label, labels, frame),
         pos=body.key_pos("kind"),
         code_pos=code_pos,
         code_lines=code_lines,
     )
+
+
+def _gather(tree: Tree | None) -> Gather | None:
+    """``output.accumulate``. ``merge_path`` alone says which part is gathered, too."""
+    if not isinstance(tree, Mapping):
+        return None
+    merge = text_of(tree.get("merge_path")) or ""
+    path = (text_of(tree.get("path")) or merge).removeprefix("$")
+    strategy = _STRATEGIES.get(text_of(tree.get("strategy")) or "", "append")
+    return Gather(strategy, f"${path}" if path else "", merge, tree.pos)
+
+
+_STRATEGIES: dict[str, Literal["append", "replace", "merge", "concat"]] = {
+    "append": "append",
+    "replace": "replace",
+    "merge": "merge",
+    "concat": "concat",
+}
+
+
+def _alias(lowering: Lowering, body: Mapping, label: str, labels: tuple[str, ...], frame: Frame) -> str:
+    """``output.as``: known to this step's templates from here on."""
+    tree = mapping_of(body.get("output")).get("as")
+    name = text_of(tree) or ""
+    if tree is not None and name in labels and name != label:
+        lowering.diagnostics.error(
+            "duplicate-task",
+            f"`as: {name}` is the label of another task of step {frame.step!r}",
+            tree.pos,
+            hint="choose another name",
+        )
+    if name:
+        lowering.names.labels.setdefault(frame.step, set()).add(name)
+    return name
 
 
 def _part(body: Mapping) -> tuple[str, ...]:
@@ -243,14 +285,5 @@ def _timeout(lowering: Lowering, tree: Tree | None, frame: Frame) -> Node | None
     """Seconds for one call; ``{connect, read}`` together are the longest it can take."""
     if not isinstance(tree, Mapping):
         return lowering.optional(tree, frame)
-    parts = [value.value for _, value in tree.items() if isinstance(value, Scalar)]
-    numbers = [part for part in parts if isinstance(part, (int, float))]
-    if len(numbers) == len(tree.entries):
-        return Lit(sum(numbers))
-    lowering.diagnostics.error(
-        LATER,
-        "a template inside `timeout: { connect, read }` is not run by this release",
-        tree.pos,
-        hint='write `timeout: "{{ … }}"`',
-    )
-    return None
+    node = lowering.node(tree, frame)
+    return Lit(sum(part or 0 for part in node.value.values())) if isinstance(node, Lit) else node

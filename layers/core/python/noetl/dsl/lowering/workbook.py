@@ -7,7 +7,6 @@ from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
 from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.dsl.lowering.values import overlay_input, spelled
-from noetl.dsl.refusals import LATER
 from noetl.dsl.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
 
 _CALL_KEYS = TASK_KEYS | {"task"}
@@ -62,6 +61,22 @@ def expand(lowering: Lowering, body: Mapping, seen: tuple[str, ...] = ()) -> tup
     return merged, [*sinks, *([sink] if isinstance(sink, Mapping) else [])]
 
 
+def computed_name(body: Mapping) -> Tree | None:
+    """The template that names the task of a workbook call; None when the name is literal."""
+    tree = body.get("task") if body.has("task") else body.get("name")
+    text = text_of(tree)
+    wanted = text_of(body.get("kind")) == "workbook" and text is not None and has_template(text)
+    return tree if wanted else None
+
+
+def naming(body: Mapping, name: str) -> Mapping:
+    """The call with a literal name."""
+    tree = computed_name(body)
+    pos = tree.pos if tree is not None else body.pos
+    entries = {key: entry for key, entry in body.entries.items() if key not in ("task", "name")}
+    return Mapping({**entries, "task": (Key("task", pos), made_text(name, pos))}, body.pos)
+
+
 def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str, Mapping] | None:
     spelling = "task" if body.has("task") else "name"
     tree = body.get(spelling)
@@ -73,9 +88,9 @@ def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str
         )
         return None
     if has_template(name):
-        hint = "name one task in each call, and choose between steps with arcs"
+        hint = "compute the name in the step's own call"
         lowering.diagnostics.error(
-            LATER, "a computed workbook name is not run by this release", pos, hint=hint
+            "misplaced-template", "a task of the workbook cannot compute the name of another", pos, hint=hint
         )
         return None
     if name in seen:
