@@ -59,6 +59,17 @@ def _loaded_after(code: str) -> set[str]:
     return set(result.stderr.splitlines()[-1].split())
 
 
+def test_what_runs_playbooks_does_not_load_what_tests_them():
+    for module in ("noetl.runtime.local", "noetl.runtime.cloud_engine", "noetl.services.handle_events"):
+        probe = (
+            f"import {module}, sys\nprint([name for name in sys.modules if name.startswith('noetl.testing')])"
+        )
+        ran = subprocess.run(
+            [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.strip() == "[]"
+
+
 CLOCKS = {
     "datetime.now", "datetime.utcnow", "datetime.today", "date.today", "time.time", "time.time_ns", "uuid.uuid1", "uuid.uuid4",
     "os.urandom", "secrets", "random", "localtime", "gmtime", "strftime",
@@ -134,7 +145,7 @@ def test_only_edges_know_pydantic_and_only_adapters_know_the_driver():
         for what, _ in imported(p)
         if what.partition(".")[0] == "pydantic"
     }
-    assert pydantic <= {"dsl", "kinds"}
+    assert pydantic <= {"dsl", "kinds", "testing"}
     psycopg = {
         name(p).split("/")[0]
         for p in modules()
