@@ -1,25 +1,28 @@
 """Conformance cases: what one is, how it is found, and its stored history.
 
 A case is a folder ``playbooks/conformance/<feature>/<case>`` with ``playbook.yaml``, other playbooks it calls, ``case.yaml``
-(payload, scripted replies, happenings, expectations) and ``history.yaml``: the stored event names of every step run.
+(payload, scripted replies, happenings, which steps are held back, expectations) and ``history.yaml``: the stored event names of every step run.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from noetl.domain.commands import Command
 from noetl.testing import playing
 from noetl.testing.driver import Pick
 from noetl.testing.playing import Backend, Observed, Scenario, Worker
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
-NOT_PLAYBOOKS = ("case.yaml", "history.yaml")
+TWIN = "twin.yaml"
+"""The same playbook written in the other form: what it does, and the history it leaves, are the same."""
+NOT_PLAYBOOKS = ("case.yaml", "history.yaml", TWIN)
 
 
 class CaseLoader(yaml.SafeLoader):
@@ -48,6 +51,10 @@ class Case:
         return self.spec["expect"]
 
     @property
+    def twin(self) -> Path:
+        return self.folder / TWIN
+
+    @property
     def history_file(self) -> Path:
         return self.folder / "history.yaml"
 
@@ -64,18 +71,40 @@ def find_cases() -> list[Case]:
     ]
 
 
-def play(case: Case, backend: Backend, worker: Worker, pick: Pick | None = None) -> Observed:
-    """Run a case to the point where nothing more can happen."""
+def sources_of(case: Case) -> dict[str, str]:
+    """The playbooks of a case by file name."""
     files = [file for file in sorted(case.folder.glob("*.yaml")) if file.name not in NOT_PLAYBOOKS]
+    return {file.name: file.read_text() for file in files}
+
+
+def play(
+    case: Case,
+    backend: Backend,
+    worker: Worker,
+    pick: Pick | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Observed:
+    """Run a case to the point where nothing more can happen. ``sources`` take the place of its playbooks of the same names."""
     scenario = Scenario(
-        sources={file.name: file.read_text() for file in files},
+        sources={**sources_of(case), **(sources or {})},
         main="playbook.yaml",
         payload=case.spec.get("payload", {}),
         tools=case.spec.get("tools", {}),
         happenings=case.spec.get("happenings", ()),
         order=case.spec.get("order", "forward"),
     )
-    return playing.play(scenario, backend, worker, pick)
+    return playing.play(scenario, backend, worker, _holding(pick or playing.PICKS[scenario.order], case))
+
+
+def _holding(pick: Pick, case: Case) -> Pick:
+    """``pick``; but commands of steps that the case names as ``held`` run when no other one is ready."""
+    held = case.spec.get("held", ())
+
+    def choose(ready: Sequence[Command]) -> int:
+        free = [place for place, command in enumerate(ready) if command.step not in held]
+        return free[pick([ready[place] for place in free])] if free else pick(ready)
+
+    return choose if held else pick
 
 
 NUMBERED = re.compile(r"(?P<before>.*[#\[])(?P<number>\d+)(?P<after>\]?)")

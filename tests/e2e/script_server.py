@@ -2,7 +2,7 @@
 
 The functions of the emulator ask over loopback (``functions_site/scripted_kinds.py``). An execution plays the case it was started for,
 and so do its descendants. A call may have to wait for its answer: until a happening of the case that comes before it has come, or
-(steps that a case names as ``held``) until the execution is over.
+(steps that a case names as ``held``) until nothing else goes on.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Played:
     execution_id: int
     script: Script
     happened: int = 0
-    over: bool = False
+    released: bool = False
     replies: dict[str, Any] = field(default_factory=dict)
     """What a call was answered, should it come again."""
 
@@ -55,7 +55,7 @@ class Played:
         happenings = self.case.spec.get("happenings", ())
         after = happenings[self.happened].get("when") if self.happened < len(happenings) else None
         waits = isinstance(after, Mapping) and self.script.total >= after["calls"]
-        held = call.step in self.case.spec.get("held", ()) and not self.over
+        held = call.step in self.case.spec.get("held", ()) and not self.released
         return not waits and not held
 
 
@@ -76,11 +76,11 @@ class ScriptServer:
             self.changed.notify_all()
         return played
 
-    def tell(self, played: Played, *, happened: int = 0, over: bool = False) -> None:
+    def tell(self, played: Played, *, happened: int = 0, released: bool = False) -> None:
         """Something has come of it: calls that waited for it are answered."""
         with self.changed:
             played.happened += happened
-            played.over = played.over or over
+            played.released = played.released or released
             self.changed.notify_all()
 
     def wait_calls(self, played: Played, number: int, seconds: float) -> bool:

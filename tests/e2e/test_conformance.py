@@ -114,10 +114,8 @@ class Stage:
             self._happen(played, happening)
             self.server.tell(played, happened=1)
         if played.case.spec.get("held"):
-            self.remote.deployment.wait(
-                lambda: self.remote.status(str(played.execution_id))["ended"], PATIENCE, "its end"
-            )
-            self.server.tell(played, over=True)
+            self._wait_until_quiet(played.execution_id)
+            self.server.tell(played, released=True)
 
     def _wait_for_moment(self, played: Played, happening: Mapping[str, Any], begun: float) -> None:
         execution_id = str(played.execution_id)
@@ -131,8 +129,8 @@ class Stage:
             self._wait_until_quiet(played.execution_id)
 
     def _wait_until_quiet(self, execution_id: int) -> None:
-        known, since = -1, time.monotonic()
-        while time.monotonic() - since < QUIET:
+        known, since = 0, time.monotonic()
+        while not known or time.monotonic() - since < QUIET:
             told = len(self.remote.events(str(execution_id)))
             if told != known:
                 known, since = told, time.monotonic()
