@@ -116,6 +116,15 @@ def _results(run: PipelineRun) -> Any:
     )
 
 
+def _unless_given(name: str, make: Callable[[PipelineRun], Any]) -> Callable[[PipelineRun], Any]:
+    """What tasks at a step's end (of a ``case``, of a compensation) were given stays what they see, whichever of them ran before."""
+
+    def find(run: PipelineRun) -> Any:
+        return MISSING if name in run.around.frozen.extra else make(run)
+
+    return find
+
+
 def _retry_name(make: Callable[[PipelineRun, Last], Any]) -> Callable[[PipelineRun], Any]:
     """A name that exists only while step-level ``retry_when`` and ``stop_when`` are evaluated."""
 
@@ -136,11 +145,11 @@ def _status_code(run: PipelineRun, last: Last) -> Any:
 MOMENT: dict[str, Callable[[PipelineRun], Any]] = {
     "outcome": _outcome,
     "output": _outcome,
-    "result": _result,
-    "this": _this,
-    "response": _response,
-    "error": _error,
-    "event": _event,
+    "result": _unless_given("result", _result),
+    "this": _unless_given("this", _this),
+    "response": _unless_given("response", _response),
+    "error": _unless_given("error", _error),
+    "event": _unless_given("event", _event),
     "_prev": _previous,
     "_task": _task,
     "_attempt": _attempt,
