@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.outcomes import ErrorInfo
@@ -58,7 +59,7 @@ def test_retry_counts_total_tries_and_waits_outside_the_worker(
     assert {call.key for call in made.calls} == {"a"}, "one idempotency key for all attempts"
     assert made.outcome.meta["attempts"] == 4
     exhausted = run(body, {"a": [BUSY]})
-    assert (exhausted.outcome.status, exhausted.outcome.error) == ("error", BUSY)
+    assert (exhausted.outcome.status, exhausted.outcome.error) == ("error", replace(BUSY, position="t.yaml:8:14"))
     assert len(exhausted.calls) == 4
 
 
@@ -166,7 +167,7 @@ def test_what_follows_an_error(run: Run, policy: str, status: str, result: Any) 
     )
     made = run(body, {"a": [BROKEN], "b": ["b"]})
     assert (made.outcome.status, made.outcome.result) == (status, result)
-    assert made.outcome.error == (BROKEN if status == "error" else None)
+    assert made.outcome.error == (replace(BROKEN, position="t.yaml:8:14") if status == "error" else None)
 
 
 def test_writes_are_visible_at_once_and_reported_folded(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.outcomes import ErrorInfo, Target
@@ -113,7 +114,8 @@ def test_retry_answers_a_failure_however_its_event_is_called(run: Run, event: st
     assert (made.outcome.status, made.outcome.result, made.delays) == ("ok", 1, [2.0, 6.0])
     assert made.facts().count("retry.scheduled") == 2
     failed = run(body, {"s_task": [BUSY]})
-    assert (failed.outcome.status, len(failed.calls), failed.outcome.error) == ("error", 3, BUSY)
+    told = replace(BUSY, position="t.yaml:7:13")
+    assert (failed.outcome.status, len(failed.calls), failed.outcome.error) == ("error", 3, told)
 
 
 @pytest.mark.parametrize(
@@ -344,7 +346,8 @@ def test_inline_task_failure_fails_the_step(run: Run) -> None:
         step(on(DONE, "[{ one: { kind: noop } }, { next: other }]")),
         {"s_task": [http(1)], "one": [BROKEN]},
     )
-    assert (made.outcome.status, made.outcome.route, made.outcome.error) == ("error", None, BROKEN)
+    told = replace(BROKEN, position="t.yaml:9:68")
+    assert (made.outcome.status, made.outcome.route, made.outcome.error) == ("error", None, told)
 
 
 def test_loop_item_follows_the_items_result(run: Run) -> None:

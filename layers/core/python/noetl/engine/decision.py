@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from noetl.domain import codec
@@ -20,12 +21,14 @@ from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
-from noetl.dsl.program import Node, Program, Step, step_index
+from noetl.dsl.program import Node, Pos, Program, Step, step_index
 from noetl.engine.apply import evolve
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import Key, Overlay, View
+from noetl.pipeline.faults import located, positioned, short_details
 from noetl.templating import render, unwrap
 
+_PLACE = ("line", "column")
 REF_SIZE = 2048
 """About what a reference with its preview takes: values smaller than this stay as they are."""
 
@@ -174,14 +177,21 @@ class Decider:
 
     def number(self, node: Node, scope: EngineScope, what: str) -> float:
         """Render to a number of seconds or items. Raises TemplateError(code="template_type")."""
-        value = self.value(node, scope)
+        given = value = self.value(node, scope)
         if isinstance(value, str):
             try:
                 value = float(value)
             except ValueError:
                 value = None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-            raise TemplateError(f"{what} has to be a number that is not negative", code="template_type")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
+            shown = str(given)[:60]
+            error = TemplateError(
+                f"{what} has to be a number that is not negative, not {shown!r}",
+                code="template_type",
+                hint="give a number, such as 30 or {{ workload.limit }}",
+                details={"value": shown},
+            )
+            raise located(error, getattr(node, "pos", Pos()))
         return float(value)
 
     def error_of(self, error: NoetlError) -> ErrorInfo:
@@ -196,7 +206,15 @@ class Decider:
             hint=error.hint,
             retryable=error.retryable,
             position=position,
+            details={
+                name: value for name, value in short_details(error.details).items() if name not in _PLACE
+            },
         )
+
+    def at_step(self, error: ErrorInfo, step: str) -> ErrorInfo:
+        """An error that says nothing of its place, at the step it ended."""
+        found = self.steps.get(step)
+        return error if found is None else positioned(error, found.pos, self.program.source_name)
 
     # --- timers ---
 

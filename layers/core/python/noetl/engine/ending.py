@@ -42,6 +42,7 @@ def fail_execution(d: Decider, error: ErrorInfo, step: str = "") -> None:
 
 
 def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
+    error = d.at_step(error, step)
     d.emit(Failed(error, step))
     _finish(d, Outcome("error", error=error))
 

@@ -14,6 +14,7 @@ from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider
 from noetl.engine.ending import fail_execution
 from noetl.engine.scope import EngineScope
+from noetl.pipeline.faults import located
 from noetl.templating import is_true
 
 
@@ -61,6 +62,7 @@ def no_next(step: Step) -> ErrorInfo:
 def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
     """The step failed: arcs that answer failures, or its ordinary ones when it tolerates them, else the execution fails."""
     d.clear_timers(token.run)
+    error = d.at_step(error, step.name)
     d.emit(StepFailed(token.run, step.name, error))
     try:
         scope = d.scope(token.run, boundary_scope(d, step.name, "step.failed"))
@@ -120,7 +122,10 @@ def change_context(
     for action in sets:
         value = d.keep({action.name: d.value(action.value, scope)}, step.name)[action.name]
         patch = Patch(_scope_name(action.scope), action.name, value, action.op)  # type: ignore[arg-type]
-        patch_context(d, [patch], token.run, step.name)
+        try:
+            patch_context(d, [patch], token.run, step.name)
+        except NoetlError as error:
+            raise located(error, action.pos) from error.__cause__
         scope.args = d.args_of(token.run)
 
 

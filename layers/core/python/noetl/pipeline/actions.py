@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from noetl.domain.errors import InvalidInputError, TaskError
+from noetl.domain.errors import InvalidInputError, NoetlError, TaskError
 from noetl.domain.outcomes import ErrorInfo, Patch, Target
 from noetl.domain.patches import MISSING, apply_patch, deep_merge
 from noetl.dsl import program as p
 from noetl.pipeline import calls
+from noetl.pipeline.faults import located
 from noetl.pipeline.retry import allowed_attempts, exhausted
 from noetl.pipeline.state import Frame
 
@@ -32,6 +33,13 @@ def perform(run: PipelineRun, frame: Frame, action: p.Action) -> Verdict:
 def set_value(run: PipelineRun, action: p.SetAction) -> None:
     """``set``, ``set_ctx``, ``set_iter``: write one name of a scope."""
     value = run.render(action.value)
+    try:
+        _write(run, action, value)
+    except NoetlError as error:
+        raise located(error, action.pos) from error.__cause__
+
+
+def _write(run: PipelineRun, action: p.SetAction, value: Any) -> None:
     if action.scope == "iter":
         patch = Patch("step", action.name, value, action.op)  # type: ignore[arg-type]
         run.state.iter[action.name] = apply_patch(run.state.iter.get(action.name, MISSING), patch)
@@ -45,7 +53,11 @@ def _set(run: PipelineRun, frame: Frame, action: p.SetAction) -> Verdict:
 
 
 def _collect(run: PipelineRun, frame: Frame, action: p.CollectAction) -> Verdict:
-    run.write(Patch("ctx", action.into, run.render(action.source), action.mode))
+    value = run.render(action.source)
+    try:
+        run.write(Patch("ctx", action.into, value, action.mode))
+    except NoetlError as error:
+        raise located(error, action.pos) from error.__cause__
     return "go on"
 
 

@@ -21,7 +21,7 @@ from noetl.domain.patches import combine
 from noetl.domain.results import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
 from noetl.pipeline import calls, choosing, journal, nested, rules, scope, stages
-from noetl.pipeline.faults import error_of
+from noetl.pipeline.faults import told_at
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.scope import Item, Surroundings
@@ -242,7 +242,7 @@ class PipelineRun:
                     else stages.STAGES[state.stage](self)
                 )
             except NoetlError as error:
-                self.fail(self._told(error_of(error, self.around.source_name)))
+                self.fail(self._told(told_at(error, self.current_task(), self.around.source_name)))
                 continue
             if op is not None:
                 return op

@@ -53,7 +53,7 @@ def wants_retry(run: PipelineRun, retry: StepRetry, last: Last) -> bool:
         return False
     if retry.retry_when is not None:
         return holds(run, retry.retry_when, last)
-    if last.error is not None and last.error.position is not None:
+    if last.error is not None and "template" in last.error.details:
         return False
     return retry.stop_when is not None or not last.ok
 

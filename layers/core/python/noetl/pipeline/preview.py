@@ -1,0 +1,90 @@
+"""What a failed call was made with, small enough for history: ``error.details.input``.
+
+Texts, lists and mappings are cut, most generously first, until the whole fits ``LIMIT`` bytes. Secrets are the caller's to take out
+before (a cut may go through one); here only what is secret by its name is masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from noetl.domain import codec
+from noetl.templating.contract import RenderedSql
+
+LIMIT = 1024
+"""Bytes of JSON."""
+MASK = "***"
+_SECRET_NAME = re.compile(
+    r"passw|secret|token|authori[sz]ation|cookie|credential|api[-_]?key|private[-_]?key|signature",
+    re.IGNORECASE,
+)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_CUTS = ((300, 12, 5), (100, 6, 4), (40, 4, 3), (16, 2, 2))
+"""(characters of a text, entries of a list or mapping, levels), tried in this order."""
+
+
+def call_input(
+    params: Any,
+    given: Mapping[str, Any],
+    redact: Callable[[Any], Any] = lambda value: value,
+    *,
+    leave_out: Collection[str] = (),
+) -> dict[str, Any]:
+    """The rendered parameters, and the task's own input under ``args``.
+
+    ``redact`` takes secrets out by their origin; ``leave_out`` names parameters that stand in the playbook as they are (code).
+    """
+    shown = (
+        {name: value for name, value in params.items() if name not in leave_out}
+        if isinstance(params, dict)
+        else {}
+    )
+    if given:
+        shown["args"] = dict(given)
+    whole = redact(_plain(shown))
+    for characters, entries, levels in _CUTS:
+        cut: dict[str, Any] = _cut(whole, characters, entries, levels)
+        if len(codec.encode(cut)) <= LIMIT:
+            return cut
+    return {name: "…" for name in list(whole)[:20] if len(name) <= 40}
+
+
+def _plain(value: Any) -> Any:
+    """Rendered SQL as its text and parameters; everything else as it is."""
+    if isinstance(value, RenderedSql):
+        found = [{"sql": one.text, "params": _plain(dict(one.params))} for one in value.statements]
+        return found[0] if len(found) == 1 else found
+    if isinstance(value, dict):
+        return {str(name): MASK if _hidden(name, entry) else _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return _USERINFO.sub(MASK, value) if isinstance(value, str) and "://" in value else value
+
+
+def _hidden(name: Any, value: Any) -> bool:
+    return isinstance(value, (str, bytes)) and _SECRET_NAME.search(str(name)) is not None
+
+
+def _cut(value: Any, characters: int, entries: int, levels: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= characters else f"{value[:characters]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        if levels == 0:
+            return f"a mapping of {len(value)}"
+        kept = list(value.items())[:entries]
+        found = {
+            _cut(name, characters, 0, 0): _cut(entry, characters, entries, levels - 1) for name, entry in kept
+        }
+        if len(value) > entries:
+            found["…"] = f"{len(value) - entries} more"
+        return found
+    if isinstance(value, list):
+        if levels == 0:
+            return f"a list of {len(value)}"
+        kept_items = [_cut(entry, characters, entries, levels - 1) for entry in value[:entries]]
+        return [*kept_items, f"… {len(value) - entries} more"] if len(value) > entries else kept_items
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
+        return f"a number of {value.bit_length()} bits"
+    return value
