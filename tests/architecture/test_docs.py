@@ -96,17 +96,31 @@ def test_every_fact_has_a_name_in_the_vocabulary():
     assert told <= NAMES.keys()
 
 
-def _links(page: Path):
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
-        if not re.match(r"[a-z]+:", target):
-            yield target
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "playbooks").rglob("README.md")])
 
 
-@pytest.mark.parametrize(
-    "page", sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")]), ids=lambda p: p.relative_to(ROOT).as_posix()
-)
+def _text(page: Path) -> str:
+    """Without code, in which brackets mean something else."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def _anchors(page: Path) -> set[str]:
+    """Headings as they are linked to, and what is named by hand."""
+    titles = re.findall(r"^#+ (.+)$", _text(page), re.MULTILINE)
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles)
+    return {*plain, *re.findall(r'<a id="([^"]+)">', _text(page))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page):
-    assert not [target for target in _links(page) if not (page.parent / target).exists()]
+    lost = []
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", _text(page)):
+        other = page.parent / target if target else page
+        if re.match(r"[a-z]+:", target):
+            continue
+        if not other.exists() or (anchor and other.suffix == ".md" and anchor not in _anchors(other)):
+            lost.append(f"{target}#{anchor}")
+    assert not lost
 
 
 def test_files_the_readme_names_exist():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -32,3 +33,13 @@ def test_example_is_complete(folder: Path) -> None:
             f"{folder.name}/{folder.name}", folder.name
         )
         assert compiled.program.description
+
+
+def test_the_page_of_examples_names_each() -> None:
+    page = (EXAMPLES.parents[1] / "docs" / "examples.md").read_text()
+    named = re.findall(
+        r"^\|.*\| \[(\w+)\]\(\.\./playbooks/examples/(\w+)/README\.md\) \|(.*)\|$", page, re.MULTILINE
+    )
+    assert sorted(folder for _, folder, _ in named) == [folder.name for folder in FOLDERS]
+    serving = {folder for name, folder, note in named if name == folder and note.strip() == "API"}
+    assert serving == {folder.name for folder in FOLDERS if (folder / "service.py").exists()}

@@ -1,4 +1,6 @@
-"""Examples of the documents the system came from: progress in a loop, travel search, shelf audit, refund gate, price merge."""
+"""Examples of the documents the system came from (progress in a loop, travel search, shelf audit, refund gate, price merge), a saga,
+and loops inside of loops.
+"""
 
 from __future__ import annotations
 
@@ -180,3 +182,61 @@ def test_price_merge(local, skus: list[int], rows: int, worth: int) -> None:
 
     assert (run.status, run.result) == ("completed", {"rows": rows, "worth": worth})
     assert run.entered("merge") == 1
+
+
+# --- book_trip, nested_loops ------------------------------------------------------------------------
+
+
+def test_a_trip_that_cannot_be_had_is_undone(local, api: Api) -> None:
+    api.serve("book_trip")
+
+    run = local.run("book_trip", {"base": api.base})
+
+    assert (run.status, run.error["status"], run.error["step"]) == ("failed", 409, "book_car")
+    asked = [(request.method, request.path) for request in api.requests]
+    assert asked == [
+        ("POST", "/flights"),
+        ("POST", "/hotels"),
+        ("POST", "/cars"),
+        ("DELETE", "/hotels/hotel-1"),
+        ("DELETE", "/hotels/hotel-1"),
+        ("POST", "/refunds"),
+        ("DELETE", "/flights/flight-1"),
+    ]
+    assert api.asked("/refunds")[0].body == {"booking": "hotel-1", "nights": 3}
+    told = run.error["details"]["compensation"]
+    assert [(one["step"], one["status"]) for one in told] == [("book_hotel", "done"), ("book_flight", "done")]
+    assert (run.count("compensation.started"), run.count("playbook.failed")) == (1, 1)
+
+
+def test_an_undoing_that_fails_does_not_stop_the_others(local, api: Api) -> None:
+    api.serve("book_trip", away=9)
+
+    run = local.run("book_trip", {"base": api.base, "retry_delay": 0.01})
+
+    told = run.error["details"]["compensation"]
+    assert [(one["step"], one["status"]) for one in told] == [
+        ("book_hotel", "failed"),
+        ("book_flight", "done"),
+    ]
+    assert run.error["status"] == 409, "the execution fails with what it failed with"
+
+
+def test_a_trip_that_can_be_had(local, api: Api) -> None:
+    api.serve("book_trip")
+
+    run = local.run("book_trip", {"base": api.base, "car": "small"})
+
+    assert run.result == {"flight": "flight-1", "hotel": "hotel-1", "car": "car-1"}
+    assert [request.method for request in api.requests] == ["POST", "POST", "POST"]
+
+
+def test_nested_loops(local) -> None:
+    run = local.run("nested_loops")
+
+    assert (run.status, run.error) == ("completed", None)
+    north, south = run.result["shops"]
+    assert north == {"shop": "North", "orders": 2, "total": pytest.approx(54.9), "problems": []}
+    assert (south["shop"], south["orders"], south["total"]) == ("South", 1, 30)
+    assert len(south["problems"]) == 1 and "s-1/2: -2 pieces of tea" in south["problems"][0]
+    assert run.result["total"] == pytest.approx(84.9)
