@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryResultStore
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.execution_store import ExecutionStore, Loaded, LoadRequest
 from noetl.testing.driver import Time
 from noetl.testing.memory import MemoryBackend, real_worker
 
@@ -44,6 +45,21 @@ class PostgresTime:
             by = {"by": f"{seconds} seconds"}
             connection.execute("UPDATE noetl.timer SET fire_at = fire_at - %(by)s::interval", by)
             connection.execute("UPDATE noetl.command SET not_before = not_before - %(by)s::interval", by)
+
+
+class LaterStore:
+    """A store whose clock shows the time that passed as well: what counts from the start of an execution is not moved closer."""
+
+    def __init__(self, store: ExecutionStore, time: PostgresTime) -> None:
+        self._store = store
+        self._time = time
+
+    def load(self, requests: Sequence[LoadRequest]) -> Loaded:
+        loaded = self._store.load(requests)
+        return msgspec.structs.replace(loaded, now=loaded.now + self._time.seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
 
 @dataclass
@@ -84,7 +100,8 @@ def case_store(postgres: Any) -> Iterator[tuple[str, ExecutionStore, MemoryResul
 @pytest.fixture
 def postgres_backend(case_store: tuple[str, ExecutionStore, MemoryResultStore]) -> PostgresBackend:
     database, store, results = case_store
-    return PostgresBackend(store, results, PostgresTime(database))
+    time = PostgresTime(database)
+    return PostgresBackend(cast(ExecutionStore, LaterStore(store, time)), results, time)
 
 
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
