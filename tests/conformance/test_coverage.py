@@ -66,15 +66,40 @@ def test_every_formal_name_is_told_by_some_case() -> None:
     }
 
 
-def test_the_table_of_patterns_is_true() -> None:
-    rows = re.findall(
-        r"^\| (\d+) \|[^|]*\| ([a-z]+).*\| ?([\w-]*) ?\|$", (DOCS / "patterns.md").read_text(), re.MULTILINE
-    )
-    named = {case for _, _, case in rows if case}
+GRADES = ("native", "composed", "no")
 
-    assert [int(number) for number, _, _ in rows] == list(range(1, 44))
-    assert named == {folder.name for folder in (ROOT / "patterns").iterdir()}
-    assert all(case.startswith(f"wcp-{int(number):02d}-") for number, _, case in rows if case)
-    assert {how for _, how, _ in rows} == {"native", "composed", "out"}
-    assert all(case for _, how, case in rows if how == "native")
-    assert not any(case for _, how, case in rows if how == "out")
+
+def pattern_rows() -> list[list[str]]:
+    """Cells of the table: no, pattern, then who says it how, then the case."""
+    page = (DOCS / "patterns.md").read_text()
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in page.splitlines()
+        if re.match(r"\| \d+ \|", line)
+    ]
+
+
+def grade(cell: str) -> str:
+    return re.split(r"[: ]", cell, maxsplit=1)[0]
+
+
+def test_the_table_of_patterns_is_true() -> None:
+    rows = pattern_rows()
+    assert [int(row[0]) for row in rows] == list(range(1, 44))
+    assert {len(row) for row in rows} == {7}
+    assert {row[6] for row in rows} == {folder.name for folder in (ROOT / "patterns").iterdir()}
+    assert all(row[6].startswith(f"wcp-{int(row[0]):02d}-") for row in rows)
+    assert {grade(cell) for row in rows for cell in row[2:6]} == set(GRADES)
+    assert all(re.match(r"(native|composed): \S", row[2]) for row in rows), "how is it said?"
+
+
+def test_the_notes_and_numbers_of_the_patterns_are_true() -> None:
+    page = (DOCS / "patterns.md").read_text()
+    rows = pattern_rows()
+    used = {int(note) for row in rows for cell in row[3:6] for note in re.findall(r"\[(\d+)\]", cell)}
+    assert used == {int(note) for note in re.findall(r"^(\d+)\. ", page, re.MULTILINE)}
+    composed = [row for row in rows if any(cell == "composed" for cell in row[3:6])]
+    assert composed == [], "what is composed has a note that says of what"
+    for column, name in enumerate(("NoETL", "Step Functions", "BPMN 2.0", "Argo Workflows"), start=2):
+        counts = [sum(grade(row[column]) == wanted for row in rows) for wanted in GRADES]
+        assert f"{name} {' / '.join(map(str, counts))}" in page

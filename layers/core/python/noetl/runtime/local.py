@@ -79,6 +79,8 @@ class LocalRuntime:
         self._busy = False
         self._running = 0
         self._ended: dict[int, str] = {}
+        self._given_up: set[tuple[int, int]] = set()
+        """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -272,7 +274,7 @@ class LocalRuntime:
         return any(token.phase not in ("parked", "arrived") for token in tokens)
 
     def _revoked(self, execution_id: int, run: int) -> bool:
-        return execution_id in self._ended
+        return execution_id in self._ended or (execution_id, run) in self._given_up
 
     def emit(self, event: Event) -> None:
         """An outcome on its way to the engine (memory only: if the process dies, the command's lease brings it back)."""
@@ -307,7 +309,7 @@ class LocalRuntime:
     def _run(self, command: Command) -> None:
         key = (command.execution_id, command.command_id, command.turn)
         try:
-            if command.execution_id not in self._ended:
+            if not self._revoked(command.execution_id, command.run):
                 run_command(command, self.opened.worker, self.emit)
             self._broken.pop(key, None)
         except Exception as error:
@@ -375,6 +377,9 @@ class LocalRuntime:
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.extend(handled.events)
             self._ended.update(handled.ended)
+            self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
+            if handled.ended and self._given_up:
+                self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
 
 

@@ -46,7 +46,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
-    """A step that is not admitted. ``guard``: the rule's text; ``keys``: context keys it reads, which a patch would set."""
+    """A step that is not admitted (what waits for a lock is). ``guard``: the rule's text; ``keys``: context keys it reads, which a
+    patch would set."""
 
     step: str
     guard: str
@@ -302,7 +303,7 @@ def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:
 
 
 def _parked(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
-    steps = [token.step for token in state.tokens.values() if token.phase == "parked"]
+    steps = [token.step for token in state.tokens.values() if token.phase == "parked" and not token.lock]
     if not steps:
         return []
     try:
