@@ -267,7 +267,7 @@ LOOPING = HELLO.replace("    tool:", "    loop: {in: [1, 2, 3, 4, 5], iterator: 
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 1000])
-@pytest.mark.parametrize("vocabulary", ["stored", "formal"])
+@pytest.mark.parametrize("vocabulary", ["stored", "formal", "canonical"])
 def test_pages_of_events_are_the_whole_history(ground, limit, vocabulary):
     execution_id = ground.run(LOOPING)
     told, after, pages = [], {}, 0

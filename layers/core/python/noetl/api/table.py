@@ -11,6 +11,7 @@ from noetl.api import bodies
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints import catalog, control, executions, schedules, state
 from noetl.api.exchange import Answer, Request
+from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.manage_schedules import MAX_NEXT, ScheduleView, ScheduleWish
 from noetl.services.read_execution import STATUSES
 
@@ -56,8 +57,8 @@ _VERSION = Parameter("version", "A version's number; the latest without it.")
 _STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
 _VOCABULARY = Parameter(
     "vocabulary",
-    "Names of events: as they are stored, or the formal ones.",
-    {"type": "string", "enum": ["stored", "formal"], "default": "stored"},
+    "Names of events: as they are stored, the formal or the canonical ones.",
+    {"type": "string", "enum": list(VOCABULARIES), "default": "stored"},
 )
 _COUNT = Parameter(
     "count", "How many moments.", {"type": "integer", "minimum": 1, "maximum": MAX_NEXT, "default": 5}

@@ -201,7 +201,7 @@ def status(execution: Id = "latest", as_json: Json = False, home: Home = None) -
 def events(
     execution: Id = "latest",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
-    vocabulary: Annotated[str, typer.Option(help="Names: stored or formal.")] = "stored",
+    vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
     as_json: Json = False,
     home: Home = None,
 ) -> None:

@@ -12,7 +12,7 @@ from noetl.cli.watch import step_line
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.state import TERMINAL
-from noetl.domain.vocabulary import Vocabulary
+from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.services import read_execution
 from noetl.services.history import HistoryEvent
 from noetl.services.progress import read_progress
@@ -83,14 +83,10 @@ def _tell_status(view: ExecutionView) -> None:
 
 def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, home: str | None) -> int:
     """History, and with ``follow`` what is added to it until the execution ends."""
-    words: Vocabulary
-    if vocabulary == "formal":
-        words = "formal"
-    elif vocabulary == "stored":
-        words = "stored"
-    else:
+    words = next((known for known in VOCABULARIES if known == vocabulary), None)
+    if words is None:
         raise InvalidInputError(
-            f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint="stored or formal"
+            f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint=", ".join(VOCABULARIES)
         )
     with wiring.open_reading(home) as reading:
         execution_id = resolve_id(reading, name)

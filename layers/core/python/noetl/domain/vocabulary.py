@@ -1,15 +1,17 @@
-"""The names history is told in: every stored event name, whom it is about, and what the formal vocabulary calls it.
+"""The names history is told in: every stored event name, whom it is about, and what the other vocabularies call it.
 
-One table. Stored names are what rows hold (or what a row's facts and traces expand to, see ``noetl.services.history``);
-formal names are a view over the same rows. A name that is not in the table keeps its name in both.
+Stored names are what rows hold (or what a row's facts and traces expand to, see ``noetl.services.history``). The formal names (of
+the DSL's specification) and the canonical ones (of its runtime) are views over the same rows. A name that is not in their tables
+keeps its name. docs/events.md shows the three side by side.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
-Vocabulary = Literal["stored", "formal"]
+Vocabulary = Literal["stored", "formal", "canonical"]
+VOCABULARIES: tuple[Vocabulary, ...] = get_args(Vocabulary)
 EventStatus = Literal["in_progress", "success", "error", "skipped"]
 EntityType = Literal[
     "playbook", "workflow", "step", "tool", "task", "loop", "sink", "retry", "case", "next", "batch"
@@ -102,6 +104,35 @@ NAMES: dict[str, Name] = {
     "batch.failed": Name("batch"),
 }
 
+_ENDED = (Formal("playbook.finished"), Formal("playbook.processed"))
+
+CANONICAL: dict[str, tuple[Formal, ...]] = {
+    "playbook.initialized": NAMES["playbook.initialized"].formal,
+    "playbook.completed": _ENDED,
+    "playbook.failed": _ENDED,
+    "execution.cancelled": _ENDED,
+    "execution.paused": (Formal("playbook.paused"),),
+    "workflow.initialized": (Formal("workflow.started"),),
+    "workflow.completed": (Formal("workflow.finished"),),
+    "command.issued": (Formal("step.scheduled"),),
+    "step.parked": (Formal("policy.admit.evaluated"),),
+    "step.enter": (Formal("step.started"),),
+    "step.exit": (Formal("step.done"),),
+    "token.injected": (Formal("token.enqueued"),),
+    "task.started": (Formal("task.started"), Formal("task.attempt.started")),
+    "task.done": (Formal("task.attempt.done"), Formal("task.done")),
+    "sink.started": (Formal("task.started"),),
+    "sink.processed": (Formal("task.done"),),
+    "case.evaluated": (Formal("policy.task.evaluated"),),
+    "loop.item": (Formal("loop.iteration.started", "in_progress"), Formal("loop.iteration.done")),
+}
+"""Names of the canonical runtime. Each try of a task is told as a task with one attempt; a sink is a task like any other."""
+_CANONICAL_FAILURES = {
+    "task.attempt.done": "task.attempt.failed",
+    "task.done": "task.failed",
+    "loop.iteration.done": "loop.iteration.failed",
+}
+
 TERMINAL_EVENTS: frozenset[str] = frozenset({"playbook.completed", "playbook.failed", "execution.cancelled"})
 """Every execution has exactly one of these."""
 
@@ -117,3 +148,17 @@ def formal_names(event_type: str, status: EventStatus) -> list[tuple[str, EventS
     """The formal events that one stored event stands for, in order: (name, status)."""
     formal = name_of(event_type).formal or (Formal(event_type),)
     return [(entry.name, entry.status or status) for entry in formal]
+
+
+def canonical_names(event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
+    """The canonical events that one stored event stands for, in order: (name, status). Failures have names of their own."""
+    failures = _CANONICAL_FAILURES if status == "error" else {}
+    canonical = CANONICAL.get(event_type) or (Formal(event_type),)
+    return [(failures.get(entry.name, entry.name), entry.status or status) for entry in canonical]
+
+
+def names_in(vocabulary: Vocabulary, event_type: str, status: EventStatus) -> list[tuple[str, EventStatus]]:
+    """What a stored event is called in a vocabulary: one or more (name, status)."""
+    if vocabulary == "stored":
+        return [(event_type, status)]
+    return (formal_names if vocabulary == "formal" else canonical_names)(event_type, status)

@@ -1,7 +1,7 @@
 """History as people and clients read it: stored rows expanded to events.
 
-A row holds several facts and what workers traced; each becomes one event with the id ``<row's event id>:<n>`` (formal names that
-share a stored event add another ``:<m>``). Rows are read as plain JSON, not as facts, so that a row written by a newer
+A row holds several facts and what workers traced; each becomes one event with the id ``<row's event id>:<n>`` (names of another
+vocabulary that share a stored event add another ``:<m>``). Rows are read as plain JSON, not as facts, so that a row written by a newer
 version is shown as well as it can be. Order: the main lane, and each loop's items in index order before the loop's end.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.vocabulary import NAMES, EventStatus, Source, Vocabulary, formal_names, name_of
+from noetl.domain.vocabulary import NAMES, EventStatus, Source, Vocabulary, name_of, names_in
 from noetl.ports.execution_store import StoredEvent
 
 
@@ -81,10 +81,7 @@ def row_events(
     told = _tell_item(row, step) if row.lane else _tell_row(execution_id, row)
     for number, event in enumerate(told):
         event_id = f"{row.event_id}:{number}"
-        if vocabulary == "stored":
-            yield _envelope(execution_id, row, event, event_id, event.name, event.status)
-            continue
-        names = formal_names(event.name, event.status)
+        names = names_in(vocabulary, event.name, event.status)
         for part, (name, status) in enumerate(names):
             part_id = event_id if len(names) == 1 else f"{event_id}:{part}"
             yield _envelope(execution_id, row, event, part_id, name, status)

@@ -24,7 +24,7 @@ from noetl.api.problems import BadRequestError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.state import TERMINAL
-from noetl.domain.vocabulary import Vocabulary
+from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import read_execution
 from noetl.services.deliver_result import deliver_result
@@ -213,11 +213,12 @@ def _position(request: Request) -> Position | None:
 
 def _vocabulary(request: Request) -> Vocabulary:
     asked = request.query.get("vocabulary", "stored")
-    if asked == "formal":
-        return "formal"
-    if asked == "stored":
-        return "stored"
-    raise BadRequestError(f"vocabulary={asked[:40]!r} is neither stored nor formal", code="invalid_parameter")
+    for known in VOCABULARIES:
+        if asked == known:
+            return known
+    raise BadRequestError(
+        f"vocabulary={asked[:40]!r} is none of {', '.join(VOCABULARIES)}", code="invalid_parameter"
+    )
 
 
 def _event_text(event: HistoryEvent) -> str:
