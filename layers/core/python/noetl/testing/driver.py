@@ -24,6 +24,10 @@ TIMERS_AT_ONCE = 100
 LEASE = 10.0**9
 
 
+class EndlessError(AssertionError):
+    """A run goes on and on."""
+
+
 class Time(Protocol):
     """Virtual time, moved by the driver alone."""
 
@@ -113,7 +117,7 @@ class Driver:
         """Handle all events that are waiting, or run one command."""
         self.ticks += 1
         if self.ticks > MOST_TICKS:
-            raise AssertionError(f"no end after {MOST_TICKS} moves")
+            raise EndlessError(f"no end after {MOST_TICKS} moves")
         if self.events:
             batch, self.events = self.events, []
             self.handle(batch)

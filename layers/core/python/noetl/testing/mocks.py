@@ -45,15 +45,19 @@ class MockRegistry(ScriptedRegistry):
             return Registry.run(self, name, raw_params, context)
         if name in self.names():
             self._load(name).params.parse(raw_params)
-        self.pass_by(float(reply.get("delay", 0)), context)
+        own = raw_params.get("timeout")
+        limit = (
+            min(context.timeout, own) if name == "http" and isinstance(own, (int, float)) else context.timeout
+        )
+        self.pass_by(float(reply.get("delay", 0)), limit, context.task)
         return answer_of(name, raw_params, reply)
 
-    def pass_by(self, seconds: float, context: TaskContext) -> None:
+    def pass_by(self, seconds: float, limit: float, task: str) -> None:
         """The call takes its (virtual) time, at most what its task may have. Raises TaskError(kind="timeout")."""
-        self.spent += min(seconds, context.timeout)
-        if seconds > context.timeout:
+        self.spent += min(seconds, limit)
+        if seconds > limit:
             raise TaskError(
-                f"{context.task} took longer than {context.timeout:g} s",
+                f"{task} took longer than {limit:g} s",
                 kind="timeout",
                 code="timeout",
                 retryable=True,
@@ -68,11 +72,14 @@ class MockRegistry(ScriptedRegistry):
         return [f"{call.step}/{call.task}", f"{playbook}{colon}{call.task}"]
 
     def _key(self, call: Call) -> str | None:
-        found = super()._key(call)
-        if found is None and is_own(call):
-            names = [f"{call.step}[{call.index}]", call.step]
-            return next((name for name in names if name in self.script), None)
-        return found
+        """A step's name stands for its one tool, and for those of its tasks that reach outside; not for what undoes it."""
+        names = self.names_of(call)
+        if call.task.endswith("_sink"):
+            names.append("sink")
+        elif is_own(call) or not (self.is_real(call) or call.task.endswith("_compensate")):
+            names.append(call.step)
+        keys = (key for name in names for key in (f"{name}[{call.index}]", name))
+        return next((key for key in keys if key in self.script), None)
 
     def is_real(self, call: Call) -> bool:
         if call.kind == "duckdb" and call.told.get("database"):
@@ -204,7 +211,8 @@ def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     if isinstance(body, str) and "json" not in headers["content-type"]:
         raw = body.encode()
     url = str(params.get("url") or params.get("endpoint") or "http://mock.test/")
+    request = Request(str(params.get("method", "GET")).upper(), parse_url(url), {})
     answer = Answer(status, headers, url, raw)
     if status >= 400 or status < 200:
-        raise failure_of(Request(str(params.get("method", "GET")).upper(), parse_url(url), {}), answer)
+        raise failure_of(request, answer)
     return TaskResult(result_of(answer, 0.0), {"http": helper_of(answer)})

@@ -22,7 +22,7 @@ from noetl.ports.credentials import Credentials
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.coverage import Coverage, Meter
-from noetl.testing.driver import Pick
+from noetl.testing.driver import EndlessError, Pick
 from noetl.testing.expecting import Finding, Seen, check, differences, path_text
 from noetl.testing.memory import MemoryBackend
 from noetl.testing.mocks import MockRegistry
@@ -88,8 +88,8 @@ class FileRun:
         began = time.perf_counter()
         try:
             seen = self._play(case, PICKS[case.order])
-        except NoetlError as error:
-            finding = Finding("start", message=f"{error.message}{f' ({error.hint})' if error.hint else ''}")
+        except (NoetlError, EndlessError) as error:
+            finding = Finding("start", message=str(error))
             return CaseReport(case.name, case.line, [finding], time.perf_counter() - began)
         findings = check(seen, case.expect)
         seed, orders = None, 0
@@ -135,9 +135,7 @@ class FileRun:
         events = observed.events[observed.execution_id]
         self.meter.entered(event.entity_id for event in events if event.event_type == "step.enter")
         self.meter.compensated(
-            str(event.meta.get("step") or event.entity_id)
-            for event in events
-            if event.meta.get("compensates")
+            str(event.payload.get("step")) for event in events if event.payload.get("stage") == "compensate"
         )
         return seen_of(observed, _problems(case, observed, tools, missing))
 
@@ -220,9 +218,12 @@ def dispatched(program: Program, tools: Mapping[str, Any], prefix: str = "") -> 
         mocked = any(f"{prefix}{name}" in names for name in own)
         return msgspec.structs.replace(pipeline, pool="io") if mocked else pipeline
 
-    steps = tuple(msgspec.structs.replace(step, body=moved(step, step.body)) for step in program.steps)
-    changed = any(new.body is not old.body for new, old in zip(steps, program.steps, strict=True))
-    return msgspec.structs.replace(program, steps=steps) if changed else program
+    steps = []
+    for step in program.steps:
+        body, compensate = moved(step, step.body), moved(step, step.compensate)
+        same = body is step.body and compensate is step.compensate
+        steps.append(step if same else msgspec.structs.replace(step, body=body, compensate=compensate))
+    return msgspec.structs.replace(program, steps=tuple(steps))
 
 
 def random_pick(seed: int) -> Pick:
