@@ -115,6 +115,7 @@ def _nested(lowering: Lowering, label: str, tool: Mapping, frame: Frame, layers:
     spec = mapping_of(tool.get("spec"))
     element = parts.element
     _check_element(lowering, tool, element, frame)
+    lowering.names.iter.setdefault(frame.step, set()).add(element)
     if spec.has("timeout"):
         lowering.diagnostics.error(
             "misplaced-key",
