@@ -60,3 +60,10 @@ def test_refused_by_the_newest_standard_only(path, kinds):
     for problem in found:
         assert problem.hint
         assert problem.code != "deprecated-spelling" or "noetl fmt --canonical" in problem.hint
+
+
+def test_a_text_that_a_comma_cut_is_told_as_such(kinds):
+    path = FOLDER / "cut-by-comma.yaml"
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(path.read_text(), kinds=kinds)
+    assert all("between quotes" in problem.hint for problem in refused.value.diagnostics)

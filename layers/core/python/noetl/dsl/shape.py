@@ -10,7 +10,7 @@ from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.model import Document
 from noetl.dsl.model.types import Strict
 from noetl.dsl.program import Pos
-from noetl.dsl.tree import Mapping, Sequence, Tree
+from noetl.dsl.tree import CUT_HINT, Mapping, Sequence, Tree, cut_by_comma, mapping_of
 
 _TYPE_NAMES = {
     "string_type": ("text", "quote it"),
@@ -54,7 +54,17 @@ def _report(
     if (pos.line, pos.column) in taken or _explained(root, path, taken, missing=missing is not None):
         return
     code, message, hint = _explain(error, path, missing, plain, readers)
+    if kind == "extra_forbidden" and cut_by_comma(mapping_of(_owner(root, path)), str(path[-1])):
+        hint = CUT_HINT
     diagnostics.error(code, message, pos, hint=hint, path=show_path(path))
+
+
+def _owner(root: Tree, path: list[Any]) -> Tree:
+    """The mapping that holds the last part of ``path``."""
+    tree = root
+    for part in path[:-1]:
+        tree = tree.entries[part][1] if isinstance(tree, Mapping) else tree.items[part]  # type: ignore[union-attr]
+    return tree
 
 
 def _explained(root: Tree, path: list[Any], taken: set[tuple[int, int]], *, missing: bool) -> bool:

@@ -165,6 +165,18 @@ def items_of(tree: Tree | None) -> list[Tree]:
     return tree.items if isinstance(tree, Sequence) else []
 
 
+def cut_by_comma(mapping: Mapping, name: str) -> bool:
+    """Whether an entry without a value stands after a comma, as the rest of a text does that was not quoted: ``{ query: SELECT a, b }``."""
+    value = mapping.entries[name][1] if mapping.has(name) else None
+    if not isinstance(value, Scalar) or value.value is not None or value.start != value.end:
+        return False
+    before = value.source.text[: value.start].rstrip()
+    return before.endswith(name) and before[: -len(name)].rstrip().endswith(",")
+
+
+CUT_HINT = "inside { … } a comma ends a value: put the whole text before it between quotes"
+
+
 def made_text(text: str, pos: Pos) -> Scalar:
     """A text scalar the compiler makes itself, standing at ``pos``."""
     return Scalar(text, pos, 0, 0, Source.of(""))

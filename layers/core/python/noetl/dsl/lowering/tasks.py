@@ -13,7 +13,7 @@ from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
 from noetl.dsl.program import Gather, Lit, Map, Node, Pos, SinkAction, StepRetry, Task
 from noetl.dsl.refusals import LATER
-from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Tree, mapping_of, text_of
+from noetl.dsl.tree import CUT_HINT, Key, Mapping, Scalar, Sequence, Tree, cut_by_comma, mapping_of, text_of
 
 TASK_KEYS = frozenset(
     {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
@@ -257,6 +257,8 @@ def _check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindS
     }
     for problem in lowering.kinds.check(spec.name, holes):
         hint = problem.hint or f"see the parameters of the kind {spec.name}"
+        if len(problem.path) == 1 and cut_by_comma(given, str(problem.path[0])):
+            hint = CUT_HINT
         lowering.diagnostics.error(
             problem.code, problem.message, _problem_pos(problem, body, given), hint=hint
         )
