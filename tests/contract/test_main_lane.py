@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from noetl.domain import ids
-from noetl.domain.events import Cancel, ContextPatched, Start, TimerFired
+from noetl.domain.events import Cancel, ContextPatched, Parent, Start, TimerFired
 from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.state import ExecutionState, encode_state
 from noetl.ports.execution_store import (
     Creation,
     Fence,
@@ -251,6 +252,39 @@ def test_cancelling_children_reaches_every_live_one(store, make):
     ]
     assert {event.reason for event in committed.events} == {"enough \x00"}
     assert {event.event_id for event in committed.events} == {f"cancel:{EID}"}
+
+
+def test_dropping_a_run_cancels_the_children_that_it_waits_for(store, make):
+    """Those that exist, and those whose Start is on its way; not what nobody waits for, and not what another run waits for."""
+    store.commit([make.change()])
+    parents = {
+        EID + 1: Parent(EID, "2", 1, run=2),
+        EID + 2: Parent(EID, "3", 1, run=3),
+        EID + 3: Parent(EID, "2", 0, run=2, wait=False),
+        EID + 4: Parent(EID, "2.r0.i1", 1, run=2, round=0, index=1),
+    }
+    for kid, parent in parents.items():
+        state = encode_state(ExecutionState(parent=parent))
+        store.commit(
+            [make.change(execution_id=kid, state=state, created=make.created(parent_execution_id=EID))]
+        )
+    on_their_way = (
+        Start(EID + 5, "start", "kid", parent=Parent(EID, "2", 2, run=2)),
+        Start(EID + 6, "start", "kid", parent=Parent(EID, "3", 2, run=3)),
+        Start(EID + 7, "start", "kid", parent=Parent(EID, "2", 2, run=2, wait=False)),
+    )
+    committed = store.commit(
+        [make.change(1, outbox=on_their_way, drop_runs=(2, 2), cancel_reason="given up")], ME
+    )
+    cancels = [event for event in committed.events if isinstance(event, Cancel)]
+    assert [event.execution_id for event in cancels] == [EID + 1, EID + 4, EID + 5]
+    assert {(event.reason, event.cascade, event.event_id) for event in cancels} == {
+        ("given up", True, f"cancel:{EID}")
+    }
+    again = store.commit([make.change(2, status="failed", end=True, cancel_children=True)], ME)
+    assert [event.execution_id for event in again.events] == [EID + 2, EID + 3, EID + 6, EID + 7], (
+        "who was told is not told twice"
+    )
 
 
 def test_timers_fire_by_generation_until_applied(harness, make):

@@ -272,6 +272,23 @@ workflow:
     )
 
 
+def test_picture_of_what_is_cancelled_and_locked(program):
+    found = program(
+        """\
+workflow:
+  - { step: start, next: [ a, b, end ] }
+  - { step: a, spec: { cancels: [ b, start ], mutex: bench }, tool: { kind: noop } }
+  - { step: b, spec: { mutex: "key-{{ args.k | default(1) }}" } }
+  - { step: end, spec: { cancels: all } }
+"""
+    )
+    drawn = to_mermaid(found)
+    assert '    s1["a<br/>noop<br/>lock bench"]\n' in drawn
+    assert '("b<br/>lock key-' in drawn
+    assert '    s3((("end")))\n' in drawn
+    assert '    s1 -.-x|"cancels"| s2\n    s1 -.-x|"cancels"| s0\n' in drawn
+
+
 @pytest.mark.parametrize(
     "change",
     [

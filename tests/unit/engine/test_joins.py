@@ -1,9 +1,11 @@
 """Which token fires next, on bare graphs: ``"a>c b>c"`` are arcs in playbook order; tokens are ``step:phase``."""
 
+import msgspec
 import pytest
 
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Arc, Program, Step
+from noetl.dsl.reachability import with_reachability
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 
 
@@ -113,3 +115,82 @@ def test_tokens_over_failure_arcs_do_not_synchronise():
     lone.tokens[1].sync = False
     ready = next_ready(graph(DIAMOND), lone)
     assert isinstance(ready, Firing) and len(ready.tokens) == 1
+
+
+def with_join(arcs: str, **join: str) -> Program:
+    """The graph whose step ``j`` joins in the long form."""
+    program = graph(arcs)
+    steps = [msgspec.structs.replace(step, **join) if step.name == "j" else step for step in program.steps]
+    return msgspec.structs.replace(program, hash=f"{arcs} {sorted(join.items())}", steps=tuple(steps))
+
+
+@pytest.mark.parametrize(
+    ("rest", "tokens", "fires", "opens"),
+    [
+        ("hold", "j:arrived:0 j:arrived:0", None, False),
+        ("hold", "j:arrived:0 j:arrived:0 j:arrived:0", "1+2+3", False),
+        ("hold", "j:arrived:0 j:arrived:0 j:arrived:0 j:arrived:0", "1+2+3", False),
+        ("absorb", "j:arrived:0 j:arrived:0 j:arrived:0 j:arrived:0", "1+2+3", True),
+        ("cancel", "j:arrived:0 j:arrived:0 a:body", None, False),
+    ],
+)
+def test_arrivals_are_counted_over_one_arc(rest, tokens, fires, opens):
+    ready = next_ready(with_join("s>a a>j", join="3", join_of="arrivals", join_rest=rest), state(tokens))
+    got = "+".join(str(token.run) for token in ready.tokens) if isinstance(ready, Firing) else None
+    assert got == fires
+    assert fires is None or ready.opens == opens  # type: ignore[union-attr]
+
+
+HOLD = {"join": "any", "join_rest": "hold"}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "wave", "late", "over"),
+    [
+        pytest.param("j:arrived:3 b:body", [2], [1], False, id="a missing arc delivers: it ends there"),
+        pytest.param("j:arrived:2 b:body", [2], None, None, id="the same arc again: it is held"),
+        pytest.param("j:arrived:2 j:arrived:3 j:arrived:3", [2], [2], False, id="one per arc"),
+        pytest.param("j:arrived:2 b:body", [2, 3], [], True, id="every arc has delivered: the wave is over"),
+        pytest.param(
+            "j:arrived:2", [2], [], True, id="nothing can come: the wave is over, and who is held stays"
+        ),
+    ],
+)
+def test_a_join_that_holds_lets_each_arc_deliver_once_a_wave(tokens, wave, late, over):
+    waiting = state(tokens, fired=("j",))
+    waiting.waves = {"j": wave}
+    found = next_ready(with_join("s>a s>b a>j b>j", **HOLD), waiting)
+    if late is None:
+        assert found is None
+    else:
+        assert isinstance(found, WaveOver)
+        assert ([token.run for token in found.late], found.over) == (late, over)
+
+
+def test_a_firing_that_holds_says_which_arcs_it_used():
+    found = next_ready(with_join("s>a s>b a>j b>j", **HOLD), state("j:arrived:2 b:body"))
+    assert isinstance(found, Firing)
+    assert (found.opens, found.wave) == (True, (2,))
+
+
+def test_waves_that_wait_for_each_other_do_not_wait_for_ever():
+    program = graph("s>a s>b a>j b>j j>k a>k k>j", {"j": "any", "k": "any"})
+    found = next_ready(program, state("j:arrived:3 k:arrived:4", fired=("j", "k")))
+    assert isinstance(found, WaveOver)
+    assert (found.step.name, found.over) == ("j", True)
+
+
+@pytest.mark.parametrize(
+    ("arcs", "feeders"),
+    [
+        pytest.param("s>a s>b a>j b>j", "s a b", id="everything leads here"),
+        pytest.param("s>a s>b s>x a>j b>j x>y", "a b", id="the start leads elsewhere too"),
+        pytest.param("s>a s>b a>c c>j b>d d>j d>e", "a c", id="a branch with a way out"),
+        pytest.param("s>a a>a a>j s>b b>j s>z", "a b", id="a branch that goes round"),
+        pytest.param("s>a s>b a>j b>j j>s", "s a b", id="the join leads back"),
+        pytest.param("s>a a>t t>t s>b b>j", "b", id="a circle that never comes here"),
+    ],
+)
+def test_who_leads_to_a_join_alone(arcs, feeders):
+    found = with_reachability(with_join(arcs, join="any", join_rest="cancel"))
+    assert sorted(found.step("j").feeders) == sorted(feeders.split())
