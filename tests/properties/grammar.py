@@ -28,13 +28,25 @@ class Grammar:
     delays: tuple[float, ...]
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     depth: int = 0
+    undoable: bool = False
+    """Some step says how it is undone."""
 
     # --- steps ---
 
     def add(self, kind: str, **step: Any) -> str:
         name = f"{kind}{len(self.steps)}"
         self.steps[name] = {"step": name, **step}
+        if self.rng.random() < 0.3:
+            self.undo(name)
         return name
+
+    def undo(self, name: str) -> None:
+        """Say how a step is undone: what is called depends on its result alone, and what it leaves does not depend on any order."""
+        shown = f"{{{{ {name} | length }}}}" if "loop" in self.steps[name] else "{{ result.v }}"
+        steering = self.rng.choice(({}, {}, {"fail_first": 1}, {"fail": "auth"}))
+        task = {**self.http({"was": shown}, **steering), "set_ctx": {"undone": {"add": 1}}}
+        self.steps[name].setdefault("spec", {})["compensate"] = self.rng.choice((task, [{"undo": task}]))
+        self.undoable = True
 
     def arc(self, source: str, target: str, **arc: Any) -> None:
         routing = self.steps[source].setdefault("next", {"spec": {"mode": "inclusive"}, "arcs": []})
@@ -74,6 +86,8 @@ class Grammar:
             self.sequential,
             self.child,
             self.answered,
+            self.diverted,
+            self.tolerated,
             self.silent,
         )
         nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
@@ -166,6 +180,25 @@ class Grammar:
         self.arc(handler, after)
         return Block(bad, after)
 
+    def diverted(self, before: str) -> Block:
+        """As ``answered``, by ``on_error``."""
+        handler = self.add("aside", tool={"kind": "noop", "args": {"v": "{{ args.v + 9 }}"}})
+        way = {"step": handler, "args": {"v": self.value(before)}}
+        bad = self.add("bad", tool=self.http({"x": self.value(before)}, fail="auth"))
+        self.steps[bad].setdefault("spec", {})["on_error"] = way
+        after = self.add("after", tool={"kind": "noop", "args": {"v": self.value(handler)}})
+        self.arc(bad, after, when=DONE)
+        self.arc(handler, after)
+        return Block(bad, after)
+
+    def tolerated(self, before: str) -> Block:
+        """A failure after which the ordinary arcs are taken."""
+        bad = self.add("soft", tool=self.http({"x": self.value(before)}, fail="auth"))
+        self.steps[bad].setdefault("spec", {})["on_error"] = "continue"
+        after = self.add("after", tool={"kind": "noop", "args": {"v": f"{{{{ {before}.v + 3 }}}}"}})
+        self.arc(bad, after)
+        return Block(bad, after)
+
     def sequence(self, before: str) -> Block:
         one = self.block(before)
         two = self.block(one.last)
@@ -214,7 +247,7 @@ def random_playbook(rng: random.Random, name: str, delays: tuple[float, ...] = (
         block = grammar.block(last)
         grammar.arc(last, block.first)
         last = block.last
-    if rng.random() < 0.15:
+    if rng.random() < (0.5 if grammar.undoable else 0.15):
         bad = grammar.add("unanswered", tool=grammar.http({"x": grammar.value(last)}, fail="not_found"))
         grammar.arc(last, bad)
     document = {

@@ -13,6 +13,7 @@ from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadReque
 from noetl.services.replay import replay
 
 STATE_LIMIT = 8 * 1024
+COMMANDED = ("body", "case", "compensate")
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 
@@ -34,7 +35,7 @@ def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
 
 def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
     state = decode_state(info.state)
-    waiting = {token.command: token for token in state.tokens.values() if token.phase in ("body", "case")}
+    waiting = {token.command: token for token in state.tokens.values() if token.phase in COMMANDED}
     request = LoadRequest(info.execution_id, commands=tuple(str(command) for command in waiting))
     fences = store.load([request]).executions[info.execution_id].fences
     for command, token in waiting.items():
@@ -83,7 +84,8 @@ def check_moves(path: str, before: dict[int, str], status: str, state: Execution
         assert state.status in LEGAL_STATUS[status], f"{path}: {status} → {state.status}"
     for run, token in state.tokens.items():
         if run not in before:
-            assert token.phase == "arrived", f"{path}: {token} appears out of nowhere by {fact}"
+            again = token.phase == "compensate" and state.undoing
+            assert token.phase == "arrived" or again, f"{path}: {token} appears out of nowhere by {fact}"
         elif token.phase != before[run]:
             assert token.phase in LEGAL_PHASE[before[run]], f"{path}: {before[run]} → {token.phase} by {fact}"
 

@@ -64,6 +64,8 @@ FIXED = tuple(
         Workload("properties/failing_child", exact=False, ends=frozenset({"failed"})),
         Workload("properties/failure", exact=False, ends=frozenset({"failed"})),
         Workload("properties/timeouts", exact=False),
+        Workload("properties/undo", exact=False, ends=frozenset({"failed"})),
+        Workload("properties/undo", exact=False, cancelled=True, ends=frozenset({"cancelled", "failed"})),
         Workload("properties/admission", patched=True),
         Workload("properties/parked", exact=False, ends=frozenset({"running"}), waits=True),
         Workload(
