@@ -174,13 +174,17 @@ def _chosen(
     labels: tuple[str, ...],
     retry: StepRetry | None,
 ) -> Task:
-    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here."""
+    """A workbook call whose name is computed: every task of the workbook is lowered as it would be called here.
+
+    Which inputs a task needs is told when it is called: this call's may be meant for another.
+    """
     if not lowering.workbook:
         lowering.diagnostics.error(
             "unknown-task", "there is no workbook to choose from", name.pos, hint="add a `workbook`"
         )
+    anyhow = frame.knowing((), open_=True)
     choices = tuple(
-        (known, lower_body(lowering, label, naming(body, known), frame, layers, labels=labels, retry=retry))
+        (known, lower_body(lowering, label, naming(body, known), anyhow, layers, labels=labels, retry=retry))
         for known in lowering.workbook
     )
     bare = body.without("name", "task", "input", "args", "with")
