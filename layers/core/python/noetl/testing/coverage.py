@@ -46,7 +46,7 @@ class Meter:
 
     def __init__(self, program: Program) -> None:
         self.by_object: dict[int, Branch] = {}
-        self.by_place: dict[tuple[int, int, Kind], Branch] = {}
+        self.by_place: dict[tuple[int, int], Branch] = {}
         self.by_step: dict[str, Branch] = {}
         self.undone: dict[str, Branch] = {}
         self.kept = program
@@ -75,23 +75,23 @@ class Meter:
         """Places that two objects share (a workbook task used twice, a handler of all steps) are one branch."""
         for arc in step.arcs:
             self._add(arc, "failure arc" if arc.on == ("failed",) else "arc", _arc(step, arc))
-        for number, rule in enumerate(step.cases, 1):
-            self._add(rule, "case entry", f"case entry {number} of step {step.name}")
+        for rule in step.cases:
+            self._add(rule, "case entry", f"a case entry of step {step.name}")
         for admit in step.admit.rules if step.admit is not None else ():
-            self._add(admit, "admission rule", f"admission rule of step {step.name} ({admit.allow})")
+            self._add(admit, "admission rule", f"an admission rule of step {step.name} ({admit.allow})")
         for task in structs(step, Task):
-            for number, rule in enumerate(task.rules, 1):
+            for rule in task.rules:
                 if task.form == "event":
-                    self._add(rule, "case entry", f"case entry {number} of step {step.name}")
+                    self._add(rule, "case entry", f"a case entry of step {step.name}")
                 else:
                     name = step.name if task.label == own_label(step.name) else f"{step.name}/{task.label}"
-                    self._add(rule, "task rule", f"rule {number} of task {name}")
+                    self._add(rule, "task rule", f"a rule of task {name}")
 
     def _add(self, branch: Arc | Rule | AdmitRule, kind: Kind, what: str) -> None:
         line, column = branch.pos.line, branch.pos.column
         if line > 0:
             made = Branch(line, column, kind, what)
-            self.by_object[id(branch)] = self.by_place.setdefault((line, column, kind), made)
+            self.by_object[id(branch)] = self.by_place.setdefault((line, column), made)
 
 
 def _arc(step: Step, arc: Arc) -> str:

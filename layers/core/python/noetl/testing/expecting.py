@@ -75,7 +75,7 @@ def _outcome(seen: Seen, expect: Mapping[str, Any]) -> Iterator[Finding]:
     if "result_has" in expect and not _has(expect["result_has"], seen.result):
         yield Finding("result", f"at least {shown(expect['result_has'])}", shown(seen.result))
     for name, value in (expect.get("error") or {}).items():
-        got = (seen.error or {}).get(name)
+        got = (seen.error or {}).get(name, False if name == "retryable" and seen.error else None)
         inside = name in ("message", "position")
         if inside and value in (got or ""):
             continue
