@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -150,18 +152,50 @@ def describe(error: NoetlError) -> str:
 
 
 def describe_failure(error: dict[str, Any]) -> str:
-    """An execution's error (see ``read_execution``) as lines."""
+    """An execution's error (see ``read_execution``) as lines: with the line of the playbook, and what the call was made with."""
     message = str(error.get("message", "failed"))
     code = error.get("code") or error.get("kind")
-    return _lines(message, code, error.get("position"), error.get("hint"))
+    called = (error.get("details") or {}).get("input")
+    return _lines(message, code, error.get("position"), error.get("hint"), called)
 
 
-def _lines(message: str, code: Any, position: Any, hint: Any) -> str:
+def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None) -> str:
     lines = [f"error: {message}"]
-    for label, value in (("code", code), ("at", position and near(str(position))), ("hint", hint)):
+    shown = json.dumps(called, ensure_ascii=False) if called else ""
+    for label, value in (
+        ("code", code),
+        ("at", position and near(str(position))),
+        ("called with", shown),
+        ("hint", hint),
+    ):
         if value:
-            lines.append(f"  {label}: {value}")
+            lines.append(f"  {label}: {_CONTROL.sub('?', str(value))}")
+        if label == "at" and position:
+            lines += _pointed(str(position))
     return "\n".join(lines)
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What would steer a terminal."""
+
+
+def _pointed(position: str) -> list[str]:
+    """The line that ``file:line:column`` is about and a caret below it, when the file can still be read."""
+    name, _, place = position.rpartition(":")
+    name, _, line = name.rpartition(":")
+    if not (line.isdecimal() and place.isdecimal() and name):
+        return []
+    return _shown(_source_lines(name), int(line), int(place))
+
+
+def _shown(lines: Sequence[str], line: int, column: int) -> list[str]:
+    if not 0 < line <= len(lines):
+        return []
+    text = lines[line - 1].rstrip()
+    if not 0 < column <= len(text) + 1 or column > 160:
+        return []
+    text = text if len(text) <= 160 else text[:159] + "…"
+    return [f"    {_CONTROL.sub('?', text)}", f"    {' ' * (column - 1)}^"]
 
 
 def near(path: str) -> str:
@@ -187,10 +221,7 @@ def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
     shown: list[str] = []
     for problem in diagnostics:
         shown.append(problem.format(near(source_name)))
-        if 0 < problem.line <= len(lines):
-            text = lines[problem.line - 1].rstrip()
-            if problem.column <= len(text) + 1 <= 160:
-                shown += [f"    {text}", f"    {' ' * (problem.column - 1)}^"]
+        shown += _shown(lines, problem.line, problem.column)
     errors = sum(problem.severity == "error" for problem in diagnostics)
     warnings = len(diagnostics) - errors
     counts = [

@@ -55,11 +55,12 @@ def _collection(d: Decider, loop: Loop, scope: EngineScope) -> list[Any]:
     if isinstance(value, list):
         return value
     shown = repr(value)
+    place = getattr(loop.collection, "pos", loop.pos)
     raise TemplateError(
         f"loop.in is not a list but {describe(value)}: {shown[:80]}",
         code="template_type",
         hint="give a list; a mapping needs `| list` or `.items()`",
-        details={"line": loop.pos.line, "column": loop.pos.column},
+        details={"line": place.line, "column": place.column, "value": shown[:80]},
     )
 
 

@@ -163,7 +163,7 @@ class ParamsChecker:
             f"{self._spec.name}: {problem.message}",
             kind="schema",
             code="kind_params",
-            hint=problem.hint,
+            hint=problem.hint or f"see the parameters of the kind {self._spec.name}",
             details={"field": ".".join(str(part) for part in problem.path)} if problem.path else None,
         )
 

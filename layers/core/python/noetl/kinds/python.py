@@ -78,12 +78,20 @@ def run(params: Params, context: TaskContext) -> TaskResult:
         raise _raised(answer["error"], settings.python_memory_bytes)
     if "problem" in answer:
         raise TaskError(
-            str(answer["problem"]["message"]), kind="transform", code=str(answer["problem"]["code"])
+            str(answer["problem"]["message"]),
+            kind="transform",
+            code=str(answer["problem"]["code"]),
+            hint="give back mappings with text keys, lists, texts, finite numbers, true, false or null, within the limits",
         )
     result = answer.get("result")
     unstorable = codec.find_unstorable(result)
     if unstorable is not None:
-        raise TaskError(f"the result cannot be kept: {unstorable}", kind="transform", code="result_not_json")
+        raise TaskError(
+            f"the result cannot be kept: {unstorable}",
+            kind="transform",
+            code="result_not_json",
+            hint="give back mappings with text keys, lists, texts, finite numbers, true, false or null",
+        )
     return TaskResult(result, {"py": {"lines": answer["lines"]}})
 
 
@@ -113,7 +121,7 @@ def _source_line(code: str, line: int | None) -> str:
     return lines[line - 1].strip() if line and line <= len(lines) else ""
 
 
-def _hint(name: str, memory_bytes: int) -> str | None:
+def _hint(name: str, memory_bytes: int) -> str:
     if name == "NameError":
         return "what the code needs from the playbook is passed under args"
     if name == "ModuleNotFoundError":
@@ -122,4 +130,4 @@ def _hint(name: str, memory_bytes: int) -> str | None:
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":
         return "give a result, or raise an exception that says what is wrong"
-    return None
+    return "correct the line that is named, or answer the failure with a rule"

@@ -174,6 +174,7 @@ def _fail(run: PipelineRun, frame: Frame, action: p.FailAction) -> Verdict:
         frame.error = ErrorInfo(
             message or f"{label} was failed by a rule",
             code="failed_by_rule",
+            hint="a rule with `do: fail` (or a case with `fail`) ended it; its guard says why",
             position=position if action.pos.line else None,
         )
     frame.answer = "fail"

@@ -11,7 +11,7 @@ from noetl.domain.outcomes import Outcome
 from noetl.domain.patches import deep_merge
 from noetl.dsl.program import Node, Task
 from noetl.pipeline import actions, choosing, journal, keeping, nested
-from noetl.pipeline.faults import error_of, placed
+from noetl.pipeline.faults import error_of, located, place_of, placed
 from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.retry import allowed_attempts, exhausted, wait_before, wants_retry
 from noetl.pipeline.state import EACH, Frame, Last
@@ -91,7 +91,7 @@ def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
         params = run.render(task.params)
         if frame.overrides is not None:
             params = deep_merge(params, unpack_sql(frame.overrides))
-        timeout = None if task.timeout is None else _timeout(run.render(task.timeout))
+        timeout = None if task.timeout is None else _timeout(run, task.timeout)
     except NoetlError as error:
         bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
@@ -116,20 +116,27 @@ def finish_plain(run: PipelineRun, outcome: TaskOutcome) -> Finish:
 
 
 def rendered_input(run: PipelineRun, task: Task, node: Node) -> dict[str, Any]:
-    """A task's ``args``/``input``. Raises TemplateError, or TaskError when they are no mapping."""
+    """A task's ``args``/``input``. Raises TemplateError, or InvalidInputError when they are no mapping."""
     given = run.render(node)
     if not isinstance(given, Mapping):
-        raise TaskError(
-            f"the input of {task.label} must be a mapping of names to values",
-            kind="schema",
+        wrong = InvalidInputError(
+            f"the input of {task.label} must be a mapping of names to values, not {str(given)[:60]!r}",
             code="task_input",
             hint="write args: {name: value}",
         )
+        raise located(wrong, place_of(node))
     return dict(given)
 
 
-def _timeout(value: Any) -> float | None:
+def _timeout(run: PipelineRun, node: Node) -> float | None:
     """Seconds; ``{connect, read}`` is their sum."""
+    try:
+        return _seconds(run.render(node))
+    except InvalidInputError as error:
+        raise located(error, place_of(node)) from None
+
+
+def _seconds(value: Any) -> float | None:
     if value is None:
         return None
     parts = [part for part in value.values() if part is not None] if isinstance(value, Mapping) else [value]
@@ -140,14 +147,15 @@ def _timeout(value: Any) -> float | None:
         except (TypeError, ValueError, OverflowError):
             seconds = -1.0
         if not 0 <= seconds <= 366 * 86_400:
-            raise TaskError(
+            raise InvalidInputError(
                 f"a timeout must be a number of seconds, not {str(part)[:60]!r}",
-                kind="schema",
                 code="task_timeout",
+                hint="give a number, such as 30",
             )
         total += seconds
     if total <= 0:
-        raise TaskError("a timeout must be more than 0 seconds", kind="schema", code="task_timeout")
+        hint = "give the seconds the call may take, or leave it out for the kind's own"
+        raise InvalidInputError("a timeout must be more than 0 seconds", code="task_timeout", hint=hint)
     return total
 
 

@@ -57,6 +57,20 @@ def told_at(error: NoetlError, task: Task | None, source_name: str) -> ErrorInfo
     return told if task is None else positioned(told, task.pos, source_name)
 
 
+def place_of(node: Node) -> Pos:
+    """Where a value stands, as far as its templates tell."""
+    if isinstance(node, (Expr, Text, Sql)):
+        return node.pos
+    inner = (
+        [entry for _, entry in node.entries]
+        if isinstance(node, Map)
+        else node.items
+        if isinstance(node, Seq)
+        else ()
+    )
+    return next((place for place in map(place_of, inner) if place.line), Pos())
+
+
 def located(error: NoetlError, place: Pos) -> NoetlError:
     """An error of ours that does not say where it happened, at ``place``."""
     if place.line and not error.details.get("line"):

@@ -6,9 +6,10 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from noetl.domain.errors import TaskError, TemplateError
+from noetl.domain.errors import InvalidInputError, TemplateError
 from noetl.domain.outcomes import ErrorInfo
 from noetl.dsl.program import Expr, Node, RetryAction, StepRetry, Text
+from noetl.pipeline.faults import located, place_of
 from noetl.pipeline.state import Last
 
 if TYPE_CHECKING:
@@ -21,16 +22,26 @@ FULL_JITTER = 0.5
 
 
 def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
-    """Total tries. Raises TaskError(kind="schema") for anything but a whole number of at least 1."""
+    """Total tries. Raises InvalidInputError(code="retry_params") for anything but a whole number of at least 1."""
     value = run.render(action.attempts)
-    count = _number(value, "attempts")
-    if count < 1 or count != int(count):
-        raise _misfit("attempts", value, "a whole number of at least 1")
+    try:
+        count = _number(value, "attempts")
+        if count < 1 or count != int(count):
+            raise _misfit("attempts", value, "a whole number of at least 1")
+    except InvalidInputError as error:
+        raise located(error, place_of(action.attempts)) from None
     return int(count)
 
 
 def wait_before(run: PipelineRun, action: RetryAction, tried: int, chance: float) -> float:
     """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of."""
+    try:
+        return _delay(run, action, tried, chance)
+    except InvalidInputError as error:
+        raise located(error, action.pos) from None
+
+
+def _delay(run: PipelineRun, action: RetryAction, tried: int, chance: float) -> float:
     delay = _number(run.render(action.delay), "delay")
     if action.backoff == "linear":
         delay *= tried
@@ -115,7 +126,9 @@ def _number(value: Any, what: str) -> float:
     return float(min(value, 2**53))
 
 
-def _misfit(what: str, value: Any, wanted: str) -> TaskError:
+def _misfit(what: str, value: Any, wanted: str) -> InvalidInputError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "…"
-    return TaskError(f"retry: {what} must be {wanted}, not {shown}", kind="schema", code="retry_params")
+    return InvalidInputError(
+        f"retry: {what} must be {wanted}, not {shown}", code="retry_params", hint=f"give `{what}` {wanted}"
+    )
