@@ -311,9 +311,3 @@ def test_timers_fire_by_generation_until_applied(harness, make):
     store.release(ME)
     fired, soonest = store.due_timers("x", 10)
     assert [event.event_id for event in fired] == ["timer:a:2"] and soonest is None
-
-
-def test_variables_are_published_as_rows(harness, make):
-    patches = (Patch("vars", "plain", {"a": [1]}), Patch("vars", "odd", "nul \x00 and \ud800"))
-    harness.store.commit([make.change(variables=patches, variables_step="fetch")])
-    assert harness.store.info(EID).version == 1

@@ -15,6 +15,7 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
@@ -66,6 +67,7 @@ class Deployed:
             schedules=ScheduleDeps(
                 PostgresScheduleStore(self.database), MemorySchedules(), self.catalog, programs, time.time
             ),
+            variables=PostgresVariables(self.database),
             results=results,
             programs=programs,
             compile=registrar.compile,

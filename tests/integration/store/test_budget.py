@@ -13,6 +13,7 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.queries import query
 from noetl.domain import ids
 from noetl.domain.outcomes import Outcome
+from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import GateChange, LoadRequest, TimerChange, Wake
 
 pytestmark = pytest.mark.postgres
@@ -56,7 +57,7 @@ def exercise(store, make, base=EID):
                 drop_runs=(8,),
                 events=(make.row(f"timer:t:1:{eid}"),),
                 handled=("x",),
-                variables_step="s",
+                variables=(VariableWrite("v", 1, "step_result", "s"),),
             )
             for eid in kids
         ],

@@ -12,7 +12,7 @@ from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
-from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
@@ -101,12 +101,14 @@ class Ground:
                 self.database.programs,
                 self.database.clock,
             ),
+            variables=self.store,
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
             keep=lambda program: self.kept.__setitem__(program.hash, program),
             publisher=self.publisher,
             link=lambda uri, seconds: f"https://bucket.example/{uri.rpartition('/')[2]}?expires={seconds}",
+            linked=_linked,
             gauges=lambda: [QueueGauge("events.fifo", 3, 1, 0), QueueGauge("commands-io", 7, 2, 1, 4)],
             checks={"database": lambda: self._check("database"), "bucket": lambda: self._check("bucket")},
             clock=self.database.clock,
@@ -156,6 +158,12 @@ class Ground:
         execution_id = self.start(path, **body)
         self.settle()
         return execution_id
+
+
+def _linked(token: str) -> str:
+    if token != "token-of-x":
+        raise NotFoundError("no link", code="link_invalid")
+    return "noetl://execution/1/result/start/x"
 
 
 def request(

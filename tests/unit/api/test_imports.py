@@ -10,5 +10,15 @@ def test_the_routes_load_no_compiler():
     code = "import noetl.api.gateway, noetl.runtime.registering, sys; print(*{name.partition('.')[0] for name in sys.modules})"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = set(result.stdout.split())
-    assert {"msgspec", "aws_lambda_powertools"} <= found, "the probe sees what was imported"
-    assert not found & {"pydantic", "yaml", "jinja2", "jsonschema", "boto3", "duckdb", "rich", "typer"}
+    assert "msgspec" in found, "the probe sees what was imported"
+    assert not found & {
+        "aws_lambda_powertools",
+        "pydantic",
+        "yaml",
+        "jinja2",
+        "jsonschema",
+        "boto3",
+        "duckdb",
+        "rich",
+        "typer",
+    }

@@ -36,12 +36,25 @@ def exchange(ground: Ground, name: str):
             ("cancel", {"reason": "enough"}) if name == "cancelExecution" else ("tokens", {"step": "gate"})
         )
         return ground.ask("POST", f"/api/executions/{waiting}/{what}", body)
+    if "Variable" in name:
+        return exchange_variable(ground, name)
+    if name == "download":
+        ground.deps.results.put("noetl://execution/1/result/start/x", b'{"rows":[1]}')
+        return ground.ask("GET", "/api/downloads/token-of-x", authorizer={})
     if name.endswith("Schedule") or name.startswith(("listSchedule", "getSchedule")):
         return exchange_schedule(ground, name)
+    if name in ("findPlaybooks", "findPlaybook"):
+        ground.register()
+        path = "list" if name == "findPlaybooks" else "resource"
+        body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
+        return ground.ask("POST", f"/api/catalog/{path}", body)
     execution_id = ground.run()
     paths = {
         "listPlaybooks": "/api/catalog",
         "getPlaybook": "/api/catalog/demo/hello",
+        "listPlaybookVersions": "/api/catalog/demo/hello/versions",
+        "getPlaybookGraph": "/api/catalog/demo/hello/graph",
+        "getPlaybookSchema": "/api/catalog/demo/hello/schema",
         "listExecutions": "/api/executions",
         "getExecution": f"/api/executions/{execution_id}",
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
@@ -50,6 +63,17 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_variable(ground: Ground, name: str):
+    place = f"/api/vars/{ground.run(GATED)}"
+    made = ground.ask("POST", place, {"variables": {"total": 3, "note": None}, "source_step": "gate"})
+    method, path = {
+        "listVariables": ("GET", ""),
+        "getVariable": ("GET", "/total"),
+        "deleteVariable": ("DELETE", "/total"),
+    }.get(name, ("", ""))
+    return ground.ask(method, f"{place}{path}") if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):
@@ -351,7 +375,11 @@ def test_a_result_whose_bytes_are_gone_is_gone(ground):
         {"approved": True},
         {"approved": True, "note": {"by": "me"}},
         [{"op": "add", "path": "/approved", "value": True}],
-        [{"op": "replace", "path": "/approved", "value": True}, {"op": "add", "path": "/a~1b/c", "value": 1}],
+        [
+            {"op": "add", "path": "/a~1b", "value": {}},
+            {"op": "add", "path": "/a~1b/c", "value": True},
+            {"op": "copy", "from": "/a~1b/c", "path": "/approved"},
+        ],
     ],
 )
 def test_a_patched_context_opens_a_gate(ground, patch):
@@ -436,3 +464,25 @@ def test_every_route_is_in_the_docs():
         for route in re.findall(r"`(.+?)`", routes)
     }
     assert listed == {(f"{one.method} {one.path.replace('+}', '}')}", one.scope) for one in ROUTES}
+
+
+def test_versions_graph_and_schema_of_a_playbook(ground):
+    first, second = ground.register(), ground.register(HELLO.replace("21", "22"))
+    page = ground.ask("GET", "/api/catalog/demo/hello/versions").json
+    assert [one["program"] for one in page["playbooks"]] == [second["program"], first["program"]]
+    head = ground.ask("GET", "/api/catalog/demo/hello/versions", query={"limit": "1"}).json
+    assert [one["version"] for one in head["playbooks"]] == [2] and head["next"] == "2"
+    rest = ground.ask("GET", "/api/catalog/demo/hello/versions", query={"after": "2"}).json
+    assert [one["version"] for one in rest["playbooks"]] == [1] and rest["next"] is None
+    assert ground.ask("GET", "/api/catalog/nowhere/versions").status == 404
+    assert ground.ask("GET", "/api/catalog/demo/hello/versions", query={"after": "x"}).status == 400
+    graph = ground.ask("GET", "/api/catalog/demo/hello/graph", query={"version": "1"}).json
+    assert graph["version"] == 1 and graph["graph"].startswith("flowchart TD")
+    assert ground.ask("GET", "/api/catalog/demo/hello/schema").json["schema"] == {"type": "object"}
+
+
+def test_a_path_may_end_like_a_route(ground):
+    ground.register(HELLO.replace("demo/hello", "demo/graph"))
+    assert ground.ask("GET", "/api/catalog/demo/graph").status == 404, "that is the graph of `demo`"
+    assert ground.ask("GET", "/api/catalog/demo%2Fgraph").json["path"] == "demo/graph"
+    assert ground.ask("GET", "/api/catalog/demo%2Fgraph/graph").json["path"] == "demo/graph"

@@ -271,7 +271,9 @@ def test_an_endless_loop_of_jumps_hands_itself_back(run: Run) -> None:
     assert len(made.delays) > 4 and not any(made.delays)
     jumps = made.facts().count("case.evaluated")
     assert jumps == 2400
-    assert len(made.outcome.trace) == 2 * len(made.calls) + jumps, "and the whole story is told, in small messages"
+    assert len(made.outcome.trace) == 2 * len(made.calls) + jumps, (
+        "and the whole story is told, in small messages"
+    )
 
 
 @pytest.mark.parametrize(

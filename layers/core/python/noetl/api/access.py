@@ -42,7 +42,7 @@ def _iam(about: Mapping[str, Any], grants: Mapping[str, str]) -> Principal | Non
     if not isinstance(arn, str) or not arn:
         return None
     granted = " ".join(scopes for pattern, scopes in grants.items() if fnmatchcase(arn, pattern))
-    return Principal(arn, "iam", _account(arn), _widened(granted.split()) if grants else SCOPES)
+    return Principal(arn, "iam", _account(arn), widened(granted.split()) if grants else SCOPES)
 
 
 def _account(arn: str) -> str:
@@ -61,11 +61,12 @@ def _jwt(about: Mapping[str, Any]) -> Principal | None:
     issuer = claims.get("iss")
     account = f"{issuer}#{subject}" if isinstance(issuer, str) else subject
     return Principal(
-        f"jwt:{subject}", "jwt", account, _widened([_PREFIX.sub("", str(word)) for word in words])
+        f"jwt:{subject}", "jwt", account, widened([_PREFIX.sub("", str(word)) for word in words])
     )
 
 
-def _widened(scopes: list[str]) -> frozenset[str]:
+def widened(scopes: list[str]) -> frozenset[str]:
+    """Scopes with those that they include. Words that are no scopes fall out."""
     found = SCOPES & set(scopes)
     return found | _ADMIN if "admin" in found else frozenset(found)
 

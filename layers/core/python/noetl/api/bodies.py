@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.services.history import HistoryEvent
@@ -23,6 +24,13 @@ class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     path: str | None = None
     source_name: str | None = None
     resource_type: Literal["playbook", "Playbook"] | None = None
+
+
+class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A playbook by path; ``version`` may be a number or ``latest``."""
+
+    path: str
+    version: int | str | None = None
 
 
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,15 +56,21 @@ class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Operation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operation of a JSON Patch."""
+    """One operation of a JSON Patch (RFC 6902). ``path`` and ``from`` are JSON pointers into the context."""
 
-    op: Literal["add", "replace"]
+    op: Literal["add", "remove", "replace", "move", "copy", "test"]
     path: str
-    value: Any
+    value: Any = msgspec.UNSET
+    from_: str | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="from")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it was sent."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
 
 class ContextBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``patch``: a mapping (mappings in it merge with what is there, anything else replaces it), or JSON Patch operations."""
+    """``patch``: a JSON Merge Patch of the context (mappings merge, null removes, anything else replaces), or JSON Patch operations."""
 
     patch: dict[str, Any] | list[Operation]
     reason: str = ""
@@ -68,6 +82,15 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     step: str
     args: dict[str, Any] = {}
+    reason: str = ""
+
+
+class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``variables``: name → value, all of them set at once. ``var_type`` and ``source_step`` are kept with each."""
+
+    variables: dict[str, Any]
+    var_type: VariableType = "user_defined"
+    source_step: str | None = None
     reason: str = ""
 
 
@@ -129,8 +152,26 @@ class PlaybookAnswer(msgspec.Struct, frozen=True):
     content: str
 
 
+class GraphAnswer(msgspec.Struct, frozen=True):
+    """``graph``: the playbook as text of a drawing language."""
+
+    path: str
+    version: int
+    format: Literal["mermaid"]
+    graph: str
+
+
+class SchemaAnswer(msgspec.Struct, frozen=True):
+    """``schema``: the JSON Schema that a payload is held against."""
+
+    path: str
+    version: int
+    schema: dict[str, Any]
+
+
 class PlaybookPage(msgspec.Struct, frozen=True):
-    """The latest version of each path, in path order. ``next``: the cursor of the next page, null on the last."""
+    """The latest version of each path, in path order, or the versions of one, newest first. ``next``: the cursor of the next page, null
+    on the last."""
 
     playbooks: list[PlaybookLine]
     next: str | None
@@ -292,3 +333,43 @@ class ProblemAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def catalog_id(entry: CatalogEntry) -> str:
     return f"{entry.path}@{entry.version}"
+
+
+class VariableView(msgspec.Struct, frozen=True):
+    """Moments are RFC 3339. ``access_count``: reads of this one, not lists."""
+
+    value: Any
+    type: VariableType
+    source_step: str | None
+    created_at: str
+    accessed_at: str
+    access_count: int
+
+
+class VariablesAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    variables: dict[str, VariableView]
+    count: int
+
+
+class VariableAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    var_name: str
+    value: Any
+    type: VariableType
+    source_step: str | None
+    created_at: str
+    accessed_at: str
+    access_count: int
+
+
+class VariablesSetAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    variables_set: int
+    var_names: list[str]
+
+
+class VariableDeletedAnswer(msgspec.Struct, frozen=True):
+    execution_id: str
+    var_name: str
+    deleted: bool

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.results import ResultStore
+from noetl.ports.variables import Variables
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Compiled
 
@@ -31,6 +33,10 @@ class Publisher(Protocol):
         """Send and mark. Raises InfrastructureError when they could not be sent; they are durable all the same."""
 
 
+def _foreign(token: str) -> str:
+    raise NotFoundError("links of this deployment lead to its bucket", code="link_invalid")
+
+
 @dataclass(frozen=True, slots=True)
 class ApiDeps:
     """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
@@ -41,6 +47,7 @@ class ApiDeps:
     store: ExecutionStore
     catalog: Catalog
     schedules: ScheduleDeps
+    variables: Variables
     results: ResultStore
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]
@@ -53,6 +60,8 @@ class ApiDeps:
     reconnect: Callable[[], None]
     """Drop connections, so that the next call makes new ones."""
     registered: Callable[[Program, str, int], None] = lambda program, path, version: None
+    linked: Callable[[str], str] = _foreign
+    """The URI behind a link that this process answers itself. Raises NotFoundError."""
     log: Callable[[str], None] = lambda line: None
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

@@ -12,12 +12,14 @@ from noetl.api.endpoints.executions import escaped_size
 from noetl.api.endpoints.state import healthy
 from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import MethodError, problem
+from noetl.api.routing import Router
 from noetl.api.table import ROUTES, Route
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
 LOST = ("outcome_unknown", "database_unreachable")
 """Codes of errors that a new connection may cure. Every endpoint may be run twice: ids come from the request."""
 REQUEST_ID = "X-Request-Id"
+_ROUTER = Router(ROUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,18 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
     return replace(found, headers={**found.headers, REQUEST_ID: request.request_id})
 
 
-def unknown_route(api: Api, request: Request) -> Answer:
+def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
+    """Answer any request, whoever carried it here. Never raises."""
+    found = _ROUTER.find(request.method, request.path)
+    if found is None:
+        return _unknown_route(api, request)
+    route, params = found
+    return answer(api, route, replace(request, params=params), principal)
+
+
+def _unknown_route(api: Api, request: Request) -> Answer:
     """404, or 405 where other methods would do."""
-    allowed = sorted({route.method for route in ROUTES if _fits(route, request.path)})
+    allowed = _ROUTER.methods(request.path)
     error: Exception
     if allowed:
         error = MethodError(
@@ -57,20 +68,8 @@ def unknown_route(api: Api, request: Request) -> Answer:
         error = NotFoundError(
             f"there is nothing at {request.path[:200]}", code="route_not_found", hint="see /openapi.json"
         )
-    return replace(_refused(api, request, error), headers={REQUEST_ID: request.request_id, **_headers(error)})
-
-
-def _headers(error: Exception) -> Mapping[str, str]:
-    return problem(error).headers
-
-
-def _fits(route: Route, path: str) -> bool:
-    wanted, given = route.path.split("/"), path.split("/")
-    if wanted[-1].endswith("+}"):
-        return len(given) >= len(wanted) and given[: len(wanted) - 1] == wanted[:-1] and bool(given[-1])
-    return len(wanted) == len(given) and all(
-        part == text or (part.startswith("{") and text) for part, text in zip(wanted, given, strict=True)
-    )
+    found = _refused(api, request, error)
+    return replace(found, headers={REQUEST_ID: request.request_id, **found.headers})
 
 
 def _run(api: Api, route: Route, request: Request) -> Answer:

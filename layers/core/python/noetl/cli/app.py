@@ -12,6 +12,7 @@ from noetl.cli import errors
 from noetl.cli.local import invoke, local_app
 from noetl.cli.options import Home, Json
 from noetl.cli.schedule import schedule_app
+from noetl.cli.serve import serve, token_app
 from noetl.cli.tests import test
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
@@ -39,8 +40,10 @@ app.add_typer(context_app, name="ctx")
 app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(token_app, name="token")
 app.command()(invoke)
 app.command()(test)
+app.command()(serve)
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 Set = Annotated[

@@ -13,6 +13,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.commands import ItemOutcome, Rest, Stage
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+from noetl.domain.variables import VariableType
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -149,6 +150,9 @@ class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit
 
 
 class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", omit_defaults=True):
+    """``merge``: a JSON Merge Patch of the context, ``operations``: a JSON Patch of it; both are applied to what is there then.
+    ``var_type``, ``source_step``: of the variables among the patches."""
+
     execution_id: int
     event_id: str
     program: str
@@ -156,6 +160,10 @@ class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", o
     principal: str = ""
     reason: str = ""
     correlation_id: str = ""
+    var_type: VariableType = "user_defined"
+    source_step: str = ""
+    merge: dict[str, Any] = {}
+    operations: list[dict[str, Any]] = []
 
 
 class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", omit_defaults=True):

@@ -12,7 +12,9 @@ import msgspec
 
 OutcomeStatus = Literal["ok", "error", "skipped", "suspended"]
 PatchScope = Literal["ctx", "vars", "step"]
-PatchOp = Literal["set", "add", "append", "extend", "merge", "replace", "max", "min", "union", "first"]
+PatchOp = Literal[
+    "set", "add", "append", "extend", "merge", "replace", "max", "min", "union", "first", "unset"
+]
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,7 +32,7 @@ class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Patch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``."""
+    """One change of a scope: ``ctx.total += 3`` is ``Patch("ctx", "total", 3, "add")``. ``unset`` (from outside only): the name goes."""
 
     scope: PatchScope
     name: str

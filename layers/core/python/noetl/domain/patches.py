@@ -17,7 +17,7 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
 
 def apply_patch(current: Any, patch: Patch) -> Any:
-    """The value after ``patch``; ``current`` is ``MISSING`` when the name was not set.
+    """The value after ``patch`` (``MISSING`` after ``unset``); ``current`` is ``MISSING`` when the name was not set.
 
     Raises InvalidInputError(code="patch_type") when the operation does not fit the values.
     """
@@ -39,7 +39,7 @@ def combine(patches: Iterable[Patch]) -> list[Patch]:
     folded: dict[tuple[str, str], list[Patch]] = {}
     for patch in patches:
         pending = folded.setdefault((patch.scope, patch.name), [])
-        if patch.op in ("set", "replace"):
+        if patch.op in ("set", "replace", "unset"):
             pending[:] = [patch]
         elif pending and (merged := _merge(pending[-1], patch)) is not None:
             pending[-1] = merged
@@ -131,6 +131,10 @@ def _first(current: Any, value: Any) -> Any:
     return value if current is MISSING else current
 
 
+def _unset(current: Any, value: Any) -> Any:
+    return MISSING
+
+
 _OPERATIONS = {
     "set": _set,
     "replace": _set,
@@ -142,6 +146,7 @@ _OPERATIONS = {
     "min": _min,
     "union": _union,
     "first": _first,
+    "unset": _unset,
 }
 
 

@@ -182,7 +182,11 @@ def _context_changed(state: ExecutionState, slots: SlotSpace, fact: f.ContextCha
             _local_changed(slots, fact.run, patch)
             continue
         key = (patch.scope, patch.name)
-        slots[key] = patch.value if patch.op == "set" else apply_patch(slots.get(key, MISSING), patch)
+        if patch.op == "unset":
+            if slots.get(key, MISSING) is not MISSING:
+                slots.pop(key, None)
+        else:
+            slots[key] = patch.value if patch.op == "set" else apply_patch(slots.get(key, MISSING), patch)
 
 
 def _local_changed(slots: SlotSpace, run: int, patch: Any) -> None:

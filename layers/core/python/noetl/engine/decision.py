@@ -17,10 +17,11 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts import Fact, TimerSet
-from noetl.domain.outcomes import ErrorInfo, Patch
+from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
+from noetl.domain.variables import VariableWrite
 from noetl.dsl.program import Node, Pos, Program, Step, step_index
 from noetl.engine.apply import evolve
 from noetl.engine.scope import EngineScope
@@ -85,8 +86,7 @@ class Decision:
     timers: list[Timer] = field(default_factory=list)
     outbox: list[Event] = field(default_factory=list)
     blobs: list[tuple[str, bytes]] = field(default_factory=list)
-    variables: list[Patch] = field(default_factory=list)
-    variables_step: str = ""
+    variables: list[VariableWrite] = field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
 

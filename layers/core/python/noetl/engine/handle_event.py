@@ -46,6 +46,7 @@ from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.loops import loop_alert, loop_done
 from noetl.engine.mutex import next_in_line
 from noetl.engine.outcomes import body_outcome, child_done, compensated, superseded, suspend, waiting_token
+from noetl.engine.patching import resolve
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import View
@@ -322,10 +323,12 @@ def _context(d: Decider, event: ContextPatched) -> None:
     try:
         patch_context(
             d,
-            event.patches,
+            resolve(d, event),
             principal=event.principal,
             reason=event.reason,
             correlation_id=event.correlation_id,
+            var_type=event.var_type,
+            source_step=event.source_step,
         )
     except InvalidInputError as error:
         superseded(d, event.event_id, status=error.message)

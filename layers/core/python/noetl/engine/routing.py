@@ -9,6 +9,7 @@ from noetl.domain.facts import Arrival, ContextChanged, NextEvaluated, StepExite
 from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo, Patch, Target
 from noetl.domain.state import Token
+from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Arc, SetAction, Step
 from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider
@@ -16,6 +17,8 @@ from noetl.engine.ending import fail_execution
 from noetl.engine.scope import EngineScope
 from noetl.pipeline.faults import located
 from noetl.templating import is_true
+
+ITERATOR_STATE = frozenset({"index", "item", "count", "total"})
 
 
 def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) -> None:
@@ -134,12 +137,31 @@ def _scope_name(scope: str) -> Any:
     return "step" if scope == "iter" else scope
 
 
-def patch_context(d: Decider, patches: list[Patch], run: int = 0, step: str = "", **who: str) -> None:
-    """Record patches; writes of ``vars`` also become rows of the variables table."""
+def patch_context(
+    d: Decider,
+    patches: list[Patch],
+    run: int = 0,
+    step: str = "",
+    var_type: VariableType | None = None,
+    source_step: str = "",
+    **who: str,
+) -> None:
+    """Record patches; writes of ``vars`` also become rows of the variables table. ``var_type``: of those that come from outside."""
     if not patches:
         return
     d.emit(ContextChanged(patches, run, step, **who))
-    names = {patch.name for patch in patches if patch.scope == "vars"}
-    if names:
-        d.decision.variables_step = step
-        d.decision.variables += [Patch("vars", name, d.slots.get(("vars", name))) for name in sorted(names)]
+    written = {patch.name: patch for patch in patches if patch.scope == "vars"}
+    for name, patch in sorted(written.items()):
+        kind = var_type or variable_type(d.steps.get(step), name)
+        gone = patch.op == "unset"
+        value = None if gone else d.slots.get(("vars", name))
+        d.decision.variables.append(VariableWrite(name, value, kind, step or source_step, gone))
+
+
+def variable_type(step: Step | None, name: str) -> VariableType:
+    """What a step writes is its result, but for the state of its iterator (``<step>_index``, ``_item``, ``_count``, ``_total``)."""
+    if step is None:
+        return "user_defined"
+    keeps = step.loop is not None and step.loop.iterator_vars
+    suffix = name.removeprefix(f"{step.name}_")
+    return "iterator_state" if keeps and suffix in ITERATOR_STATE and suffix != name else "step_result"

@@ -30,5 +30,8 @@ class Catalog(Protocol):
     def by_program(self, program: str) -> CatalogEntry | None:
         """Any entry with this program hash."""
 
+    def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
+        """Versions of a path, newest first, older than ``before``."""
+
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         """Latest version of each path, in path order."""

@@ -17,8 +17,14 @@ import msgspec
 
 from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.events import Event, ItemsDone, Start
-from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.outcomes import Outcome
 from noetl.domain.state import Status
+from noetl.domain.variables import VariableWrite
+from noetl.ports.answers import NOTHING as _NOTHING
+from noetl.ports.answers import Creation as Creation
+from noetl.ports.answers import IdempotencyKey as IdempotencyKey
+from noetl.ports.answers import Posted as Posted
+from noetl.ports.answers import Published as Published
 
 
 class LoadRequest(msgspec.Struct, frozen=True):
@@ -129,7 +135,8 @@ class Change(msgspec.Struct, frozen=True):
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake.
     ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
-    go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands, timers, loops' gates and slots of the scope ``undo`` go.
+    go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands,
+    timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
     ``handled``: event ids whose outbox rows are done with.
     """
@@ -155,9 +162,8 @@ class Change(msgspec.Struct, frozen=True):
     end: bool = False
     cancel_children: bool = False
     cancel_reason: str = ""
-    variables: tuple[Patch, ...] = ()
-    """Writes of ``vars``: rows of ``transient`` (value after the change; ``op`` is ``set``), with ``variables_step`` as their source."""
-    variables_step: str = ""
+    variables: tuple[VariableWrite, ...] = ()
+    """Rows of ``transient``, with the value after the change."""
     created: CreatedExecution | None = None
 
 
@@ -263,43 +269,6 @@ class VersionConflictError(Exception):
         self.execution_ids = tuple(execution_ids)
 
 
-class IdempotencyKey(msgspec.Struct, frozen=True):
-    """``fingerprint``: of what was asked; asking for something else under the same key is a conflict."""
-
-    key: str
-    fingerprint: str
-
-
-class Creation(msgspec.Struct, frozen=True):
-    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
-
-    execution_id: int
-    fresh: bool
-    same: bool = True
-
-
-class Posted(msgspec.Struct, frozen=True):
-    """``status``: of the execution (None: there is none). ``version`` 0: it has not started. ``posted``: the event is on its way."""
-
-    status: Status | None
-    version: int
-    posted: bool
-
-
-class Published(msgspec.Struct, frozen=True):
-    """``timers``: (execution id, name)."""
-
-    commands: Sequence[Command] = ()
-    events: Sequence[Event] = ()
-    timers: Sequence[tuple[int, str]] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.commands or self.events or self.timers)
-
-
-_NOTHING = Published()
-
-
 class ExecutionStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
@@ -333,8 +302,9 @@ class ExecutionStore(Protocol):
     ) -> Creation:
         """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``, in one transaction."""
 
-    def post(self, event: Event, owner: str | None = None) -> Posted:
-        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has)."""
+    def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
+        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has).
+        ``variables``: rows that it will write, which are there at once."""
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()

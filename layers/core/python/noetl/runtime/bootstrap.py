@@ -46,6 +46,7 @@ class Stores:
     programs: Programs
     dsn: str
     workspace: str | None
+    database: Database
 
 
 @dataclass(slots=True)
@@ -82,7 +83,9 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     store = PostgresExecutionStore(database, results=results)
     kinds = registry or default_registry()
     programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
-    return Stores(store, catalog, PostgresScheduleStore(database), results, programs, dsn, workspace)
+    return Stores(
+        store, catalog, PostgresScheduleStore(database), results, programs, dsn, workspace, database
+    )
 
 
 @contextmanager
@@ -159,6 +162,7 @@ def open_engine(
         stores.programs,
         stores.dsn,
         stores.workspace,
+        stores.database,
         engine,
         worker,
         sizes,

@@ -12,15 +12,17 @@ from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.migrations import check_current
+from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Registrar, schedule_declared, schedule_deps
+from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.manage_schedules import declared
 
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
@@ -74,6 +76,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         store=parts.store,
         catalog=catalog,
         schedules=schedules,
+        variables=PostgresVariables(parts.database),
         results=parts.results,
         programs=programs,
         compile=registrar.compile,
@@ -88,7 +91,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         },
         clock=time.time,
         reconnect=parts.database.close,
-        registered=schedule_declared(schedules),
+        registered=declared(schedules),
         log=telemetry.log,
     )
 

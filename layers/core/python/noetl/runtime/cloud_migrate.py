@@ -21,8 +21,9 @@ from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
-from noetl.runtime.registering import Registrar, schedule_declared, schedule_deps
+from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
+from noetl.services.manage_schedules import declared
 from noetl.services.register_playbook import SUFFIXES, is_playbook_text, playbook_text
 
 MIGRATION, PLAYBOOKS = "Custom::NoetlMigration", "Custom::NoetlPlaybooks"
@@ -130,7 +131,7 @@ def _registrar(work: Migration, database: Database) -> Registrar:
     registrar = Registrar(catalog, work.programs)
     if work.settings is not None:
         programs = Programs(StoredPrograms(work.programs), catalog, registrar)
-        registrar.registered = schedule_declared(schedule_deps(work.settings, database, catalog, programs))
+        registrar.registered = declared(schedule_deps(work.settings, database, catalog, programs))
     return registrar
 
 

@@ -28,6 +28,7 @@ from noetl.domain.state import TERMINAL, decode_state
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
+from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine, open_readonly
 from noetl.runtime.keeper import Keeper
 from noetl.runtime.pools import Pool
@@ -168,6 +169,13 @@ class LocalRuntime:
         if self.on_fired is not None:
             self.on_fired(fired)
 
+    def gauges(self) -> list[QueueGauge]:
+        """How much waits in this process: events, and commands by pool."""
+        with self._changed:
+            events = QueueGauge("events", len(self._inbox), int(self._busy), 0)
+        delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
+        return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
+
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""
         info = self.store.info(execution_id)
@@ -282,13 +290,17 @@ class LocalRuntime:
             self._inbox.append(event)
             self._changed.notify_all()
 
+    def accept(self, events: Collection[Event]) -> None:
+        """Events that are durable already (in the outbox, as this process's own)."""
+        with self._changed:
+            self._inbox.extend(events)
+            self._changed.notify_all()
+
     def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
         for command in commands:
             self.dispatch(command)
         if events:
-            with self._changed:
-                self._inbox.extend(events)
-                self._changed.notify_all()
+            self.accept(events)
 
     def dispatch(self, command: Command) -> None:
         if command.delay > 0:

@@ -8,6 +8,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 
 from noetl.domain.commands import Command
+from noetl.ports.gauges import QueueGauge
 
 
 class Pool:
@@ -36,6 +37,12 @@ class Pool:
                 thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
                 self.threads.append(thread)
                 thread.start()
+
+    def gauge(self) -> QueueGauge:
+        """How many commands wait, and run."""
+        with self.ready:
+            waiting = sum(map(len, self.queues.values()))
+            return QueueGauge(f"commands-{self.name}", waiting, len(self.threads) - self.idle, 0)
 
     def close(self, until: float) -> None:
         """Queued commands stay in the store; running ones are waited for until ``until`` (monotonic seconds)."""

@@ -17,7 +17,6 @@ from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.compiling import Compiler
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Registered, register_playbook
-from noetl.services.register_schedules import register_schedule
 
 
 class Registrar(Compiler):
@@ -67,12 +66,3 @@ class _Client:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(make_client(self._service), name)
-
-
-def schedule_declared(deps: ScheduleDeps) -> Callable[[Program, str, int], None]:
-    """Puts in force what a playbook says about its schedule, whenever it was registered."""
-
-    def registered(program: Program, path: str, version: int) -> None:
-        register_schedule(path, program, store=deps.store, schedules=deps.schedules, now=deps.clock())
-
-    return registered

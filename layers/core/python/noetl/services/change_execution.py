@@ -12,8 +12,10 @@ from typing import Any
 
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
+from noetl.domain.json_patch import check_operations, refused
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
+from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.read_execution import find
@@ -31,7 +33,7 @@ class Asked:
 
 def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
     """End an execution (``cascade``: and its children). Raises NotFoundError, ConflictError."""
-    info = _live(store, execution_id, "cancelled")
+    info = live(store, execution_id, "cancelled")
     event = Cancel(execution_id, _event_id(asked), info.program, asked.reason, asked.principal, cascade)
     return _posted(store, event, asked.owner, "cancelled")
 
@@ -40,12 +42,70 @@ def patch_context(
     store: ExecutionStore,
     execution_id: int,
     asked: Asked,
-    patches: list[Patch],
+    patch: Mapping[str, Any] | Sequence[Mapping[str, Any]],
     *,
     correlation_id: str = "",
 ) -> Event:
-    """Change ``ctx``; steps that wait for it are looked at again. Raises NotFoundError, ConflictError."""
-    info = _live(store, execution_id, "changed")
+    """Change ``ctx``; steps that wait for it are looked at again. ``patch``: a JSON Merge Patch (a mapping) or a JSON Patch (operations).
+
+    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_patch").
+    """
+    if isinstance(patch, Mapping):
+        if not patch or not all(patch):
+            raise refused("the patch names no key of ctx", 'such as {"patch": {"approved": true}}')
+    else:
+        check_operations(patch)
+    info = live(store, execution_id, "changed")
+    event = ContextPatched(
+        execution_id,
+        _event_id(asked),
+        info.program,
+        [],
+        asked.principal,
+        asked.reason,
+        correlation_id,
+        merge=dict(patch) if isinstance(patch, Mapping) else {},
+        operations=[] if isinstance(patch, Mapping) else [dict(one) for one in patch],
+    )
+    return _posted(store, event, asked.owner, "changed")
+
+
+def set_variables(
+    store: ExecutionStore,
+    execution_id: int,
+    asked: Asked,
+    variables: Mapping[str, Any],
+    *,
+    var_type: VariableType = "user_defined",
+    source_step: str = "",
+) -> Event:
+    """Write variables: their rows at once, ``vars`` of the execution with the event. Raises NotFoundError, ConflictError,
+    InvalidInputError(code="invalid_variables")."""
+    if not variables or not all(variables):
+        raise InvalidInputError(
+            "no variable is named", code="invalid_variables", hint='such as {"variables": {"total": 3}}'
+        )
+    patches = [Patch("vars", name, value) for name, value in variables.items()]
+    writes = [VariableWrite(name, value, var_type, source_step) for name, value in variables.items()]
+    return _post_variables(store, execution_id, asked, patches, writes, var_type, source_step)
+
+
+def delete_variable(store: ExecutionStore, execution_id: int, asked: Asked, name: str) -> Event:
+    """Remove a variable: its row, and ``vars.<name>``. Raises NotFoundError, ConflictError."""
+    writes = [VariableWrite(name, deleted=True)]
+    return _post_variables(store, execution_id, asked, [Patch("vars", name, None, "unset")], writes)
+
+
+def _post_variables(
+    store: ExecutionStore,
+    execution_id: int,
+    asked: Asked,
+    patches: list[Patch],
+    writes: list[VariableWrite],
+    var_type: VariableType = "user_defined",
+    source_step: str = "",
+) -> Event:
+    info = live(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
         _event_id(asked),
@@ -53,9 +113,10 @@ def patch_context(
         patches,
         asked.principal,
         asked.reason,
-        correlation_id,
+        var_type=var_type,
+        source_step=source_step,
     )
-    return _posted(store, event, asked.owner, "changed")
+    return _posted(store, event, asked.owner, "changed", writes)
 
 
 def inject_token(
@@ -68,7 +129,7 @@ def inject_token(
     args: dict[str, Any],
 ) -> Event:
     """Let ``step`` run (once more) with ``args``. Raises NotFoundError, ConflictError, InvalidInputError(code="unknown_step")."""
-    info = _live(store, execution_id, "given a token")
+    info = live(store, execution_id, "given a token")
     known = [one.name for one in programs(info.program).steps]
     if step not in known:
         from noetl.dsl.diagnostics import did_you_mean
@@ -88,16 +149,19 @@ def _event_id(asked: Asked) -> str:
     return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
-def _live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+    """An execution that has not ended. Raises NotFoundError, and ConflictError: it cannot be ``what`` any more."""
     info = find(store, execution_id)
     if info.status in TERMINAL:
         raise _ended(execution_id, info.status, what)
     return info
 
 
-def _posted(store: ExecutionStore, event: Event, owner: str, what: str) -> Event:
+def _posted(
+    store: ExecutionStore, event: Event, owner: str, what: str, variables: Sequence[VariableWrite] = ()
+) -> Event:
     """Raises ConflictError when the execution has ended meanwhile, or has not started yet."""
-    posted = store.post(event, owner)
+    posted = store.post(event, owner, variables)
     if posted.status in TERMINAL:
         raise _ended(event.execution_id, str(posted.status), what)
     if posted.version == 0 and not isinstance(event, Cancel):
@@ -112,56 +176,3 @@ def _posted(store: ExecutionStore, event: Event, owner: str, what: str) -> Event
 
 def _ended(execution_id: int, status: str, what: str) -> ConflictError:
     return ConflictError(f"execution {execution_id} is {status} and cannot be {what}", code="execution_ended")
-
-
-# --- what a patch of a context may say --------------------------------------------------------------
-
-
-def context_patches(patch: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> list[Patch]:
-    """A mapping (names → values; mappings merge into what is there) or JSON Patch operations (``add``, ``replace``) → changes of ``ctx``.
-
-    Raises InvalidInputError(code="invalid_patch").
-    """
-    if isinstance(patch, Mapping):
-        found = [
-            Patch("ctx", name, value, "merge" if isinstance(value, dict) else "set")
-            for name, value in patch.items()
-        ]
-    else:
-        found = [_operation(number, operation) for number, operation in enumerate(patch)]
-    if not found:
-        raise InvalidInputError(
-            "the patch is empty", code="invalid_patch", hint='such as {"patch": {"approved": true}}'
-        )
-    for one in found:
-        if not one.name:
-            raise InvalidInputError("a patch names a key of ctx", code="invalid_patch")
-    return found
-
-
-def _operation(number: int, operation: Mapping[str, Any]) -> Patch:
-    name, path = operation.get("op"), operation.get("path")
-    where = f"patch[{number}]"
-    if name not in ("add", "replace") or "value" not in operation:
-        raise InvalidInputError(
-            f"{where}: only add and replace, with a value, are understood",
-            code="invalid_patch",
-            hint='such as {"op": "add", "path": "/approved", "value": true}',
-        )
-    if not isinstance(path, str) or not path.startswith("/"):
-        raise InvalidInputError(
-            f"{where}.path: not a JSON pointer", code="invalid_patch", hint="such as /approved"
-        )
-    keys = [key.replace("~1", "/").replace("~0", "~") for key in path.removeprefix("/").split("/")]
-    value = operation["value"]
-    if len(keys) == 2 and keys[1] == "-" and name == "add":
-        return Patch("ctx", keys[0], value, "append")
-    if any(key == "-" or key.isdigit() for key in keys[1:]):
-        raise InvalidInputError(
-            f"{where}.path: places in a list cannot be changed",
-            code="invalid_patch",
-            hint="set the whole list",
-        )
-    for key in reversed(keys[1:]):
-        value = {key: value}
-    return Patch("ctx", keys[0], value, "set" if len(keys) == 1 else "merge")

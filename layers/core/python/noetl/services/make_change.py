@@ -70,8 +70,7 @@ def make_change(
         end=last.end,
         cancel_children=any(d.cancel_children for d in each),
         cancel_reason=_reason(last) or "the step run that waited for it was given up",
-        variables=tuple(patch for d in each for patch in d.variables),
-        variables_step=last.variables_step,
+        variables=tuple(write for d in each for write in d.variables),
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,
     )
 

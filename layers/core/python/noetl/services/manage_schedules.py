@@ -16,7 +16,7 @@ from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
 from noetl.ports.schedules import Schedules
 from noetl.services.find_playbook import find_playbook
 from noetl.services.fire_schedule import timing_of
-from noetl.services.register_schedules import entry_of, put
+from noetl.services.register_schedules import entry_of, put, register_schedule
 from noetl.services.start_execution import check_payload
 
 MAX_NEXT = 100
@@ -169,3 +169,12 @@ def next_times(row: ScheduleRow, now: float, count: int) -> Sequence[float]:
     if not 1 <= count <= MAX_NEXT:
         raise InvalidInputError(f"the count is {count}, not 1 to {MAX_NEXT}", code="invalid_parameter")
     return next_fires(timing_of(row), now, count)
+
+
+def declared(deps: ScheduleDeps) -> Callable[[Program, str, int], None]:
+    """Puts in force what a playbook says about its schedule, whenever it was registered."""
+
+    def registered(program: Program, path: str, version: int) -> None:
+        register_schedule(path, program, store=deps.store, schedules=deps.schedules, now=deps.clock())
+
+    return registered

@@ -50,6 +50,12 @@ class MemoryCatalog:
                         return entry
         return None
 
+    def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
+        with self._lock:
+            known = self._versions.get(path, [])
+            past = len(known) if before is None else min(before - 1, len(known))
+            return known[:past][::-1][:limit]
+
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         with self._lock:
             paths = sorted(path for path in self._versions if path > after)

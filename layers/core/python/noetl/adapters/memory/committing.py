@@ -69,8 +69,7 @@ def _apply(
         work.slots[key] = codec.encode(value)
     for key in change.unset:
         work.slots.pop(key, None)
-    for patch in change.variables:
-        work.variables[patch.name] = (codec.encode(patch.value), change.variables_step)
+    tables.write_variables(execution_id, change.variables)
     for event_id in change.handled:
         tables.outbox.pop((execution_id, event_id), None)
     attempts = {command_id: attempt for command_id, attempt, _ in change.close}

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.loops import Collections
 from noetl.adapters.memory import committing, counting, recovery
@@ -18,6 +20,7 @@ from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Start
 from noetl.domain.owners import QUEUE
+from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.execution_store import (
     Change,
     Committed,
@@ -114,15 +117,32 @@ class MemoryExecutionStore:
             self._tables.post([start], execution_id, owner)
             return Creation(execution_id, fresh=True)
 
-    def post(self, event: Event, owner: str | None = None) -> Posted:
+    def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         with self._lock:
             entry = self._tables.executions.get(event.execution_id)
             if entry is None:
                 return Posted(None, 0, False)
             if entry.over or (entry.version == 0 and not isinstance(event, Cancel)):
                 return Posted(entry.status, entry.version, False)
+            if event.event_id in self._tables.work[event.execution_id].history:
+                return Posted(entry.status, entry.version, False)
             fresh = self._tables.post([event], event.execution_id, owner)
+            self._tables.write_variables(event.execution_id, variables if fresh else ())
             return Posted(entry.status, entry.version, bool(fresh))
+
+    def variables(self, execution_id: int) -> Sequence[Variable]:
+        with self._lock:
+            rows = self._tables.work[execution_id].variables
+            return [rows[name] for name in sorted(rows)]
+
+    def read_variable(self, execution_id: int, name: str) -> Variable | None:
+        with self._lock:
+            rows = self._tables.work[execution_id].variables
+            if (row := rows.get(name)) is None:
+                return None
+            now = self._tables.clock()
+            rows[name] = msgspec.structs.replace(row, access_count=row.access_count + 1, accessed_at=now)
+            return rows[name]
 
     def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event, encode_event
 from noetl.domain.owners import holds
 from noetl.domain.state import TERMINAL, Status
+from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
 
 _COMMAND = msgspec.json.Decoder(Command)
@@ -116,8 +117,7 @@ class Work:
     commands: dict[str, CommandEntry] = field(default_factory=dict)
     loops: dict[tuple[int, int], LoopEntry] = field(default_factory=dict)
     timers: dict[str, TimerEntry] = field(default_factory=dict)
-    variables: dict[str, tuple[bytes, str]] = field(default_factory=dict)
-    """Name → encoded value, source step."""
+    variables: dict[str, Variable] = field(default_factory=dict)
 
 
 class Tables:
@@ -163,6 +163,17 @@ class Tables:
                 )
                 fresh.append(event)
         return fresh
+
+    def write_variables(self, execution_id: int, writes: Iterable[VariableWrite]) -> None:
+        """Rows as they are after a change; what was created stays created then."""
+        rows, now = self.work[execution_id].variables, self.clock()
+        for write in writes:
+            old = rows.pop(write.name, None)
+            if write.deleted:
+                continue
+            value = codec.decode(codec.encode(write.value))
+            count, made = (old.access_count, old.created_at) if old is not None else (0, now)
+            rows[write.name] = Variable(write.name, value, write.type, write.step or None, count, made, now)
 
     def add_command(self, entry: CommandEntry) -> CommandEntry:
         entry.order = self.next_order()

@@ -12,6 +12,8 @@ from noetl.ports.execution_store import VersionConflictError
 
 ATTEMPTS = 20
 
+MAX_VERSION = 2**31 - 1
+
 
 class PostgresCatalog:
     """``database``: a connection string, or a Database shared with other adapters."""
@@ -46,6 +48,10 @@ class PostgresCatalog:
 
     def by_program(self, program: str) -> CatalogEntry | None:
         return _first(self._database.run("playbook_by_program", {"program": text(program)}))
+
+    def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
+        values = {"path": text(path), "before": number(before or MAX_VERSION), "limit": number(limit)}
+        return [_entry(row) for row in self._database.run("playbook_versions", values)]
 
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         rows = self._database.run("list_playbooks", {"after": text(after), "limit": number(limit)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -25,6 +25,7 @@ from noetl.adapters.postgres.literals import (
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
+from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import Change, Committed, LoopRow
 
 COMMAND = msgspec.json.Decoder(Command)
@@ -290,21 +291,25 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
             }
             for wake in change.wakes
         ]
-    latest = {patch.name: patch for patch in change.variables}
-    rows["variables"] += [
-        {
-            "execution": execution,
-            "name": name(patch.name),
-            "type": "step_result" if change.variables_step else "user_defined",
-            "value": for_jsonb(codec.encode(patch.value)),
-            "step": change.variables_step or None,
-        }
-        for patch in latest.values()
-    ]
+    rows["variables"] += variable_rows(execution, change.variables)
     if change.cancel_children or change.drop_runs:
         reason = codec.encode(change.cancel_reason).decode()
         runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
         rows["cancels"] += [{"execution": execution, "run": run, "reason": reason} for run in runs]
+
+
+def variable_rows(execution_id: int, writes: Iterable[VariableWrite]) -> list[dict[str, Any]]:
+    """The last write of each name; a value that is null in SQL means that the row goes."""
+    return [
+        {
+            "execution": execution_id,
+            "name": name(write.name),
+            "type": write.type,
+            "value": None if write.deleted else for_jsonb(codec.encode(write.value)),
+            "step": write.step or None,
+        }
+        for write in {write.name: write for write in writes}.values()
+    ]
 
 
 def _timer_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:

@@ -10,10 +10,10 @@ import msgspec
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
 from noetl.adapters.postgres import doubts, snapshots
-from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers
+from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
-from noetl.adapters.postgres.literals import documents, flag, number, numbers, text, texts, unname
+from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -21,6 +21,7 @@ from noetl.domain.events import Cancel, Event, Start, TimerFired, decode_event, 
 from noetl.domain.ids import timer_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
+from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import (
     Change,
     Committed,
@@ -121,13 +122,14 @@ class PostgresExecutionStore:
         same = key is None or kind == b"fresh" or fingerprint.decode() == key.fingerprint
         return Creation(int(execution), fresh=kind == b"fresh", same=same)
 
-    def post(self, event: Event, owner: str | None = None) -> Posted:
-        values = {
+    def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
+        values: dict[str, bytes | None] = {
             "execution_id": number(event.execution_id),
             "event_id": text(event.event_id),
             "owner": text(owner or ""),
             "payload": encode_event(event),
             "unborn": flag(isinstance(event, Cancel)),
+            "variables": records(variable_rows(event.execution_id, variables)),
         }
         rows = self.database.run("post_event", values)
         if not rows:

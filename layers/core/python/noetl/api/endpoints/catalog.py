@@ -7,17 +7,22 @@ import msgspec
 from noetl.api import reading
 from noetl.api.bodies import (
     Finding,
+    GraphAnswer,
     PlaybookAnswer,
     PlaybookLine,
     PlaybookPage,
     RegisterBody,
     RegisteredAnswer,
+    ResourceBody,
+    SchemaAnswer,
     catalog_id,
 )
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import JSON, Answer, Request
 from noetl.api.problems import diagnostic
 from noetl.domain import codec
+from noetl.dsl.graph import to_mermaid
+from noetl.ports.catalog import CatalogEntry
 from noetl.services.find_playbook import find_playbook
 from noetl.services.register_playbook import check_path, playbook_text, register_playbook
 
@@ -73,9 +78,51 @@ def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
 
 
-def get_playbook(deps: ApiDeps, request: Request) -> Answer:
+def list_versions(deps: ApiDeps, request: Request) -> Answer:
+    """Newest first."""
+    path, limit = check_path(request.params["path"]), reading.limit(request, _PAGE, _MOST)
+    after = request.query.get("after")
+    before = reading.whole_number(after) if after is not None else None
+    if after is not None and not before:
+        raise reading.bad_cursor(after)
+    found = deps.catalog.versions(path, limit=limit, before=before)
+    if not found:
+        find_playbook(deps.catalog, path)
+    more = str(found[-1].version) if len(found) == limit and found[-1].version > 1 else None
+    return Answer(200, PlaybookPage([PlaybookLine.of(entry) for entry in found], more))
+
+
+def get_graph(deps: ApiDeps, request: Request) -> Answer:
+    entry = _entry(deps, request)
+    return Answer(
+        200, GraphAnswer(entry.path, entry.version, "mermaid", to_mermaid(deps.programs(entry.program)))
+    )
+
+
+def get_schema(deps: ApiDeps, request: Request) -> Answer:
+    """What a payload has to fit: the playbook's ``input``, or anything that is a mapping."""
+    entry = _entry(deps, request)
+    schema = deps.programs(entry.program).input_schema
+    return Answer(200, SchemaAnswer(entry.path, entry.version, schema or {"type": "object"}))
+
+
+def _entry(deps: ApiDeps, request: Request) -> CatalogEntry:
     version = reading.version(request.query.get("version"))
-    entry = find_playbook(deps.catalog, check_path(request.params["path"]), version)
+    return find_playbook(deps.catalog, check_path(request.params["path"]), version)
+
+
+def get_playbook(deps: ApiDeps, request: Request) -> Answer:
+    return _playbook(_entry(deps, request))
+
+
+def find_resource(deps: ApiDeps, request: Request) -> Answer:
+    """The published spelling of reading a playbook: its path and version in a body."""
+    asked = reading.body(request, deps, ResourceBody)
+    version = reading.version(asked.version)
+    return _playbook(find_playbook(deps.catalog, check_path(asked.path), version))
+
+
+def _playbook(entry: CatalogEntry) -> Answer:
     answer = PlaybookAnswer(
         entry.path,
         entry.version,

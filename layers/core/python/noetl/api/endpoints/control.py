@@ -13,12 +13,12 @@ from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.domain.events import Event
 from noetl.services import change_execution
-from noetl.services.change_execution import Asked, context_patches
+from noetl.services.change_execution import Asked
 
 
 def cancel(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, CancelBody)
-    by = _asked(deps, request, asked.reason)
+    by = asked_by(deps, request, asked.reason)
     event = change_execution.cancel(deps.store, _id(request), by, cascade=asked.cascade)
     return _accepted(deps, by, event)
 
@@ -26,12 +26,10 @@ def cancel(deps: ApiDeps, request: Request) -> Answer:
 def patch_context(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, ContextBody)
     reading.storable(msgspec.to_builtins(asked.patch), "patch")
-    patch = (
-        asked.patch if isinstance(asked.patch, dict) else [msgspec.structs.asdict(one) for one in asked.patch]
-    )
-    by = _asked(deps, request, asked.reason)
+    patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
+    by = asked_by(deps, request, asked.reason)
     event = change_execution.patch_context(
-        deps.store, _id(request), by, context_patches(patch), correlation_id=asked.correlation_id
+        deps.store, _id(request), by, patch, correlation_id=asked.correlation_id
     )
     return _accepted(deps, by, event)
 
@@ -39,14 +37,14 @@ def patch_context(deps: ApiDeps, request: Request) -> Answer:
 def inject_token(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, TokenBody)
     reading.storable(asked.args, "args")
-    by = _asked(deps, request, asked.reason)
+    by = asked_by(deps, request, asked.reason)
     event = change_execution.inject_token(
         deps.store, deps.programs, _id(request), by, step=asked.step, args=asked.args
     )
     return _accepted(deps, by, event)
 
 
-def _asked(deps: ApiDeps, request: Request, reason: str) -> Asked:
+def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
     """With an idempotency key, the same request is the same event however often it comes; without one, each request is its own."""
     key = reading.idempotency_key(request)
     if key:

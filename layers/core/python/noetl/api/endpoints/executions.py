@@ -247,6 +247,11 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, ResultAnswer(str(execution_id), found.value, found.whole, downloads))
 
 
+def download(deps: ApiDeps, request: Request) -> Answer:
+    """The link is the permission. Objects are JSON already."""
+    return Answer(200, text=deps.results.get(deps.linked(request.params["link"])).decode())
+
+
 def escaped_size(text: str) -> int:
     """Bytes of ``text`` as a JSON string: how an answer of a function is counted."""
     return len(json.dumps(text))

@@ -51,3 +51,19 @@ BEGIN
             FROM unnest(executions, events) AS f (execution, id);
     END IF;
 END $$;
+
+-- Rows of transient as they are after a change; one without a value goes. created_at stays what it was.
+CREATE OR REPLACE FUNCTION noetl.write_variables(p_rows JSON) RETURNS INTEGER
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM noetl.transient t
+    USING json_to_recordset(p_rows) AS v (execution BIGINT, name TEXT, value TEXT)
+    WHERE v.value IS NULL AND t.execution_id = v.execution AND t.var_name = v.name;
+    INSERT INTO noetl.transient (execution_id, var_name, var_type, var_value, source_step)
+    SELECT v.execution, v.name, v.type, v.value::jsonb, v.step
+    FROM json_to_recordset(p_rows) AS v (execution BIGINT, name TEXT, type TEXT, value TEXT, step TEXT)
+    WHERE v.value IS NOT NULL
+    ON CONFLICT (execution_id, var_name) DO UPDATE
+    SET var_type = excluded.var_type, var_value = excluded.var_value, source_step = excluded.source_step, accessed_at = now();
+    RETURN json_array_length(p_rows);
+END $$;

@@ -132,11 +132,7 @@ BEGIN
         RETURN QUERY SELECT * FROM noetl.post(p_owner, o_execution, o_id, o_source, o_payload);
     END IF;
     IF p_variables IS NOT NULL THEN
-        INSERT INTO noetl.transient (execution_id, var_name, var_type, var_value, source_step)
-        SELECT v.execution, v.name, v.type, v.value::jsonb, v.step
-        FROM json_to_recordset(p_variables) AS v (execution BIGINT, name TEXT, type TEXT, value TEXT, step TEXT)
-        ON CONFLICT (execution_id, var_name) DO UPDATE
-        SET var_type = excluded.var_type, var_value = excluded.var_value, source_step = excluded.source_step;
+        PERFORM noetl.write_variables(p_variables);
     END IF;
     IF p_cancels IS NOT NULL THEN
         RETURN QUERY SELECT * FROM noetl.cancel_children(p_owner, p_cancels);

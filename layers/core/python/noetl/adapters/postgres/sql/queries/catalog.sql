@@ -29,6 +29,12 @@ SELECT path, version, name, program, content, source_name, extract(epoch FROM cr
 WHERE namespace = 'default' AND path = :path AND (:version::bigint = 0 OR version = :version::bigint)
 ORDER BY version DESC LIMIT 1;
 
+-- name: playbook_versions
+-- Newest first.
+SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
+WHERE namespace = 'default' AND path = :path AND version < :before::bigint
+ORDER BY version DESC LIMIT :limit::bigint;
+
 -- name: playbook_by_program
 SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog
 WHERE program = :program LIMIT 1;

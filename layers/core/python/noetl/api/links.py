@@ -1,0 +1,54 @@
+"""Links that give one object for a while, without further credentials: what presigned URLs are where results lie in files."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+
+from noetl.domain.errors import NotFoundError
+
+PATH = "/api/downloads/"
+
+
+class SignedLinks:
+    """``key`` may be of this process alone: links are for now, not for keeping."""
+
+    def __init__(self, base: str, key: bytes, clock: Callable[[], float]) -> None:
+        self._base = base
+        self._key = key
+        self._clock = clock
+
+    def link(self, uri: str, seconds: int) -> str:
+        """A URL for the object at ``uri``."""
+        claim = json.dumps([uri, int(self._clock()) + seconds]).encode()
+        return f"{self._base}{PATH}{_text(claim)}.{_text(self._mac(claim))}"
+
+    def uri(self, token: str) -> str:
+        """What a link stands for. Raises NotFoundError when it was not made here, or its time is over."""
+        claim, _, mac = token.partition(".")
+        try:
+            told = _bytes(claim)
+            if hmac.compare_digest(self._mac(told), _bytes(mac)):
+                uri, until = json.loads(told)
+                if self._clock() < until:
+                    return str(uri)
+        except (ValueError, binascii.Error):
+            pass
+        raise NotFoundError(
+            "this link is not valid, or no more", code="link_invalid", hint="ask for the result again"
+        )
+
+    def _mac(self, claim: bytes) -> bytes:
+        return hmac.digest(self._key, claim, hashlib.sha256)
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,0 +1,103 @@
+"""The catalog of playbooks."""
+
+from __future__ import annotations
+
+from noetl.api import bodies
+from noetl.api.endpoints import catalog
+from noetl.api.routes.shape import AFTER, VERSION, Parameter, Route, limit
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/api/catalog/register",
+        "registerPlaybook",
+        "Register a playbook. A new version is made only when its content changed; an invalid one is refused with every diagnostic.",
+        "write",
+        catalog.register,
+        {201: bodies.RegisteredAnswer, 200: bodies.RegisteredAnswer},
+        "catalog",
+        query=(
+            Parameter("path", "For a body that is YAML: the path instead of the one it names."),
+            Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
+        ),
+        body=bodies.RegisterBody,
+        yaml=True,
+    ),
+    Route(
+        "GET",
+        "/api/catalog",
+        "listPlaybooks",
+        "The latest version of every registered playbook.",
+        "read",
+        catalog.list_playbooks,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}",
+        "getPlaybook",
+        "A registered playbook with its text.",
+        "read",
+        catalog.get_playbook,
+        {200: bodies.PlaybookAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/versions",
+        "listPlaybookVersions",
+        "The versions of a playbook, newest first.",
+        "read",
+        catalog.list_versions,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/graph",
+        "getPlaybookGraph",
+        "A playbook as a Mermaid flowchart.",
+        "read",
+        catalog.get_graph,
+        {200: bodies.GraphAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/schema",
+        "getPlaybookSchema",
+        "The JSON Schema that a payload of the playbook is held against.",
+        "read",
+        catalog.get_schema,
+        {200: bodies.SchemaAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "POST",
+        "/api/catalog/list",
+        "findPlaybooks",
+        "The published spelling of GET /api/catalog.",
+        "read",
+        catalog.list_playbooks,
+        {200: bodies.PlaybookPage},
+        "catalog",
+        query=(AFTER, limit(100, 500)),
+    ),
+    Route(
+        "POST",
+        "/api/catalog/resource",
+        "findPlaybook",
+        "The published spelling of GET /api/catalog/{path}.",
+        "read",
+        catalog.find_resource,
+        {200: bodies.PlaybookAnswer},
+        "catalog",
+        body=bodies.ResourceBody,
+    ),
+)

@@ -1,0 +1,112 @@
+"""Starting executions and looking at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.api import bodies
+from noetl.api.endpoints import executions
+from noetl.api.routes.shape import AFTER, ONE, Parameter, Route, limit
+from noetl.domain.vocabulary import VOCABULARIES
+from noetl.services.read_execution import STATUSES
+
+_STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
+_VOCABULARY = Parameter(
+    "vocabulary",
+    "Names of events: as they are stored, the formal or the canonical ones.",
+    {"type": "string", "enum": list(VOCABULARIES), "default": "stored"},
+)
+
+
+def _start(path: str, name: str) -> Route:
+    return Route(
+        "POST",
+        path,
+        name,
+        "Start an execution. It is durable when this answers; the same Idempotency-Key with the same body gives the same answer.",
+        "execute",
+        executions.start,
+        {201: bodies.StartedAnswer},
+        "executions",
+        body=bodies.StartBody,
+        keyed=True,
+    )
+
+
+ROUTES: tuple[Route, ...] = (
+    _start("/api/execute", "execute"),
+    _start("/api/executions", "startExecution"),
+    Route(
+        "GET",
+        "/api/executions",
+        "listExecutions",
+        "Executions, newest first.",
+        "read",
+        executions.list_executions,
+        {200: bodies.ExecutionPage},
+        "executions",
+        query=(_STATUS, AFTER, limit(50, 500)),
+    ),
+    Route(
+        "GET",
+        ONE,
+        "getExecution",
+        "An execution with its steps.",
+        "read",
+        executions.get_execution,
+        {200: bodies.ExecutionAnswer},
+        "executions",
+    ),
+    Route(
+        "GET",
+        f"{ONE}/status",
+        "getExecutionStatus",
+        "Where an execution stands; cheap enough to poll.",
+        "read",
+        executions.get_status,
+        {200: bodies.StatusAnswer},
+        "executions",
+    ),
+    Route(
+        "GET",
+        f"{ONE}/events",
+        "getExecutionEvents",
+        "The history of an execution, page by page. A page ends with a stored row, so it may hold a few events more than its limit.",
+        "read",
+        executions.get_events,
+        {200: bodies.EventPage},
+        "executions",
+        query=(AFTER, limit(200, 1000), _VOCABULARY),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/steps",
+        "getExecutionSteps",
+        "The step runs of an execution, in the order they began.",
+        "read",
+        executions.get_steps,
+        {200: bodies.StepPage},
+        "executions",
+        query=(AFTER, limit(200, executions.STEPS)),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/result",
+        "getExecutionResult",
+        "What a completed execution gave; what is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
+        "read",
+        executions.get_result,
+        {200: bodies.ResultAnswer},
+        "executions",
+    ),
+    Route(
+        "GET",
+        "/api/downloads/{link}",
+        "download",
+        "One object behind a link that a result named. Links of a deployment lead to its bucket instead.",
+        None,
+        executions.download,
+        {200: Any},
+        "executions",
+    ),
+)

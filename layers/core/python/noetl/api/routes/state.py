@@ -1,0 +1,52 @@
+"""How the deployment itself is doing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.api import bodies
+from noetl.api.endpoints import state
+from noetl.api.routes.shape import Route
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "GET",
+        "/api/queue",
+        "getQueues",
+        "How full the queues are, and how many messages were given up.",
+        "read",
+        state.get_queues,
+        {200: bodies.QueuesAnswer},
+        "state",
+    ),
+    Route(
+        "GET",
+        "/health",
+        "health",
+        "Whether this function runs. The database is not asked.",
+        None,
+        None,
+        {200: bodies.HealthAnswer},
+        "state",
+    ),
+    Route(
+        "GET",
+        "/ready",
+        "ready",
+        "Whether everything a request needs can be reached, and the database is migrated.",
+        None,
+        state.ready,
+        {200: bodies.ReadyAnswer, 503: bodies.ReadyAnswer},
+        "state",
+    ),
+    Route(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "This document.",
+        None,
+        None,
+        {200: dict[str, Any]},
+        "state",
+    ),
+)

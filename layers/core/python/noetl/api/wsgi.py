@@ -1,0 +1,119 @@
+"""The routes as a WSGI application: what ``noetl serve`` puts behind its HTTP server."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+from noetl.api.access import LOCAL
+from noetl.api.deps import MAX_BODY
+from noetl.api.dispatch import REQUEST_ID, Api, resolve
+from noetl.api.exchange import Answer, Principal, Request
+from noetl.api.problems import ForbiddenError, problem
+
+Environ = Mapping[str, Any]
+StartResponse = Callable[[str, list[tuple[str, str]]], Any]
+Application = Callable[[Environ, StartResponse], Iterable[bytes]]
+BEARER = "bearer "
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_REASONS = {
+    200: "OK",
+    201: "Created",
+    202: "Accepted",
+    204: "No Content",
+    302: "Found",
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    409: "Conflict",
+    410: "Gone",
+    413: "Content Too Large",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+class Tokens(Protocol):
+    def principal(self, token: str) -> Principal | None:
+        """Whom a bearer token stands for."""
+
+
+def make_application(api: Api, tokens: Tokens | None) -> Application:
+    """``tokens`` None: everybody who reaches the server may do everything; it answers only to names of this machine then, and to no page
+    of another site, so that a browser is no way in."""
+
+    def handle(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        request = _request(environ)
+        try:
+            principal = _local_only(request) if tokens is None else _bearer(request, tokens)
+        except Exception as error:
+            found = problem(error, request_id=request.request_id, instance=request.path)
+        else:
+            found = resolve(api, request, principal)
+        return _send(found, start_response)
+
+    return handle
+
+
+def _request(environ: Environ) -> Request:
+    headers = {
+        name[5:].replace("_", "-").lower(): str(value)
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    headers["content-type"] = str(environ.get("CONTENT_TYPE") or "")
+    path = _text(environ.get("REQUEST_URI")) or _text(environ.get("PATH_INFO"))
+    return Request(
+        method=str(environ.get("REQUEST_METHOD") or "GET").upper(),
+        path=path.partition("?")[0] or "/",
+        query=dict(parse_qsl(str(environ.get("QUERY_STRING") or ""), keep_blank_values=True)),
+        headers=headers,
+        body=environ["wsgi.input"].read(MAX_BODY + 1),
+        request_id=headers.get(REQUEST_ID.lower(), "")[:100] or secrets.token_hex(8),
+    )
+
+
+def _text(value: Any) -> str:
+    """WSGI gives bytes as if they were Latin-1."""
+    return str(value or "").encode("latin-1", "replace").decode("utf-8", "replace")
+
+
+def _bearer(request: Request, tokens: Tokens) -> Principal | None:
+    given = request.headers.get("authorization", "")
+    if given[: len(BEARER)].lower() != BEARER:
+        return None
+    return tokens.principal(given[len(BEARER) :].strip())
+
+
+def _local_only(request: Request) -> Principal:
+    """Raises ForbiddenError."""
+    for header in ("host", "origin"):
+        text = request.headers.get(header)
+        if text is not None and _host(text) not in LOOPBACK:
+            raise ForbiddenError(
+                f"a server without tokens does not answer to {header} {text[:100]!r}",
+                hint="use http://127.0.0.1, or serve with tokens",
+            )
+    return LOCAL
+
+
+def _host(text: str) -> str:
+    """The host of ``http://host:port``, ``host:port`` or ``[::1]:port``."""
+    host = text.rpartition("//")[2].partition("/")[0]
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _send(found: Answer, start_response: StartResponse) -> Iterable[bytes]:
+    content = found.body().encode("utf-8", "surrogatepass")
+    status = f"{found.status} {_REASONS.get(found.status, 'Status')}"
+    headers = {"Content-Type": found.content_type, "Content-Length": str(len(content)), **found.headers}
+    start_response(status, [(name, str(value)) for name, value in headers.items()])
+    return [content]

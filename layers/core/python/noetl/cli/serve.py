@@ -1,0 +1,123 @@
+"""``noetl serve`` and ``noetl token``: their options and their help, and what they do."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl.cli import wiring
+from noetl.cli.options import Home, Json
+from noetl.cli.text import note, out, out_json, table
+
+if TYPE_CHECKING:
+    from noetl.api.local_tokens import LocalTokens
+
+token_app = typer.Typer(
+    help="Who may ask a local server (`noetl serve`), and for what.", no_args_is_help=True
+)
+
+TOKENS_FILE = "tokens.json"
+TOKEN_FILE = "token"
+OWN = "owner"
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="Where to listen. Others reach 0.0.0.0.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: a free one.")] = 8765,
+    threads: Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at a time.")] = 16,
+    no_auth: Annotated[
+        bool, typer.Option("--no-auth", help="No tokens: whoever is on this machine may do everything.")
+    ] = False,
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """The whole API on this machine, with engine, workers and scheduler, until interrupted.
+
+    \b
+      noetl serve
+      curl -H "Authorization: Bearer $(cat ~/.noetl/token)" http://127.0.0.1:8765/api/executions
+
+    Routes, bodies and answers are those of a deployment (docs/api.md). The first start makes a token with every scope and keeps it
+    in the file `token` of the home folder; `noetl token` makes others. Executions that another process left go on.
+    """
+    from noetl.runtime.serving import Server, ServeSettings
+
+    settings = wiring.settings(home)
+    wish = ServeSettings(host, port, threads, no_auth)
+    with Server(settings, wish, on_log=note) as server:
+        shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
+        if as_json:
+            out_json({"event": "serving", "address": server.address, "token_file": shown})
+        else:
+            out(f"serving at {server.address}; interrupt to end")
+            out(f"token in {shown}" if shown else "no tokens: everybody on this machine may do everything")
+        threading.Event().wait()
+
+
+def _first_token(tokens: LocalTokens, home: Path) -> str | None:
+    """The file with the token of this machine's own user, made when there is no token at all."""
+    from noetl.api.local_tokens import write_private
+
+    file = home / TOKEN_FILE
+    if not tokens.entries():
+        write_private(file, tokens.add(OWN, ["admin", "worker"]).encode() + b"\n")
+    return str(file) if file.exists() else None
+
+
+def _tokens(home: str | None) -> LocalTokens:
+    from noetl.api.local_tokens import LocalTokens
+
+    settings = wiring.settings(home)
+    settings.make_home()
+    return LocalTokens(settings.home / TOKENS_FILE)
+
+
+@token_app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Whose it is; recorded with every change.")],
+    scopes: Annotated[
+        str, typer.Option("--scopes", help="read, execute, write, admin (all of these), worker; with commas.")
+    ] = "read",
+    as_json: Json = False,
+    home: Home = None,
+) -> None:
+    """Make a token and print it, this once.
+
+    \b
+      noetl token add ci --scopes read,execute
+    """
+    wished = [word.strip() for word in scopes.split(",") if word.strip()]
+    token = _tokens(home).add(name, wished)
+    if as_json:
+        out_json({"name": name, "scopes": sorted(wished), "token": token})
+    else:
+        out(token)
+        note("keep it: it is shown only now")
+
+
+@token_app.command("list")
+def list_(as_json: Json = False, home: Home = None) -> None:
+    """Every token by name, with its scopes; never the token itself."""
+    found = _tokens(home).entries()
+    if as_json:
+        for entry in found:
+            out_json({"name": entry.name, "scopes": list(entry.scopes)})
+    elif found:
+        out(table(("TOKEN", "SCOPES"), [(entry.name, ", ".join(entry.scopes)) for entry in found]))
+    else:
+        note("there are no tokens: `noetl serve` makes the first one, `noetl token add` others")
+
+
+@token_app.command("remove")
+def remove(
+    name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False, home: Home = None
+) -> None:
+    """Whoever uses it is refused from now on, also by a running server."""
+    _tokens(home).remove(name)
+    if as_json:
+        out_json({"name": name, "deleted": True})
+    else:
+        out(f"{name} counts no more")

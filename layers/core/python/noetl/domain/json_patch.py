@@ -1,0 +1,164 @@
+"""JSON Patch (RFC 6902) and JSON Merge Patch (RFC 7396), as values in and values out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl.domain.errors import InvalidInputError
+
+OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
+MOST = 1000
+"""Most operations of one patch."""
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """``patch`` over ``target`` (RFC 7396): mappings merge, null removes a key, anything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = merge_patch(merged.get(key), value)
+    return merged
+
+
+def pointer(text: Any, where: str) -> list[str]:
+    """The keys of a JSON Pointer (RFC 6901). Raises InvalidInputError(code="invalid_patch")."""
+    if not isinstance(text, str) or not text.startswith("/"):
+        raise refused(f"{where}: {text!r} is not a JSON pointer", "such as /approved")
+    keys = [key.replace("~1", "/").replace("~0", "~") for key in text[1:].split("/")]
+    if not keys[0]:
+        raise refused(f"{where}: {text!r} names no key", "such as /approved")
+    return keys
+
+
+def check_operations(operations: Sequence[Mapping[str, Any]]) -> None:
+    """Whether these are operations at all. Raises InvalidInputError(code="invalid_patch") naming the one that is not."""
+    if not operations or len(operations) > MOST:
+        raise refused(f"a patch has 1 to {MOST} operations, not {len(operations)}", None)
+    for number, operation in enumerate(operations):
+        where = f"patch[{number}]"
+        name = operation.get("op")
+        if name not in OPERATIONS:
+            raise refused(f"{where}.op: {name!r} is not an operation", f"one of {', '.join(OPERATIONS)}")
+        pointer(operation.get("path"), f"{where}.path")
+        if name in ("move", "copy"):
+            pointer(operation.get("from"), f"{where}.from")
+        elif name != "remove" and "value" not in operation:
+            raise refused(f"{where}: {name} has no value", None)
+
+
+def roots(operations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The top-level keys that operations read or write, each once."""
+    paths = [one[key] for one in operations for key in ("path", "from") if isinstance(one.get(key), str)]
+    return list(dict.fromkeys(pointer(path, "path")[0] for path in paths))
+
+
+def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """``document`` after all operations, or InvalidInputError(code="patch_conflict") naming the one that does not fit. ``document`` itself
+    stays as it is."""
+    root: Any = document
+    for number, operation in enumerate(operations):
+        where = f"patch[{number}]"
+        path = pointer(operation["path"], f"{where}.path")
+        try:
+            root = _apply(root, operation, path, where)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise conflict(
+                f"{where}: there is nothing at {operation.get('from', operation['path'])}"
+            ) from error
+    return root  # type: ignore[no-any-return]
+
+
+def _apply(root: Any, operation: Mapping[str, Any], path: list[str], where: str) -> Any:
+    name = operation["op"]
+    if name == "test":
+        if not _same(_get(root, path), operation["value"]):
+            raise conflict(f"{where}: {operation['path']} is not what the test says")
+        return root
+    if name == "remove":
+        return _changed(root, path, "remove", None)
+    if name in ("add", "replace"):
+        return _changed(root, path, name, operation["value"])
+    source = pointer(operation["from"], f"{where}.from")
+    value = _get(root, source)
+    if name == "move":
+        if path[: len(source)] == source and path != source:
+            raise conflict(f"{where}: {operation['from']} cannot be moved into itself")
+        root = _changed(root, source, "remove", None)
+    return _changed(root, path, "add", value)
+
+
+def _get(value: Any, path: list[str]) -> Any:
+    for key in path:
+        value = value[_place(value, key, len(value) - 1)] if isinstance(value, list) else _mapping(value)[key]
+    return value
+
+
+def _changed(value: Any, path: list[str], how: str, new: Any) -> Any:
+    """A copy of ``value`` along ``path``, changed at its end."""
+    key, rest = path[0], path[1:]
+    if isinstance(value, list):
+        items = list(value)
+        last = len(items) if how == "add" and not rest else len(items) - 1
+        place = _place(items, key, last)
+        if rest:
+            items[place] = _changed(items[place], rest, how, new)
+        elif how == "add":
+            items.insert(place, new)
+        elif how == "replace":
+            items[place] = new
+        else:
+            del items[place]
+        return items
+    found = dict(_mapping(value))
+    if rest:
+        found[key] = _changed(found[key], rest, how, new)
+    elif how == "add":
+        found[key] = new
+    elif how == "replace":
+        found[key] = (found[key], new)[1]
+    else:
+        del found[key]
+    return found
+
+
+def _place(items: list[Any], key: str, last: int) -> int:
+    """A place in a list: digits without leading zeros, or ``-`` for the one after the last. Raises IndexError."""
+    if key == "-":
+        place = len(items)
+    elif key.isascii() and key.isdigit() and (key == "0" or key[0] != "0"):
+        place = int(key)
+    else:
+        raise IndexError(key)
+    if place > last:
+        raise IndexError(key)
+    return place
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError("neither a mapping nor a list")
+    return value
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equal as JSON: true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)
+
+
+def refused(message: str, hint: str | None) -> InvalidInputError:
+    return InvalidInputError(message, code="invalid_patch", hint=hint)
+
+
+def conflict(message: str) -> InvalidInputError:
+    return InvalidInputError(message, code="patch_conflict", hint="read the context, and patch what is there")

@@ -1,0 +1,48 @@
+"""What an execution store is asked under a key, and what it answers to those who start, change or publish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.domain.state import Status
+
+
+class IdempotencyKey(msgspec.Struct, frozen=True):
+    """``fingerprint``: of what was asked; asking for something else under the same key is a conflict."""
+
+    key: str
+    fingerprint: str
+
+
+class Creation(msgspec.Struct, frozen=True):
+    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
+
+    execution_id: int
+    fresh: bool
+    same: bool = True
+
+
+class Posted(msgspec.Struct, frozen=True):
+    """``status``: of the execution (None: there is none). ``version`` 0: it has not started. ``posted``: the event is on its way."""
+
+    status: Status | None
+    version: int
+    posted: bool
+
+
+class Published(msgspec.Struct, frozen=True):
+    """``timers``: (execution id, name)."""
+
+    commands: Sequence[Command] = ()
+    events: Sequence[Event] = ()
+    timers: Sequence[tuple[int, str]] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.commands or self.events or self.timers)
+
+
+NOTHING = Published()

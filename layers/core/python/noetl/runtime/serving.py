@@ -1,0 +1,147 @@
+"""``noetl serve``: engine, workers, scheduler and the whole API in one process, over the same table of routes as the deployed function."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from noetl.adapters.postgres.migrations import check_current
+from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.api.deps import MAX_BODY, ApiDeps
+from noetl.api.dispatch import Api
+from noetl.api.links import SignedLinks
+from noetl.api.local_tokens import LocalTokens
+from noetl.api.wsgi import LOOPBACK, make_application
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.events import Event
+from noetl.runtime.local import LocalRuntime
+from noetl.runtime.settings import Settings
+from noetl.services.fire_schedule import Fired
+from noetl.services.manage_schedules import ScheduleDeps, declared
+
+BACKLOG = 1024
+CONNECTIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """``port`` 0: a free one. ``threads``: requests worked on at the same time. ``open_to_all``: no tokens (this machine only)."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    threads: int = 16
+    open_to_all: bool = False
+
+
+class Server:
+    """Context manager: serving while it is open. ``address`` is where."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        serve: ServeSettings,
+        *,
+        on_log: Callable[[str], None],
+        on_fired: Callable[[Fired], None] = lambda fired: None,
+    ) -> None:
+        """Raises InvalidInputError for a server without tokens that others could reach."""
+        if serve.open_to_all and serve.host not in LOOPBACK:
+            raise InvalidInputError(
+                f"a server without tokens at {serve.host} would let everybody in",
+                code="serve_open",
+                hint="leave out --no-auth, or serve at 127.0.0.1",
+            )
+        self._settings, self._serve, self._log = settings, serve, on_log
+        self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
+        self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
+
+    def __enter__(self) -> Server:
+        self.runtime.__enter__()
+        try:
+            self.runtime.recover()
+            self._listen()
+        except BaseException:
+            self.runtime.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._http.close()
+        self._thread.join(timeout=10.0)
+        self._http.task_dispatcher.shutdown()
+        self.runtime.__exit__(kind, error, trace)
+
+    def _listen(self) -> None:
+        from waitress.server import create_server
+
+        deps: list[ApiDeps] = []
+        api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
+        try:
+            server: Any = create_server(
+                make_application(api, self.tokens),
+                host=self._serve.host,
+                port=self._serve.port,
+                threads=self._serve.threads,
+                backlog=BACKLOG,
+                connection_limit=CONNECTIONS,
+                max_request_body_size=MAX_BODY + 1024,
+                ident="noetl",
+                clear_untrusted_proxy_headers=True,
+            )
+        except OSError as error:
+            raise InfrastructureError(
+                f"{self._serve.host}:{self._serve.port} cannot be listened at: {error.strerror or error}",
+                code="address_in_use",
+                hint="another server may be running there; --port takes another one",
+                retryable=False,
+            ) from error
+        self._http: Any = server
+        host = f"[{self._serve.host}]" if ":" in self._serve.host else self._serve.host
+        self.address = f"http://{host}:{self._http.effective_port}"
+        deps.append(self._deps())
+        self._thread = threading.Thread(target=self._http.run, name="noetl-http", daemon=True)
+        self._thread.start()
+
+    def _deps(self) -> ApiDeps:
+        runtime, opened = self.runtime, self.runtime.opened
+        links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
+        schedules = ScheduleDeps(opened.schedules, None, opened.catalog, opened.programs, time.time)
+        return ApiDeps(
+            store=opened.store,
+            catalog=opened.catalog,
+            schedules=schedules,
+            variables=PostgresVariables(opened.database),
+            results=opened.results,
+            programs=opened.programs,
+            compile=opened.programs.cache.compile,
+            keep=lambda program: None,
+            publisher=_Inbox(runtime),
+            link=links.link,
+            linked=links.uri,
+            gauges=runtime.gauges,
+            checks={"database": lambda: check_current(opened.dsn)},
+            clock=time.time,
+            reconnect=opened.database.close,
+            registered=declared(schedules),
+            log=self._log,
+        )
+
+
+class _Inbox:
+    """What is durable goes to the engine of this process."""
+
+    def __init__(self, runtime: LocalRuntime) -> None:
+        self._runtime = runtime
+
+    def owner(self) -> str:
+        return self._runtime.owner
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        self._runtime.accept(events)
