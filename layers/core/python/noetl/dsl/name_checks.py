@@ -24,10 +24,11 @@ def check_names(lowering: Lowering) -> None:
         for scope, entry in use.analysis.entries
         if scope == "ctx"
     }
+    outside = frozenset(expected - lowering.names.ctx)
     lowering.names.ctx |= expected
     enough = len(lowering.diagnostics) + 2 * MAX_REPORTED
     for use in lowering.uses:
-        _Check(use, lowering.names, lowering.diagnostics, enough).run()
+        _Check(use, lowering.names, lowering.diagnostics, enough, outside).run()
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class _Check:
     diagnostics: Diagnostics
     enough: int
     """Problems after which nothing is looked for any more: more would not be shown."""
+    outside: frozenset[str]
+    """Keys of ``ctx`` that only an operator can set."""
 
     @property
     def frame(self) -> Frame:
@@ -134,6 +137,9 @@ class _Check:
                 names.ctx | names.vars,
                 "unless an operator patches it in, set it, or write `| default(…)`",
             )
+            self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
+        elif scope == "ctx" and entry in self.outside and self.frame.place is ADMIT:
+            hint = "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "vars" and entry not in names.vars:
             hint = did_you_mean(
