@@ -257,6 +257,38 @@ def validate(
 
 
 @app.command()
+def fmt(
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...|-", help="Playbooks, or folders of them; - for stdin.")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; 1 when a file would change.")
+    ] = False,
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Write nothing; show what would change, and 1 if anything would.")
+    ] = False,
+    canonical: Annotated[
+        bool,
+        typer.Option("--canonical", help="Older spellings and the event form become the canonical form."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Write playbooks in one layout; comments stay where they belong, and what a playbook does stays the same.
+
+    \b
+      noetl fmt playbooks/
+      noetl fmt --check .          # in CI
+      noetl fmt --canonical old.yaml --diff
+
+    A step that the canonical form cannot say with the same history stays in the event form, and is named with its reason.
+    """
+    from noetl.cli import fmt as formatter
+
+    wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
+    _end(formatter.fmt(files, wishes))
+
+
+@app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
     as_json: Json = False,
@@ -269,11 +301,14 @@ def register(
 
 
 @app.command()
-def graph(file: Annotated[str, typer.Argument(metavar="FILE")]) -> None:
-    """A playbook as a Mermaid flowchart."""
+def graph(
+    file: Annotated[str, typer.Argument(metavar="FILE")],
+    form: Annotated[str, typer.Option("--format", "-f", help="mermaid, dot or json.")] = "mermaid",
+) -> None:
+    """A playbook as a flowchart: Mermaid, Graphviz or JSON."""
     from noetl.cli import playbooks
 
-    _end(playbooks.graph(file))
+    _end(playbooks.graph(file, form))
 
 
 @app.command()

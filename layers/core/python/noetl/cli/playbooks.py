@@ -12,6 +12,8 @@ from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
 from noetl.services.register_playbook import is_playbook, playbooks_below
 
+GRAPHS = ("mermaid", "dot", "json")
+
 
 def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
     """Check playbook files (folders: every playbook below; patterns: what they match).
@@ -26,7 +28,7 @@ def validate(targets: Sequence[str], *, strict: bool, as_json: bool) -> int:
         bad = any(d.severity == "error" or strict for d in diagnostics)
         refused += bad
         if as_json:
-            problems = [_as_dict(d, str(path), strict=strict) for d in diagnostics]
+            problems = [as_dict(d, str(path), strict=strict) for d in diagnostics]
             out_json({"file": str(path), "valid": not bad, "diagnostics": problems})
         elif diagnostics:
             out(errors.describe_diagnostics(diagnostics, str(path)))
@@ -110,7 +112,7 @@ def _diagnostics(path: Path, *, strict: bool) -> tuple[Any, ...]:
         return (Diagnostic(error.code, error.message, 1, 1, hint=error.hint),)
 
 
-def _as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
+def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
     from noetl.dsl.diagnostics import help_for
 
     names = ("code", "line", "column", "message", "hint", "path")
@@ -119,13 +121,21 @@ def _as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
     return {"file": file, "severity": severity, **found, "help": help_for(diagnostic.code)}
 
 
-def graph(target: str) -> int:
-    """The playbook's steps and arcs as Mermaid text."""
+def graph(target: str, form: str) -> int:
+    """The playbook's steps and every way between them: ``mermaid`` or ``dot`` text, or ``json``. Raises InvalidInputError."""
+    from noetl.cli.text import pretty
     from noetl.dsl.compiler import compile_playbook
-    from noetl.dsl.graph import to_mermaid
+    from noetl.dsl.graph import to_dot, to_json, to_mermaid
 
+    if form not in GRAPHS:
+        raise InvalidInputError(
+            f"{form!r} is not a format of a graph", code="invalid_format", hint=f"one of {', '.join(GRAPHS)}"
+        )
     compiled = compile_playbook(read_playbook(Path(target)), source_name=target, kinds=wiring.kinds())
-    out(to_mermaid(compiled.program).rstrip())
+    if form == "json":
+        out(pretty(to_json(compiled.program)))
+    else:
+        out((to_dot if form == "dot" else to_mermaid)(compiled.program).rstrip())
     return errors.DONE
 
 

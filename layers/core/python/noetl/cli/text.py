@@ -27,6 +27,15 @@ def out(text: str = "") -> None:
         raise ReaderGoneError from None
 
 
+def out_text(text: str) -> None:
+    """A text on stdout as it is, with its own line ends. Raises ReaderGoneError."""
+    try:
+        print(text, end="", flush=True)  # noqa: T201
+    except BrokenPipeError:
+        silence_stdout()
+        raise ReaderGoneError from None
+
+
 def note(text: str) -> None:
     """Something beside the output, on stderr."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201

@@ -48,7 +48,9 @@ class Case:
 
 def read_cases(block: Value | None, *, loops: bool, calls: bool) -> list[Case]:
     """The entries of a step's ``case``. Raises CannotSayError."""
-    return [_case(entry, loops=loops, calls=calls) for entry in (block.entries if isinstance(block, List) else ())]
+    return [
+        _case(entry, loops=loops, calls=calls) for entry in (block.entries if isinstance(block, List) else ())
+    ]
 
 
 def _case(entry: Entry, *, loops: bool, calls: bool) -> Case:

@@ -9,7 +9,7 @@ from noetl.domain.kinds import KindLookup
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
 from noetl.dsl.loader import load
-from noetl.formatting.nodes import Entry, Map, map_of, text_of
+from noetl.formatting.nodes import Document, Entry, Map, map_of, text_of
 from noetl.formatting.order import order
 from noetl.formatting.reading import read
 from noetl.formatting.spelling import respell
@@ -36,9 +36,20 @@ def format_text(text: str, *, source_name: str) -> Formatted:
     return Formatted(made)
 
 
+@dataclass(slots=True)
+class _Change:
+    """A step in both forms."""
+
+    name: str
+    entry: Entry
+    before: Map
+    after: Map
+
+
 def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatted:
     """The playbook in the newest spelling, its steps in the canonical form where that says exactly the same.
 
+    A document with anchors keeps its words: what stands behind an alias is written once and may be read in several ways.
     Raises InvalidPlaybookError for what does not compile.
     """
     compile_playbook(text, source_name=source_name, kinds=kinds)
@@ -46,41 +57,73 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     if document.anchors:
         return format_text(text, source_name=source_name)
     respell(document, kinds)
+    changes, kept = _changes(document, kinds)
+    for change in changes:
+        change.entry.value = change.after
+    made = _written(document)
+    if _problem(made, source_name, kinds) is not None:
+        made = _one_by_one(document, changes, kept, source_name, kinds)
+    kept.sort(key=lambda one: one.line)
+    return Formatted(made, tuple(change.name for change in changes), tuple(kept))
+
+
+def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list[Kept]]:
     converter = Converter(document, kinds)
-    steps: dict[str, tuple[Entry, Map, Map]] = {}
+    changes: list[_Change] = []
     kept: list[Kept] = []
     for entry in converter.candidates():
         before = map_of(entry.value)
         name = text_of(before.get("step")) or ""
         try:
-            steps[name] = (entry, before, converter.convert(entry))
-        except (CannotSayError, ValueError) as reason:
+            changes.append(_Change(name, entry, before, converter.convert(entry)))
+        except CannotSayError as reason:
             kept.append(Kept(name, entry.line, str(reason)))
-    for entry, _, after in steps.values():
-        entry.value = after
+    return changes, kept
+
+
+def _written(document: Document) -> str:
     order(document)
-    made = write(document)
-    if _problem(made, source_name, kinds) is not None:
-        made = _one_by_one(document, steps, kept, source_name, kinds)
-    return Formatted(made, tuple(steps), tuple(sorted(kept, key=lambda one: one.line)))
+    return write(document)
 
 
 def _one_by_one(
-    document: object,
-    steps: dict[str, tuple[Entry, Map, Map]],
-    kept: list[Kept],
-    source_name: str,
-    kinds: KindLookup,
+    document: Document, changes: list[_Change], kept: list[Kept], source_name: str, kinds: KindLookup
 ) -> str:
-    """Find the steps that the compiler refuses in their new form, and leave those as they were."""
-    raise NotImplementedError
+    """Leave the steps as they were whose new form the compiler refuses. ``changes`` keeps the others."""
+    for change in changes:
+        change.entry.value = change.before
+    made = _written(document)
+    problem = _problem(made, source_name, kinds)
+    if problem is not None:
+        raise _defect(source_name, problem)
+    for change in list(changes):
+        change.entry.value = change.after
+        attempt = _written(document)
+        problem = _problem(attempt, source_name, kinds)
+        if problem is None:
+            made = attempt
+            continue
+        change.entry.value = change.before
+        changes.remove(change)
+        kept.append(
+            Kept(change.name, change.entry.line, f"the compiler refuses its canonical form: {problem}")
+        )
+    return made
+
+
+def _defect(source_name: str, problem: str) -> PlaybookError:
+    return PlaybookError(
+        f"{source_name} cannot be formatted: {problem}",
+        code="format_defect",
+        hint="this is a defect of noetl fmt: report it with the file",
+    )
 
 
 def _problem(text: str, source_name: str, kinds: KindLookup) -> str | None:
     try:
         compile_playbook(text, source_name=source_name, kinds=kinds)
     except InvalidPlaybookError as invalid:
-        return str(invalid)
+        return str(invalid).splitlines()[0]
     return None
 
 
@@ -88,8 +131,4 @@ def _check_same(before: str, after: str, source_name: str) -> None:
     """What was written says what was read: a formatter that changed a value would be worse than none."""
     old, new = load(before, Diagnostics()), load(after, Diagnostics())
     if old is None or new is None or old.plain() != new.plain():
-        raise PlaybookError(
-            f"{source_name} cannot be formatted without changing a value",
-            code="format_changed_a_value",
-            hint="this is a defect of noetl fmt: report it with the file",
-        )
+        raise _defect(source_name, "a value would change")

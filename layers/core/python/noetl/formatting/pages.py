@@ -37,7 +37,9 @@ class Pages:
                 raise CannotSayError(f"`call` replaces `{key}`, whose text is not an ordinary value")
             place = below.entry(key)
             if place is None:
-                raise CannotSayError(f"`call` adds `{'.'.join((*path, key))}`, which the first call does not have")
+                raise CannotSayError(
+                    f"`call` adds `{'.'.join((*path, key))}`, which the first call does not have"
+                )
             if isinstance(entry.value, Map) and isinstance(place.value, Map):
                 found += self._leaves(entry.value, place.value, (*path, key))
             elif isinstance(entry.value, Map) or isinstance(place.value, Map):

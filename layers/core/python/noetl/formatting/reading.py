@@ -65,27 +65,24 @@ class _Builder:
             loader.dispose()
 
     def value(self, loader: Any, event: Any, *, flow: bool) -> Value:
-        if isinstance(event, yaml.AliasEvent):
+        kind = type(event)
+        if kind is yaml.AliasEvent:
             self.anchors = True
             self.spans.append((event.start_mark.index, event.end_mark.index))
             return Alias(event.anchor)
         self.anchors = self.anchors or event.anchor is not None
-        if isinstance(event, yaml.ScalarEvent):
+        if kind is yaml.ScalarEvent:
             return self.scalar(loader, event)
         inner = bool(event.flow_style)
-        mapping = isinstance(event, yaml.MappingStartEvent)
+        mapping = kind is yaml.MappingStartEvent
         entries = self.entries(loader, mapping, flow or inner, event)
-        return (
-            Map(entries, inner, event.anchor)
-            if isinstance(event, yaml.MappingStartEvent)
-            else List(entries, inner, event.anchor)
-        )
+        return Map(entries, inner, event.anchor) if mapping else List(entries, inner, event.anchor)
 
     def entries(self, loader: Any, mapping: bool, flow: bool, opening: Any) -> list[Entry]:
         entries: list[Entry] = []
         while True:
             event = loader.get_event()
-            if isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            if type(event) in (yaml.MappingEndEvent, yaml.SequenceEndEvent):
                 if opening.flow_style:
                     self.brackets.append((opening.start_mark.index, event.end_mark.index))
                 return entries
@@ -208,9 +205,7 @@ def _next_start(starts: list[int], line: int) -> int | None:
     return starts[place] if place < len(starts) else None
 
 
-def _trail(
-    builder: _Builder, by_line: dict[int, list[_Place]], line: int, offset: int, comment: str
-) -> None:
+def _trail(builder: _Builder, by_line: dict[int, list[_Place]], line: int, offset: int, comment: str) -> None:
     """A comment at the end of a line is about the last entry that begins there, outside of brackets that are closed by then."""
     open_brackets = any(start < offset < end for start, end in builder.brackets)
     here = [place for place in by_line.get(line, []) if place.offset < offset]

@@ -30,12 +30,14 @@ class Rules:
     def retry_block(self, block: Map) -> None:
         """Step-level ``retry``. Raises CannotSayError."""
         if block.has("stop_when"):
-            raise CannotSayError("`stop_when` polls until it is true, and fails in its own way when it never is")
+            raise CannotSayError(
+                "`stop_when` polls until it is true, and fails in its own way when it never is"
+            )
         wanted = plain(block.get("max_attempts"))
         total = str(3 if wanted is None else wanted)
         guard = text_of(block.get("retry_when"))
         if not block.has("retry_when"):
-            when = f"{FAILED} and output.error.position is none"
+            when = f"{FAILED} and output.error.template is not defined"
         elif guard is None or (inner := expression_of(guard)) is None:
             raise CannotSayError("`retry_when` is not one expression")
         else:
@@ -66,7 +68,9 @@ class Rules:
         for place, case in enumerate(failed):
             open_end = bool(failed[place + 1 :] or late)
             if case.has("next"):
-                raise CannotSayError("a failure is answered by `next`: the step ends as done there, as failed here")
+                raise CannotSayError(
+                    "a failure is answered by `next`: the step ends as done there, as failed here"
+                )
             if case.has("retry"):
                 self._failed(case, case.failed, limited=open_end)
             elif not case.answers and late:
@@ -80,7 +84,9 @@ class Rules:
                     raise CannotSayError("an entry that needs the response stands above one for failures")
                 return
             if case.has("next"):
-                raise CannotSayError("a failure is answered by `next`: the step ends as done there, as failed here")
+                raise CannotSayError(
+                    "a failure is answered by `next`: the step ends as done there, as failed here"
+                )
             if any(touches_outcome(action.value) for action in case.actions):
                 raise CannotSayError("an entry for failures needs the response")
             self._failed(case, case.late, limited=bool(rest))
@@ -155,7 +161,12 @@ class Rules:
             rule = map_of(entry.value)
             when = text_of(rule.get("when")) or ""
             then = map_of(rule.get("then"))
-            if not when.startswith(f"{{{{ {OK}") or text_of(then.get("do")) in ("retry", "jump", "skip", "fail"):
+            if not when.startswith(f"{{{{ {OK}") or text_of(then.get("do")) in (
+                "retry",
+                "jump",
+                "skip",
+                "fail",
+            ):
                 continue
             if then.has("sink"):
                 raise CannotSayError("an entry and the step have a sink each")
@@ -180,7 +191,9 @@ def _check_order(case: Case) -> None:
     last_write = max((place for place, name in enumerate(names) if name in ("set", "collect")), default=-1)
     if others and last_write > others[0]:
         raise CannotSayError("an entry writes after its other actions")
-    if len(set(names) - {"set", "collect"}) != len([name for name in names if name not in ("set", "collect")]):
+    if len(set(names) - {"set", "collect"}) != len(
+        [name for name in names if name not in ("set", "collect")]
+    ):
         raise CannotSayError("an entry does the same thing twice")
     if len({"retry", "call", "fail", "skip", "result"} & set(names)) > 1:
         raise CannotSayError("an entry answers in two ways")

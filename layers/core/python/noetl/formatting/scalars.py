@@ -8,7 +8,7 @@ from typing import Any
 from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Text
 
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_./@+*()=~$-]*(?: [A-Za-z0-9_./@+*()=~$-]+)*\Z")
+_PLAIN = re.compile(r"[A-Za-z_/$][A-Za-z0-9_./@+*()=~$-]*(?: [A-Za-z0-9_./@+*()=~$-]+)*\Z")
 _WORDS = frozenset({"null", "true", "false", "~"})
 _FLOW = re.compile(r"[,\[\]{}]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}

@@ -6,14 +6,13 @@ import copy
 from dataclasses import dataclass
 
 from noetl.domain.kinds import KindLookup
-from noetl.formatting.cases import read_cases
+from noetl.formatting.cases import Case, read_cases
 from noetl.formatting.nodes import (
     Document,
     Entry,
     List,
     Map,
     Text,
-    Value,
     comments,
     inside,
     items_of,
@@ -51,7 +50,9 @@ class Converter:
     def candidates(self) -> list[Entry]:
         """Steps that are written in the event form."""
         steps = self.document.root.get("workflow")
-        return [e for e in (steps.entries if isinstance(steps, List) else []) if is_event_form(map_of(e.value))]
+        return [
+            e for e in (steps.entries if isinstance(steps, List) else []) if is_event_form(map_of(e.value))
+        ]
 
     def convert(self, entry: Entry) -> Map:
         """The step in the canonical form, as a new tree; ``entry`` stays as it is. Raises CannotSayError."""
@@ -110,7 +111,7 @@ class Converter:
             return {str(entry.key): map_of(entry.value) for entry in workbook.entries}
         return {text_of(map_of(item).get("name")) or "": map_of(item) for item in items_of(workbook)}
 
-    def _calls(self, step: Map, tool: Map, cases: list, *, parallel: bool) -> None:
+    def _calls(self, step: Map, tool: Map, cases: list[Case], *, parallel: bool) -> None:
         kind = self._kind(tool)
         label = f"{text_of(step.get('step'))}_task"
         pages = Pages(tool, label, kind_of(self.kinds, kind), _iter_names(step))
@@ -119,7 +120,9 @@ class Converter:
         retry, sink = step.get("retry"), step.get("sink")
         if isinstance(retry, Map):
             if self._goes_on_unmatched(step):
-                raise CannotSayError("`on_unmatched: continue` would let the failure pass that `retry` leaves")
+                raise CannotSayError(
+                    "`on_unmatched: continue` would let the failure pass that `retry` leaves"
+                )
             rules.retry_block(retry)
             _check_retry_first(rules, cases)
         rules.cases(cases)
@@ -169,7 +172,7 @@ def is_event_form(step: Map) -> bool:
     return loop.has("mode") or loop.has("max_in_flight") or iterator
 
 
-def _vars(step: Map, cases: list) -> Map:
+def _vars(step: Map, cases: list[Case]) -> Map:
     """``vars`` as writes of the task. Raises CannotSayError."""
     block = map_of(step.get("vars"))
     if set(block.keys()) & {"before", "after"}:
@@ -184,7 +187,7 @@ def _vars(step: Map, cases: list) -> Map:
     return found
 
 
-def _check_retry_first(rules: Rules, cases: list) -> None:
+def _check_retry_first(rules: Rules, cases: list[Case]) -> None:
     """When no try is left, the entries below are looked at."""
     if not any(case.failed is not False or case.late is not False or case.ok is not False for case in cases):
         return

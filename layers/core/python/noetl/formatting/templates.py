@@ -11,7 +11,7 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 from noetl.dsl.boundaries import truth
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.template_rules import TemplateProblem
-from noetl.formatting.unparse import unparse
+from noetl.formatting.unparse import UnsayableError, unparse
 
 _ENVIRONMENT = Environment(autoescape=False, keep_trailing_newline=True)
 _LITERAL = re.compile(r"""(['"])(?P<name>[A-Za-z_]\w*)\1\Z""")
@@ -98,7 +98,11 @@ class Moment:
 
 def simplified(guard: object, moment: Moment) -> bool | str:
     """What is left of a guard at a boundary: True, False, or an expression. Raises CannotSayError for text around a template."""
-    if guard is None or guard is True or (isinstance(guard, str) and guard.strip().lower() in ("true", "1", "yes")):
+    if (
+        guard is None
+        or guard is True
+        or (isinstance(guard, str) and guard.strip().lower() in ("true", "1", "yes"))
+    ):
         return True
     if not isinstance(guard, str) or not has_template(guard):
         return str(guard).strip().lower() in ("1", "yes")
@@ -109,7 +113,12 @@ def simplified(guard: object, moment: Moment) -> bool | str:
     if analysis.root is None:
         raise CannotSayError("a guard is more than one expression")
     left = _folded(analysis.root, analysis, moment)
-    return left if isinstance(left, bool) else unparse(left)
+    if isinstance(left, bool):
+        return left
+    try:
+        return unparse(left)
+    except UnsayableError as kind:
+        raise CannotSayError(f"a guard has an expression that is not written back ({kind})") from None
 
 
 def _folded(node: nodes.Expr, analysis: Analysis, moment: Moment) -> bool | nodes.Expr:

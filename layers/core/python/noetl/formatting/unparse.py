@@ -17,6 +17,10 @@ _BINARY = {
 _ATOM = 12
 
 
+class UnsayableError(Exception):
+    """An expression of a kind that is not written back."""
+
+
 def unparse(node: nodes.Node) -> str:
     """The text of an expression, with brackets where they are needed."""
     return _text(node)[0]
@@ -30,7 +34,7 @@ def _text(node: Any) -> tuple[str, int]:
         return f"{_held(node.left, strength)} {sign} {_held(node.right, strength + 1)}", strength
     made = _OTHERS.get(kind)
     if made is None:
-        raise ValueError(f"no text for {kind.__name__}")
+        raise UnsayableError(kind.__name__)
     return made(node)
 
 

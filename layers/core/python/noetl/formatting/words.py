@@ -85,5 +85,12 @@ def reworded(value: Value, change: Replace) -> Value:
 
 def _entry(entry: Entry, value: Value) -> Entry:
     return Entry(
-        entry.key, value, entry.raw_key, list(entry.lead), entry.trail, list(entry.after), entry.gap, entry.line
+        entry.key,
+        value,
+        entry.raw_key,
+        list(entry.lead),
+        entry.trail,
+        list(entry.after),
+        entry.gap,
+        entry.line,
     )

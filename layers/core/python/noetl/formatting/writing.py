@@ -36,9 +36,7 @@ def one_line(value: Value, *, flow: bool = False) -> str | None:
         return None
     if isinstance(value, List):
         return _anchored(value.anchor, f"[{', '.join(str(part) for part in parts)}]")
-    pairs = [
-        f"{entry.raw_key}: {part}".rstrip() for entry, part in zip(value.entries, parts, strict=True)
-    ]
+    pairs = [f"{entry.raw_key}: {part}".rstrip() for entry, part in zip(value.entries, parts, strict=True)]
     return _anchored(value.anchor, f"{{ {', '.join(pairs)} }}")
 
 

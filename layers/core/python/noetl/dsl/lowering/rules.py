@@ -48,9 +48,14 @@ def lower_rules(
         actions = _actions(lowering, then, frame, labels, label)
         block = then.get("sink")
         if isinstance(block, Mapping):
-            actions = (*actions, sink(lowering, block, frame, label=f"{label}_rule_{len(rules)}_sink"))
+            actions = (*actions, sink(lowering, block, frame, label=_sink_label(frame.step, label)))
         rules.append(Rule(actions, when, pos=rule.pos))
     return tuple(rules)
+
+
+def _sink_label(step: str, label: str) -> str:
+    """A step's only task needs no name of its own."""
+    return f"{step}_sink" if label == f"{step}_task" else f"{label}_sink"
 
 
 def always(lowering: Lowering, guard: Tree | None) -> bool:
