@@ -12,6 +12,7 @@ from noetl.domain import codec
 from noetl.services.replay import replay
 from noetl.testing.playing import Observed
 from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play
+from tests.conformance.order import check_order
 
 CASES = {case.name: case for case in find_cases()}
 TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}
@@ -111,6 +112,7 @@ def check_laws(seen: Observed, backend, case: Case) -> None:
         assert sum(name in TERMINAL for name in names) == (1 if over else 0)
         if over:
             assert set(backend.store.open_work(execution_id).values()) == {0}
+        check_order(events, status)
         report = replay(backend.store, execution_id)
         assert report.agrees, report.differences
         for event in events:

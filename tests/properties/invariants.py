@@ -7,10 +7,20 @@ from collections.abc import Collection, Iterable, Iterator
 
 from noetl.domain import facts as f
 from noetl.domain.facts import Fact, decode_facts
-from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS, TERMINAL, ExecutionState, Slots, decode_state
+from noetl.domain.state import (
+    LEGAL_PHASE,
+    LEGAL_STATUS,
+    TERMINAL,
+    WAITING,
+    ExecutionState,
+    Slots,
+    decode_state,
+)
 from noetl.engine.apply import evolve
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
+from noetl.services.read_history import history as told
 from noetl.services.replay import replay
+from tests.conformance.order import check_order
 
 STATE_LIMIT = 8 * 1024
 COMMANDED = ("body", "case", "compensate")
@@ -29,6 +39,7 @@ def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
     report = replay(store, info.execution_id)
     assert report.agrees, (info.path, report.differences)
     check_commands(store, info)
+    check_queues(info)
     for loop in store.loop_progress(info.execution_id):
         assert loop.done + loop.failed <= loop.issued <= loop.total, loop
 
@@ -45,6 +56,16 @@ def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
         assert fences[command].turn == token.turn, f"{info.path}: another turn of {command} is out"
 
 
+def check_queues(info: ExecutionInfo) -> None:
+    """A lock that somebody waits for is held: whoever could go on did."""
+    tokens = decode_state(info.state).tokens.values()
+    held = {token.lock for token in tokens if token.phase not in WAITING}
+    for token in tokens:
+        assert not token.lock or token.phase not in WAITING or token.lock in held, (
+            f"{info.path}: {token} waits for a lock that nobody holds"
+        )
+
+
 def history(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[Fact]]]:
     after = 0
     while rows := store.events(execution_id, after=after, limit=500):
@@ -54,8 +75,12 @@ def history(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, lis
 
 
 def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
-    """Fold history fact by fact: only legal moves, loops done once, one terminal fact and nothing after it."""
+    """Fold history fact by fact: only legal moves, loops done once, one terminal fact and nothing after it.
+
+    Of a run that was withdrawn nothing is told any more, and no two runs hold one lock.
+    """
     state, slots = ExecutionState(), Slots()
+    withdrawn: set[int] = set()
     started: Counter[tuple[int, int]] = Counter()
     done: Counter[tuple[int, int]] = Counter()
     ended = 0
@@ -65,8 +90,12 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
             assert not ended or isinstance(fact, f.Superseded), f"{info.path}: {fact} after the end"
             phases = {run: token.phase for run, token in state.tokens.items()}
             status = state.status
+            assert getattr(fact, "run", 0) not in withdrawn, f"{info.path}: {fact}, although it was withdrawn"
             evolve(state, slots, fact)
             check_moves(info.path, phases, status, state, fact)
+            check_locks(info.path, state, fact)
+            if isinstance(fact, f.StepSkipped) and fact.withdrawn:
+                withdrawn.add(fact.run)
             ended += isinstance(fact, ENDS)
             if isinstance(fact, f.LoopStarted):
                 started[fact.run, fact.round] += 1
@@ -77,6 +106,14 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
     assert set(started.values()) <= {1} and set(done.values()) <= {1}, f"{info.path}: a loop was done twice"
     assert done.keys() <= started.keys()
     check_loops(store, info, done)
+    assert withdrawn.isdisjoint(loop.run for loop in store.loop_progress(info.execution_id))
+
+
+def check_locks(path: str, state: ExecutionState, fact: Fact) -> None:
+    holders = Counter(
+        token.lock for token in state.tokens.values() if token.lock and token.phase not in WAITING
+    )
+    assert all(count == 1 for count in holders.values()), f"{path}: {fact} gives {holders}"
 
 
 def check_moves(path: str, before: dict[int, str], status: str, state: ExecutionState, fact: Fact) -> None:
@@ -112,6 +149,7 @@ def check_end(store: ExecutionStore, infos: Iterable[ExecutionInfo], waiting: Co
     """Everybody is over (or waits for the outside, for paths in ``waiting``), and nothing is left lying about."""
     for info in infos:
         check_history(store, info)
+        check_order(list(told(store, info.execution_id)), info.status)
         work = store.open_work(info.execution_id)
         assert not any(work.values()), f"{info.path} is {info.status}, and yet there is {work}"
         if info.path in waiting:

@@ -12,7 +12,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.vocabulary import Vocabulary
+from noetl.domain.vocabulary import TERMINAL_EVENTS, Vocabulary
 from noetl.ports.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history import HistoryEvent, facts_of, row_events
 
@@ -104,9 +104,15 @@ class HistoryReader:
                 return
 
     def _row(self, row: StoredEvent) -> Iterator[list[HistoryEvent]]:
-        """A row whose loops end is told after their items. It counts as read with its own events: who stops before reads it again."""
-        loops = [fact for fact in facts_of(row) if fact.get("name") in ("loop.started", "loop.done")]
+        """A row whose loops end is told after their items, one that ends the execution after all items.
+
+        It counts as read with its own events: who stops before reads it again.
+        """
+        facts = facts_of(row)
+        loops = [fact for fact in facts if fact.get("name") in ("loop.started", "loop.done")]
         ending = {fact.get("run", -1) for fact in loops if fact["name"] == "loop.done"}
+        if any(fact.get("name") in TERMINAL_EVENTS for fact in facts):
+            ending |= self._lanes.keys()
         for fact in loops:
             run = fact.get("run", -1)
             if fact["name"] == "loop.started" and not (run in ending and run in self._lanes):
