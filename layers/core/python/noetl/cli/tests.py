@@ -12,9 +12,7 @@ from noetl.cli.options import Json
 def test(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[PATH]...", help="Test files, playbooks that have some, or folders; none: here."
-        ),
+        typer.Argument(metavar="PATH", help="Test files, playbooks that have some, or folders; none: here."),
     ] = None,
     name: Annotated[str, typer.Option("-k", metavar="TEXT", help="Only cases with this in their name.")] = "",
     as_json: Json = False,

@@ -26,6 +26,7 @@ SUFFIXES = (".test.yaml", ".test.yml")
 FOLDER = "tests"
 _WHAT = ("a test file", "start with cases: and - name: …")
 _KEY = re.compile(r"(?P<name>[^\[\]]+)(?:\[\d+\])?")
+ENGINE_KINDS = frozenset({"noop", "playbook"})
 _FORM_KINDS = {"http": {"http"}, "rows": {"postgres", "duckdb"}, "affected": {"postgres", "duckdb"}}
 
 
@@ -247,6 +248,7 @@ def _check(
     seen: dict[str, int] = {}
     for number, case in enumerate(cases):
         check.block(document["cases"][number], ["cases", number])
+        check.counted(case, ["cases", number, "expect", "calls"])
         if case.name in seen:
             pos = place_of(root, ["cases", number, "name"], at_key=False)
             first = seen[case.name]
@@ -283,6 +285,18 @@ class _Names:
             self.name(name, self.steps, "step", [*path, "runs", name])
         for name in expect.get("calls") or ():
             self.name(name, self.known, "step or task", [*path, "calls", name])
+
+    def counted(self, case: TestCase, path: list[Any]) -> None:
+        """Calls are counted where tools are called; what the engine runs itself is not."""
+        for key in case.expect.get("calls") or ():
+            kinds = self.known.get(key)
+            if kinds is not None and kinds <= ENGINE_KINDS and key not in case.tools:
+                pos = place_of(self.root, [*path, key], at_key=True)
+                what = " and ".join(sorted(kinds)) or "a step without a tool"
+                message = f"`{key}` is {what}, which the engine runs itself: it makes no call"
+                self.diagnostics.error(
+                    "no-call", message, pos, hint="count its steps with `runs`, or reply in its place"
+                )
 
     def name(self, key: str, known: Any, what: str, path: list[Any], *, at_key: bool = True) -> bool:
         found = _KEY.fullmatch(key)
