@@ -222,8 +222,10 @@ def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) ->
     token = state.tokens[fact.run]
     if token.phase in WAITING:
         token.lock, token.place = "", 0
+    called = slots.get(("step", fact.step), MISSING) if token.phase == "failed" else MISSING
+    labels = called.get("labels", {}) if called is not MISSING else {}
     token.phase, token.error, token.command = "failed", fact.error, None
-    slots[("step", fact.step)] = _envelope("error", None, fact.error, {})
+    slots[("step", fact.step)] = _envelope("error", None, fact.error, labels)
     state.steps_done += 1
 
 

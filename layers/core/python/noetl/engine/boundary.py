@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from noetl.domain.patches import MISSING
 from noetl.engine.decision import Decider
 from noetl.engine.scope import BoundaryName
+from noetl.pipeline.views import LazyView, label_view
 from noetl.templating import StepView, wrap
 
 
@@ -16,6 +18,7 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
     boundary = "failed" if event == "step.failed" else "done"
     name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
     extra["event"] = {"name": name, "step": step, "payload": {}}
+    extra |= _loop_names(d, step, event)
     if event == "step.enter":
         return extra
     slot = d.slots.get(("step", step), MISSING)
@@ -32,10 +35,25 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
         "error": error,
         "ref": _ref(slot),
     }
+    if slot.get("labels"):
+        tasks = {name: partial(label_view, value, d.view.load) for name, value in slot["labels"].items()}
+        extra["_results"] = extra["results"] = LazyView(tasks)
+    extra["event"]["payload"] = {"response": data if ok else None, "error": error}
     extra |= {"this": view, "result": data, "response": data, "output": envelope, "outcome": envelope}
     if error is not None:
         extra["error"] = error
     return extra
+
+
+def _loop_names(d: Decider, step: str, event: str) -> dict[str, Any]:
+    """``loop`` once all iterations are over: the last one's place. Nothing before, and for a step without a loop."""
+    data = d.slots.get(("step", step), MISSING) if d.steps[step].loop is not None else MISSING
+    found = data.get("data") if isinstance(data, dict) and event != "step.enter" else None
+    if not isinstance(found, dict) or found.get("kind") != "loop_result":
+        return {}
+    count = found["count"]
+    names = {"index": count - 1, "first": count == 1, "last": count > 0, "length": count, "done": True}
+    return {"loop": names}
 
 
 def _ref(slot: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ command of their own; what follows in the entry waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from noetl.domain import ids
@@ -36,8 +37,8 @@ from noetl.templating import is_true, unwrap
 BOUNDARIES = ("loop.done", "step.exit")
 _TOLD = (SetAction, CollectAction, NextAction)
 """Actions that need no ``case.evaluated``: ``ctx.patched`` and ``next.evaluated`` tell of them, as they do in the canonical form."""
-STAGE_NAMES = ("event", "result", "response", "error")
-"""Names of the moment that tasks of an entry may use."""
+STAGE_NAMES = ("event", "result", "error")
+"""Names of the moment that travel to tasks of an entry; the worker makes ``response``, ``this`` and ``outcome`` of them."""
 
 
 def on_enter(d: Decider, step: Step, token: Token) -> bool:
@@ -90,8 +91,7 @@ def _take(
 
 
 def _issue_stage(d: Decider, step: Step, token: Token, index: int, scope: EngineScope) -> None:
-    extra = {name: plain(scope.extra[name]) for name in STAGE_NAMES if name in scope.extra}
-    frozen = freeze(scope, step.exit_reads, extra)
+    frozen = freeze(scope, step.exit_reads, stage_names(scope.extra))
     command = Command(
         d.execution_id,
         ids.command_id(token.run, f"case.{index}.{token.event}"),
@@ -107,11 +107,11 @@ def _issue_stage(d: Decider, step: Step, token: Token, index: int, scope: Engine
     d.decision.issue.append(command)
 
 
-def plain(value: Any) -> Any:
-    """A value of a boundary's scope as it travels in a command."""
-    if isinstance(value, dict):
-        return {key: str(item) if key == "name" else plain(item) for key, item in value.items()}
-    return unwrap(value)
+def stage_names(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The names of a boundary as they travel in a command: plain, and the result once."""
+    found = {name: unwrap(extra[name]) for name in STAGE_NAMES if name in extra and name != "event"}
+    event = extra["event"]
+    return {**found, "event": {"name": str(event["name"]), "step": event["step"], "payload": {}}}
 
 
 def finish_entry(

@@ -174,7 +174,7 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
     extra = {}
     if stage == "case":
         names = boundary_scope(d, step.name, token.event)
-        extra = {name: cases.plain(names[name]) for name in cases.STAGE_NAMES if name in names}
+        extra = cases.stage_names(names)
     reads = step.exit_reads if stage == "case" or step.body is None else step.body.reads
     return Command(
         d.execution_id,

@@ -1,6 +1,6 @@
 """The names that templates of the engine see: guards, arcs, admission, arguments, loop collections.
 
-A bare name resolves: step-run arguments → vars → ctx → step results → workload → built-ins (docs/dsl.md).
+A bare name resolves: step-run arguments → tasks of a step that is over → vars → ctx → step results → workload → built-ins (docs/dsl.md).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from noetl.domain.patches import MISSING
 from noetl.dsl.program import Program, Reads, aliases_of
 from noetl.engine.view import Overlay, ScopeMapping
 from noetl.templating import StepView, wrap
+from noetl.templating.views import MISSING as UNKNOWN
 
 ALIASES: dict[str, frozenset[str]] = {
     "done": frozenset({"step.done", "step.exit", "call.done", "loop.done"}),
@@ -72,6 +73,10 @@ class EngineScope:
             return special(self)
         if name in self.args:
             return self._wrap(self.args[name])
+        tasks = self.extra.get("_results")
+        found = tasks.attribute(name) if tasks is not None else UNKNOWN
+        if found is not UNKNOWN:
+            return found
         for where in ("vars", "ctx"):
             value = self.slots.get((where, name))
             if value is not MISSING:
@@ -88,6 +93,7 @@ class EngineScope:
         yield from self.extra
         yield from _SPECIAL
         yield from self.args
+        yield from self.extra["_results"].keys() if "_results" in self.extra else ()
         for _, name in self.slots.view.slots:
             yield name
         for step in self.program.steps:

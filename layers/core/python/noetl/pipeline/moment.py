@@ -9,6 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import MISSING
 from noetl.pipeline.state import Last
 from noetl.pipeline.views import (
@@ -41,8 +44,20 @@ def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
             continue
         if not event_form or tasks[frame.pc].form == "event":
             return frame.last, frame.event
+    boundary = _of_boundary(run)
+    if boundary is not None and (event_form or run.state.last is None):
+        return boundary
     last = run.state.last
     return None if last is None else (last, "call.done" if last.ok else "call.error")
+
+
+def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
+    """What the step came to, for tasks that a ``case`` runs once it is known."""
+    extra = run.around.frozen.extra
+    if "event" not in extra or "result" not in extra:
+        return None
+    error = msgspec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
+    return Last(extra["result"], None, error), extra["event"]["name"]
 
 
 def _outcome(run: PipelineRun) -> Any:
