@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
@@ -38,6 +39,30 @@ class ErrorReply(Strict):
     hint: str | None = None
     details: dict[str, Any] = Field(default_factory=dict)
 
+
+def epoch(value: Any) -> float:
+    """``now`` as epoch seconds: a number, or ISO 8601 text (UTC unless it says otherwise). Raises ValueError."""
+    if isinstance(value, str):
+        at = datetime.fromisoformat(value)
+        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(value)
+    return float(value)
+
+
+def _start(value: Any) -> Any:
+    try:
+        found = epoch(value)
+    except (ValueError, OverflowError):
+        found = -1.0
+    if not 0 <= found < 1e11:
+        raise problem(
+            "wrong-value", f"{value!r} is no moment", 'write now: "2027-01-31T09:00:00Z", or epoch seconds'
+        )
+    return value
+
+
+Start = Annotated[Any, PlainValidator(_start), WithJsonSchema({"type": ["string", "number"]})]
 
 FORMS: Mapping[str, frozenset[str]] = {
     "http": frozenset({"status", "body", "headers"}),
@@ -261,6 +286,7 @@ class Shared(Strict):
     """What a case says, and ``defaults`` for all cases."""
 
     payload: Names = Field(default_factory=dict)
+    now: Start = None
     tools: dict[str, Script] = Field(default_factory=dict)
     happenings: list[Happening] = Field(default_factory=list)
     order: Literal["forward", "reversed"] = "forward"

@@ -22,7 +22,7 @@ from noetl.ports.credentials import Credentials
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.coverage import Coverage, Meter
-from noetl.testing.driver import EndlessError, Pick
+from noetl.testing.driver import EndlessError, Pick, VirtualClock
 from noetl.testing.expecting import Finding, Seen, check, differences, path_text
 from noetl.testing.memory import MemoryBackend
 from noetl.testing.mocks import MockRegistry
@@ -125,7 +125,7 @@ class FileRun:
             for prefix, program in prefixed(self.file.program, self.file.programs)
         }
         missing: list[str] = []
-        backend = MemoryBackend()
+        backend = MemoryBackend(VirtualClock(case.now))
         with listening(self.meter):
             run = _worker(tools, backend, programs, self.prefixes, self._credentials(case))
             cast = Cast(

@@ -20,10 +20,12 @@ from noetl.dsl.shape import check_shape, place_of
 from noetl.dsl.tree import Mapping as MappingTree
 from noetl.kinds.registry import Registry
 from noetl.services.register_playbook import is_playbook
-from noetl.testing.document import TestDocument, check_form, is_choice
+from noetl.testing.document import TestDocument, check_form, epoch, is_choice
 
 SUFFIXES = (".test.yaml", ".test.yml")
 FOLDER = "tests"
+START = 1_800_000_000.0
+"""When a case begins unless it says so, in epoch seconds: 2027-01-15T08:00:00Z."""
 _WHAT = ("a test file", "start with cases: and - name: …")
 _KEY = re.compile(r"(?P<name>[^\[\]]+)(?:\[\d+\])?")
 ENGINE_KINDS = frozenset({"noop", "playbook"})
@@ -32,7 +34,7 @@ _FORM_KINDS = {"http": {"http"}, "rows": {"postgres", "duckdb"}, "affected": {"p
 
 @dataclass(frozen=True)
 class TestCase:
-    """One case, defaults included. ``own``: the keys of ``tools`` that the case wrote itself."""
+    """One case, defaults included. ``own``: the keys of ``tools`` that the case wrote itself; ``now``: epoch seconds at its start."""
 
     __test__ = False  # pytest
 
@@ -43,6 +45,7 @@ class TestCase:
     own: frozenset[str]
     happenings: Sequence[Mapping[str, Any]]
     order: str
+    now: float
     credentials: Mapping[str, Mapping[str, Any]]
     unused_tools: bool
     expect: Mapping[str, Any]
@@ -192,6 +195,7 @@ def _case(document: Mapping[str, Any], number: int, root: MappingTree) -> TestCa
         own=frozenset(own),
         happenings=of("happenings", ()),
         order=of("order", "forward"),
+        now=epoch(of("now", START)),
         credentials={**(defaults.get("credentials") or {}), **(spec.get("credentials") or {})},
         unused_tools=of("unused_tools", False),
         expect={**(defaults.get("expect") or {}), **(spec.get("expect") or {})},
