@@ -10,6 +10,7 @@ import pytest
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
+from noetl.formatting.format import canonical_text
 from noetl.kinds.registry import default_registry
 from tests.conformance.cases import Case, Observed, play
 
@@ -19,7 +20,8 @@ REFUSED = re.compile(
     r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n```text\n(.*?)^```", re.DOTALL | re.MULTILINE
 )
 CHANGED = re.compile(
-    r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\nbecomes\n\n```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE
+    r"^```yaml\n((?:(?!^```)[^\n]*\n)*?)^```\n\n`noetl fmt --canonical` makes of it:\n\n```yaml\n(.*?)^```",
+    re.DOTALL | re.MULTILINE,
 )
 
 REFUSALS = [found.groups() for found in REFUSED.finditer(PAGE)]
@@ -50,6 +52,13 @@ def test_what_is_refused_gives_the_errors_that_are_shown(text: str, errors: str)
 @pytest.mark.parametrize("text", [text for text in PLAYBOOK.findall(PAGE) if text not in dict(REFUSALS)])
 def test_what_runs_compiles_without_a_warning(text: str) -> None:
     assert compile_playbook(text, source_name="page.yaml", kinds=default_registry()).diagnostics == ()
+
+
+@pytest.mark.parametrize(("before", "after"), CHANGES)
+def test_what_the_formatter_makes_is_what_is_shown(before: str, after: str) -> None:
+    made = canonical_text(before, source_name="page.yaml", kinds=default_registry())
+
+    assert (made.text, made.kept) == (after, ())
 
 
 @pytest.mark.parametrize(("before", "after"), CHANGES)
