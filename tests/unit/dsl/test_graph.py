@@ -32,7 +32,9 @@ workflow:
     spec: { compensate: { kind: noop, args: { id: "{{ args.id | default(1) }}" } }, on_error: rescue, mutex: till }
     next: { arcs: [ { step: meet, when: "{{ workload.big > 3 and 'a\\"b' != '<c>' }}" } ] }
   - step: gate
-    spec: { policy: { admit: { rules: [ { when: "{{ ctx.approved is defined }}", then: { allow: true } }, else: { then: { allow: false } } ] } } }
+    spec:
+      policy:
+        admit: { rules: [ { when: "{{ ctx.approved is defined }}", then: { allow: true } }, else: { then: { allow: false } } ] }
     next: { arcs: [ { step: meet }, { step: rescue, when: "{{ event.name == 'step.failed' }}" } ] }
   - step: each
     loop: { in: "{{ workload.rows }}", iterator: row, spec: { mode: parallel } }
