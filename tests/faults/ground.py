@@ -31,7 +31,18 @@ from tests.properties.world import PLAYBOOKS, compile_all
 
 ROOT = Path(__file__).parents[2]
 SLOW = frozenset(
-    f"properties/{name}" for name in ("parallel_loop", "sequential_loop", "pipeline", "pages", "timeouts")
+    f"properties/{name}"
+    for name in (
+        "parallel_loop",
+        "sequential_loop",
+        "pipeline",
+        "pages",
+        "timeouts",
+        "withdrawn",
+        "newest",
+        "locks",
+        "undo",
+    )
 )
 """Workloads with long delays: time is real here."""
 RANDOM = 12

@@ -11,6 +11,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.properties import meetings
+
 DONE, FAILED = "{{ event.name in ['step.done', 'loop.done'] }}", "{{ event.name == 'step.failed' }}"
 
 
@@ -30,6 +32,10 @@ class Grammar:
     depth: int = 0
     undoable: bool = False
     """Some step says how it is undone."""
+    may_race: bool = False
+    """Branches may be drawn that call each other off."""
+    races: bool = False
+    """There are some: how far they come depends on the order, only the end of the execution does not."""
 
     # --- steps ---
 
@@ -92,9 +98,17 @@ class Grammar:
         )
         nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
         self.depth += 1
-        made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)
+        if self.depth <= 3 and self.rng.random() < 0.2:
+            made = self.rng.choice(meetings.blocks(self))(self, before)
+        else:
+            made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)
+            if self.rng.random() < 0.15:
+                meetings.lock(self, made.first)
         self.depth -= 1
         return made
+
+    def made(self, first: str, last: str) -> Block:
+        return Block(first, last)
 
     def value(self, step: str) -> str:
         return f"{{{{ {step}.v }}}}"
@@ -239,8 +253,13 @@ class Grammar:
 
 
 def random_playbook(rng: random.Random, name: str, delays: tuple[float, ...] = (0, 1, 40)) -> str:
-    """The text of a playbook whose end does not depend on the order in which anything happens. ``delays``: of its retries, seconds."""
-    grammar = Grammar(rng, delays)
+    """The text of a playbook of which nothing depends on the order in which anything happens. ``delays``: of its retries, seconds."""
+    return draw(Grammar(rng, delays), name)
+
+
+def draw(grammar: Grammar, name: str) -> str:
+    """The text of a playbook whose end does not depend on the order in which anything happens."""
+    rng = grammar.rng
     start = grammar.add("start", tool={"kind": "noop", "args": {"v": rng.randint(0, 99)}})
     last = start
     for _ in range(rng.randint(1, 3)):

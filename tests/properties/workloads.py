@@ -56,6 +56,8 @@ FIXED = tuple(
             "children",
             "large",
             "patterns",
+            "locks",
+            "partial",
         )
     ]
     + [
@@ -64,6 +66,8 @@ FIXED = tuple(
         Workload("properties/failing_child", exact=False, ends=frozenset({"failed"})),
         Workload("properties/failure", exact=False, ends=frozenset({"failed"})),
         Workload("properties/timeouts", exact=False),
+        Workload("properties/withdrawn", exact=False),
+        Workload("properties/newest", exact=False),
         Workload("properties/undo", exact=False, ends=frozenset({"failed"})),
         Workload("properties/undo", exact=False, cancelled=True, ends=frozenset({"cancelled", "failed"})),
         Workload("properties/admission", patched=True),
