@@ -12,6 +12,7 @@ from noetl.dsl.lowering.context import (
     BOUNDARY_VALUE,
     KEYCHAIN,
     NEXT_ARGS,
+    ON_ERROR_ARGS,
     START,
     Lowering,
     TemplateUse,
@@ -21,7 +22,7 @@ from noetl.dsl.program import JumpAction, Program, Step, Task
 from noetl.dsl.reachability import closure, edges
 from noetl.dsl.reads import nodes_in
 
-_AFTER_THE_BODY = (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL, NEXT_ARGS)
+_AFTER_THE_BODY = (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL, NEXT_ARGS, ON_ERROR_ARGS)
 _ITER = frozenset({"index", "parent", "first", "last", "length", "count", "total"})
 
 
@@ -32,7 +33,7 @@ def check_known_names(lowering: Lowering, program: Program) -> None:
     for use in lowering.uses:
         if use.frame.place in (START, KEYCHAIN) or not use.frame.step:
             continue
-        if gated.isdisjoint({use.frame.step, *upstream.get(use.frame.step, ())}):
+        if not use.frame.undoing and gated.isdisjoint({use.frame.step, *upstream.get(use.frame.step, ())}):
             _check_steps(use, lowering, upstream)
         _check_given(use, lowering)
     for step in program.steps:

@@ -52,6 +52,8 @@ class Frame:
     parallel: bool = False
     """Inside the body of a parallel loop."""
     names: frozenset[str] = frozenset()
+    undoing: bool = False
+    """In a compensation: the step's own result is there, and any step may have run."""
     open: bool = False
     """Names may come from a computed ``input``: an unknown bare name is not an error."""
 

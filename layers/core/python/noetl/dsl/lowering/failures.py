@@ -93,7 +93,7 @@ def lower_compensation(
     tree = spec.get("compensate")
     if tree is None:
         return None
-    inside = replace(frame, form="canonical").at(BOUNDARY_TOOL if loops else TOOL)
+    inside = replace(frame, form="canonical", undoing=True).at(BOUNDARY_TOOL if loops else TOOL)
     if isinstance(tree, Mapping):
         pairs = [(f"{frame.step}_compensate", tree)]
     else:
