@@ -8,9 +8,11 @@ import msgspec
 
 from noetl.domain.outcomes import ErrorInfo, Trace
 from noetl.dsl.program import (
+    Action,
     BreakAction,
     CollectAction,
     ContinueAction,
+    FailAction,
     NextAction,
     RetryAction,
     SetAction,
@@ -84,13 +86,20 @@ def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:
     """A rule matched, in either form. Told when it did something that has no event of its own: a rule that only lets pass, writes,
     routes, retries or sends to a sink costs no row, however many iterations take it."""
     actions = task.rules[frame.rule].actions
-    last = frame.pc + 1 == len(run.sequences[-1])
-    if all(isinstance(action, _TOLD) or (last and isinstance(action, BreakAction)) for action in actions):
+    if all(isinstance(action, _TOLD) or _changes_nothing(run, frame, action) for action in actions):
         return
     release(run.state)
     tags = [action.__struct_config__.tag for action in actions]
     payload = {"event": frame.event, "rule": frame.rule, "actions": tags}
     run.state.trace.append(Trace("case.evaluated", task.label, payload=payload))
+
+
+def _changes_nothing(run: PipelineRun, frame: Frame, action: Action) -> bool:
+    """Without the rule it would be the same: a break after the last task, a failure that stays a failure."""
+    if isinstance(action, BreakAction):
+        return frame.pc + 1 == len(run.sequences[-1])
+    failed = frame.last is not None and not frame.last.ok
+    return isinstance(action, FailAction) and action.message is None and failed
 
 
 def sink_started(run: PipelineRun, task: Task) -> None:
