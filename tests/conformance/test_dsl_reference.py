@@ -13,7 +13,9 @@ import pytest
 from pydantic import BaseModel
 
 from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.expressions import FUNCTIONS
 from noetl.dsl.model import Document
+from noetl.dsl.template_rules import FILTERS, GLOBAL_FUNCTIONS, TESTS
 from noetl.kinds.registry import default_registry
 from tests.conformance.cases import Case, play
 
@@ -131,3 +133,16 @@ def test_every_block_has_a_table() -> None:
 def test_a_table_has_exactly_the_keys_of_its_block(names: str) -> None:
     fields = [MODELS[name].model_fields.items() for name in names.split()]
     assert TOLD[names] == {field.alias or key for block in fields for key, field in block}
+
+
+# --- templates --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "known"),
+    [("filters", FILTERS), ("tests", TESTS), ("functions", GLOBAL_FUNCTIONS | FUNCTIONS)],
+)
+def test_what_templates_may_use_is_listed(what: str, known: frozenset[str]) -> None:
+    page = (DOCS / "dsl" / "values.md").read_text()
+    (rows,) = re.findall(rf"^<!-- {what} -->\n\n((?:\|.*\n)+)", page, re.MULTILINE)
+    assert set(re.findall(r"`([^`]+)`", rows.replace("after `is`", ""))) == known
