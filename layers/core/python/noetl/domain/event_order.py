@@ -135,7 +135,7 @@ STEP_RUN = Order(
         },
         "called": _AFTER_CALL,
         "exited": _to("routed", "next.evaluated"),
-        "failed": _to("routed", "next.evaluated"),
+        "failed": {**_to("failed", "ctx.patched"), **_to("routed", "next.evaluated")},
         "skipped": _to("routed", "next.evaluated"),
         "routed": _to("issued", "command.issued"),
     },

@@ -46,11 +46,13 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
 
 
 def _loop_names(d: Decider, step: str, event: str) -> dict[str, Any]:
-    """``loop`` once all iterations are over: the last one's place. Nothing before, and for a step without a loop."""
-    data = d.slots.get(("step", step), MISSING) if d.steps[step].loop is not None else MISSING
-    found = data.get("data") if isinstance(data, dict) and event != "step.enter" else None
-    if not isinstance(found, dict) or found.get("kind") != "loop_result":
+    """``loop`` once all iterations are over: the last one's place (only ``done``, when a ``result`` took the list's place)."""
+    if d.steps[step].loop is None or event == "step.enter":
         return {}
+    slot = d.slots.get(("step", step), MISSING)
+    found = slot.get("data") if isinstance(slot, dict) else None
+    if not isinstance(found, dict) or found.get("kind") != "loop_result":
+        return {"loop": {"done": True}}
     count = found["count"]
     names = {"index": count - 1, "first": count == 1, "last": count > 0, "length": count, "done": True}
     return {"loop": names}

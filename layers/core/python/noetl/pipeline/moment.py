@@ -38,13 +38,14 @@ def _nearest(run: PipelineRun, *, event_form: bool) -> tuple[Last, str] | None:
     ``event_form``: that of the event-form call around it, where there is one: an inline task's rules still see what it reacts to.
     """
     levels = list(zip(reversed(run.state.frames), reversed(run.sequences), strict=True))
-    event_form = event_form and any(tasks[frame.pc].form == "event" for frame, tasks in levels)
+    boundary = _of_boundary(run)
+    reacts = boundary is not None or any(tasks[frame.pc].form == "event" for frame, tasks in levels)
+    event_form = event_form and reacts
     for frame, tasks in levels:
         if frame.last is None or frame.phase in _CALLING:
             continue
         if not event_form or tasks[frame.pc].form == "event":
             return frame.last, frame.event
-    boundary = _of_boundary(run)
     if boundary is not None and (event_form or run.state.last is None):
         return boundary
     last = run.state.last
