@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from noetl.domain.vocabulary import NAMES, formal_names
-from tests.conformance.cases import ROOT, find_cases, load_history
+from tests.conformance.cases import ROOT, find_cases, load, load_history
 
 DOCS = Path(__file__).parents[2] / "docs"
 NOT_IN_ONE_PROCESS = {
@@ -103,3 +105,38 @@ def test_the_notes_and_numbers_of_the_patterns_are_true() -> None:
     for column, name in enumerate(("NoETL", "Step Functions", "BPMN 2.0", "Argo Workflows"), start=2):
         counts = [sum(grade(row[column]) == wanted for row in rows) for wanted in GRADES]
         assert f"{name} {' / '.join(map(str, counts))}" in page
+
+
+REFUSED = ROOT.parent / "invalid"
+TABLE = load(Path(__file__).with_name("coverage.yaml"))
+ROWS = {f"{group}/{row}": told for group, rows in TABLE.items() for row, told in rows.items()}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_every_row_of_the_language_has_a_case(row: str) -> None:
+    told = ROWS[row]
+    assert set(told) == {"is", "by"}
+    assert len(told["is"]) > 10
+    assert told["by"], "nothing proves it"
+    assert [case for case in told["by"] if not matching(case)] == []
+
+
+def matching(name: str) -> list[str]:
+    """The cases that a table's entry stands for."""
+    feature, _, case = name.partition("/")
+    if feature == "refused":
+        return [name] if (REFUSED / f"{case}.yaml").is_file() else []
+    return [str(file.parent.relative_to(ROOT)) for file in ROOT.glob(f"{name}/case.yaml")]
+
+
+def test_every_case_proves_a_row() -> None:
+    named = {case for told in ROWS.values() for name in told["by"] for case in matching(name)}
+    assert {case.name for case in find_cases()} - named == set()
+
+
+def test_the_table_is_about_the_whole_language() -> None:
+    assert len(ROWS) >= 150
+    refused_only = [
+        row for row, told in ROWS.items() if all(name.startswith("refused/") for name in told["by"])
+    ]
+    assert len(refused_only) <= 0.12 * len(ROWS), refused_only
