@@ -4,7 +4,8 @@
     python playbooks/examples/serve.py weather_loop noetl run FILE …     # serve while this command runs
 
 An example's ``service.py`` has ``service()``, which gives ``answer(method, path, query, headers, body) -> (status, body)``. Its
-``credentials.json`` holds what it signs in with; there, ``$SCRATCH`` is the scratch database of ``noetl db status``.
+``credentials.json`` holds what it signs in with; there, ``$SCRATCH`` is the scratch database of ``noetl db status``. ``EXAMPLE_PORT`` is
+another port than 8099, which examples call unless told otherwise (``--set base=…``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-PORT = 8099
+PORT = int(os.environ.get("EXAMPLE_PORT", "8099"))
 EXAMPLES = Path(__file__).parent
 
 Answer = Callable[[str, str, Mapping[str, str], Mapping[str, str], Any], tuple[int, Any]]

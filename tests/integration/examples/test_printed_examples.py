@@ -5,11 +5,15 @@ and loops inside of loops.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
-from tests.integration.examples.api import Api
+from noetl.local.emulator import free_port
+from tests.integration.examples.api import EXAMPLES, Api
 
 # --- progress ---------------------------------------------------------------------------------------
 
@@ -130,6 +134,31 @@ def test_shelf_audit(local, api: Api) -> None:
     stored = [{"shelf": "A1", "pages": 3, "rows": 5}, {"shelf": "B7", "pages": 1, "rows": 4}]
     assert run.result == {"audited": 2, "failed": 0, "stored": stored}
     assert len(api.asked("/shelves/B7")) == 2
+
+
+def test_shelf_audit_beside_its_service(cli, tmp_path) -> None:
+    """As ``make example`` does it: the API, the credentials and the command in one go."""
+    port = free_port()
+    playbook = str(EXAMPLES / "shelf_audit" / "shelf_audit.yaml")
+    command = [sys.executable, "-m", "noetl.cli", "run", playbook, "--quiet"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            str(EXAMPLES / "serve.py"),
+            "shelf_audit",
+            *command,
+            "--set",
+            f"base=http://127.0.0.1:{port}",
+        ],
+        env={**os.environ, "NOETL_HOME": str(cli.home), "EXAMPLE_PORT": str(port)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["failed"] == 0
 
 
 def test_shelf_audit_goes_on_without_a_shelf(local, api: Api) -> None:
