@@ -1,0 +1,108 @@
+"""Credentials in Postgres."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import cast
+
+from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.literals import number, text
+from noetl.domain import codec
+from noetl.ports.credential_store import CachedCredential, CacheType, ScopeType, StoredCredential
+
+
+class PostgresCredentialStore:
+    """``database``: a connection string, or a Database shared with other adapters."""
+
+    def __init__(self, database: str | Database, *, pooled: bool = False) -> None:
+        self._database = Database(database, pooled=pooled) if isinstance(database, str) else database
+
+    def close(self) -> None:
+        self._database.close()
+
+    def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
+        values: dict[str, bytes | None] = {
+            "name": text(credential.name),
+            "id": number(credential.id),
+            "type": text(credential.type),
+            "sealed": base64.b64encode(credential.sealed),
+            "meta": codec.encode(credential.meta),
+            "principal": text(credential.principal),
+        }
+        row = self._database.run("put_credential", values)[0]
+        return _credential(row[:-1]), row[-1] == b"t"
+
+    def get(self, name: str) -> StoredCredential | None:
+        rows = self._database.run("credential", {"name": text(name)})
+        return _credential(rows[0]) if rows else None
+
+    def get_by_id(self, credential_id: int) -> StoredCredential | None:
+        rows = self._database.run("credential_by_id", {"id": number(credential_id)})
+        return _credential(rows[0]) if rows else None
+
+    def entries(self, *, limit: int, after: str = "", type: str = "") -> Sequence[StoredCredential]:
+        values = {"after": text(after), "type": text(type), "limit": number(limit)}
+        return [_credential(row) for row in self._database.run("list_credentials", values)]
+
+    def delete(self, name: str) -> bool:
+        return bool(self._database.run("delete_credential", {"name": text(name)}))
+
+    def cached(self, key: str, renew_seconds: float | None = None) -> CachedCredential | None:
+        renew = None if renew_seconds is None else number(renew_seconds)
+        rows = self._database.run("cached_credential", {"key": text(key), "renew": renew})
+        return _cached(rows[0]) if rows else None
+
+    def cache(self, row: CachedCredential) -> None:
+        values: dict[str, bytes | None] = {
+            "key": text(row.key),
+            "name": text(row.name),
+            "type": text(row.type),
+            "cache_type": text(row.cache_type),
+            "scope": text(row.scope),
+            "execution_id": None if row.execution_id is None else number(row.execution_id),
+            "parent": None if row.parent_execution_id is None else number(row.parent_execution_id),
+            "sealed": base64.b64encode(row.sealed),
+            "seconds": number(row.expires_in),
+        }
+        self._database.run("cache_credential", values)
+
+    def forget_execution(self, execution_id: int) -> int:
+        rows = self._database.run("forget_cached_execution", {"execution_id": number(execution_id)})
+        return int(rows[0][0] or 0)
+
+    def forget_expired(self, limit: int = 1000) -> int:
+        return int(self._database.run("forget_expired_credentials", {"limit": number(limit)})[0][0] or 0)
+
+
+def _credential(row: Row) -> StoredCredential:
+    identity, name, kind, sealed, meta, principal, version, created, updated = (
+        column or b"" for column in row
+    )
+    return StoredCredential(
+        int(identity),
+        name.decode(),
+        kind.decode(),
+        base64.b64decode(sealed),
+        codec.decode(meta),
+        principal.decode(),
+        int(version),
+        float(created),
+        float(updated),
+    )
+
+
+def _cached(row: Row) -> CachedCredential:
+    key, name, kind, cache_type, scope, sealed, execution_id, parent, left, count = row
+    return CachedCredential(
+        (key or b"").decode(),
+        (name or b"").decode(),
+        (kind or b"").decode(),
+        cast(CacheType, (cache_type or b"").decode()),
+        cast(ScopeType, (scope or b"").decode()),
+        base64.b64decode(sealed or b""),
+        None if execution_id is None else int(execution_id),
+        None if parent is None else int(parent),
+        float(left or 0),
+        int(count or 0),
+    )

@@ -1,0 +1,85 @@
+"""Credentials: their names, and what each type has to hold before it is worth keeping."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.domain.errors import InvalidInputError
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}", re.ASCII)
+MAX_BYTES = 64 * 1024
+"""Most bytes of a credential's data as JSON: a service account's key has about 2.4 kB."""
+
+_ADDRESS = (("dsn", "connection_string", "uri", "url"), ("host", "db_host", "hostname"))
+
+TYPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "postgres": ((*_ADDRESS[0], *_ADDRESS[1]),),
+    "basic": (("username", "user"), ("password",)),
+    "bearer": (("token", "access_token", "bearer"),),
+    "header": (("value", "api_key", "key", "token"),),
+    "oauth2_client_credentials": (("token_url",), ("client_id",), ("client_secret",)),
+    "aws": (("access_key_id", "aws_access_key_id", "role_arn"),),
+    "gcs": (("service_account", "private_key", "access_token"),),
+    "snowflake": (("account",), ("user", "username"), ("private_key", "password", "token")),
+    "generic": (),
+}
+"""Type → groups of fields of which one has to be there. Other types are kept as they are: third parties have kinds of their own."""
+
+_SPELLINGS = {
+    "postgresql": "postgres",
+    "postgres_credential": "postgres",
+    "basic_auth": "basic",
+    "http_basic": "basic",
+    "http_bearer": "bearer",
+    "http_header": "header",
+    "api_key": "header",
+    "oauth2": "oauth2_client_credentials",
+    "client_credentials": "oauth2_client_credentials",
+    "s3": "aws",
+    "google": "gcs",
+    "gcp": "gcs",
+}
+
+
+def check_name(name: str) -> str:
+    """Raises InvalidInputError(code="invalid_credential_name")."""
+    if not NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"{name[:80]!r} is not a name for a credential",
+            code="invalid_credential_name",
+            hint="up to 128 letters, digits and _ . @ / -, beginning with a letter or digit",
+        )
+    return name
+
+
+def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
+    """Whether a credential of this type holds what its users need. The data itself is never told.
+
+    Raises InvalidInputError(code="invalid_credential").
+    """
+    check_name(name)
+    wanted = known_type(kind)
+    if kind == "oauth2" and "token_url" not in data:
+        wanted = "bearer"
+    for group in TYPES.get(wanted, ()):
+        if not any(data.get(field) not in (None, "") for field in group):
+            told = " or ".join(f"`{field}`" for field in group)
+            raise InvalidInputError(
+                f"the credential {name!r} of type {kind} has no {told}",
+                code="invalid_credential",
+                hint=f"a {wanted} credential has {_shape(wanted)}",
+            )
+    if not data:
+        raise InvalidInputError(f"the credential {name!r} holds nothing", code="invalid_credential")
+
+
+def known_type(kind: str) -> str:
+    """A type in the spelling of ``TYPES``, or as it is."""
+    word = kind.lower().replace("-", "_")
+    return _SPELLINGS.get(word, word)
+
+
+def _shape(kind: str) -> str:
+    return ", ".join(" or ".join(group) for group in TYPES[kind])

@@ -1,0 +1,72 @@
+"""Where credentials are kept, sealed. Adapters never see what is inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+CacheType = Literal["secret", "token"]
+ScopeType = Literal["execution", "global"]
+
+
+class StoredCredential(msgspec.Struct, frozen=True):
+    """``id``: stays when the data is replaced; ``version`` counts replacements. Moments are epoch seconds."""
+
+    id: int
+    name: str
+    type: str
+    sealed: bytes
+    meta: dict[str, Any] = {}
+    principal: str = ""
+    version: int = 1
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+
+class CachedCredential(msgspec.Struct, frozen=True):
+    """A row of ``auth_cache``. ``expires_in``: seconds left, by the store's clock."""
+
+    key: str
+    name: str
+    type: str
+    cache_type: CacheType
+    scope: ScopeType
+    sealed: bytes
+    execution_id: int | None = None
+    parent_execution_id: int | None = None
+    expires_in: float = 3600.0
+    access_count: int = 0
+
+
+class CredentialStore(Protocol):
+    """One round trip per call. Raises InfrastructureError when the store cannot be reached."""
+
+    def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
+        """Keep, or replace the one of this name (which keeps its id and its age, and whose cached copies go). What is kept now, and
+        whether it is new. ``id`` is taken for a new one; ``version`` and moments are the store's."""
+
+    def get(self, name: str) -> StoredCredential | None: ...
+
+    def get_by_id(self, credential_id: int) -> StoredCredential | None: ...
+
+    def entries(self, *, limit: int, after: str = "", type: str = "") -> Sequence[StoredCredential]:
+        """By name, after ``after``; of one type unless it is empty."""
+
+    def delete(self, name: str) -> bool:
+        """Remove it with its cached copies. Whether it was there."""
+
+    # --- the cache: auth_cache ---
+
+    def cached(self, key: str, renew_seconds: float | None = None) -> CachedCredential | None:
+        """A row that has not expired, counted as read; ``renew_seconds`` moves its expiry (tokens keep theirs: None)."""
+
+    def cache(self, row: CachedCredential) -> None:
+        """Keep a row, or refresh the one of its key: data, expiry, accessed_at; access_count grows by one."""
+
+    def forget_execution(self, execution_id: int) -> int:
+        """Rows of one execution go. How many."""
+
+    def forget_expired(self, limit: int = 1000) -> int:
+        """Rows whose time is over go. How many."""

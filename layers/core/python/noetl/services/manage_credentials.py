@@ -1,0 +1,206 @@
+"""Credentials as people and workers handle them: keep, list, remove, read, and exchange for a token where their type says so.
+
+What is kept is sealed by the cipher with the credential's name as associated data, so a row that was moved to another name does not open.
+Reading goes to the cache first (``auth_cache``): one copy per execution that asked, or one for everybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.credentials import MAX_BYTES, check_credential, known_type
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.kinds import Credential
+from noetl.ports.cipher import Cipher
+from noetl.ports.credential_store import CachedCredential, CacheType, CredentialStore, StoredCredential
+
+CACHE_SECONDS = 3600.0
+TOKEN_MARGIN = 60.0
+"""A token is not used any more this long before it expires."""
+OAUTH = "oauth2_client_credentials"
+SUGGESTED_FROM = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What an authorisation server gave: the access token, and for how many seconds it is good."""
+
+    value: str
+    seconds: float
+
+
+Exchange = Callable[[str, Mapping[str, Any]], Token]
+"""(credential's name, its data) → a token. Raises TaskError(kind="auth") when it is refused, kind "connection" when nobody answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialDeps:
+    """``new_id``: a time-ordered number. ``cache_seconds``: how long a copy in the cache is good."""
+
+    store: CredentialStore
+    cipher: Cipher
+    exchange: Exchange
+    new_id: Callable[[], int]
+    cache_seconds: float = CACHE_SECONDS
+
+
+class CredentialWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A credential to keep. ``data`` by type; ``description`` and ``tags`` are public."""
+
+    name: str
+    type: str
+    data: dict[str, Any]
+    description: str = ""
+    tags: list[str] = []
+
+
+class CredentialView(msgspec.Struct, frozen=True):
+    """A credential as it is shown: never with its data unless that was asked for."""
+
+    id: str
+    name: str
+    type: str
+    description: str
+    tags: list[str]
+    version: int
+    created_at: float
+    updated_at: float
+    created_by: str
+    data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+
+
+def keep_credential(
+    wish: CredentialWish, principal: str, deps: CredentialDeps
+) -> tuple[CredentialView, bool]:
+    """Keep or replace; True for a new one. Raises InvalidInputError, InfrastructureError."""
+    check_credential(wish.name, wish.type, wish.data)
+    plain = codec.encode(wish.data)
+    if len(plain) > MAX_BYTES:
+        raise InvalidInputError(
+            f"the credential {wish.name!r} has {len(plain)} bytes; at most {MAX_BYTES} are kept",
+            code="invalid_credential",
+        )
+    meta = {"description": wish.description, "tags": list(wish.tags)}
+    sealed = deps.cipher.encrypt(plain, _identity(wish.name))
+    kept, fresh = deps.store.put(
+        StoredCredential(deps.new_id(), wish.name, wish.type, sealed, meta, principal)
+    )
+    return view(kept), fresh
+
+
+def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
+    """By name, else by id. Raises NotFoundError(code="credential_not_found") with what was probably meant."""
+    found = deps.store.get(name)
+    if found is None and name.isascii() and name.isdigit() and len(name) < 19:
+        found = deps.store.get_by_id(int(name))
+    if found is not None:
+        return found
+    from noetl.dsl.diagnostics import did_you_mean
+
+    known = [one.name for one in deps.store.entries(limit=SUGGESTED_FROM)]
+    raise NotFoundError(
+        f"there is no credential {name[:80]!r}",
+        code="credential_not_found",
+        hint=did_you_mean(name, known, "keep it first: `noetl credential add`"),
+    )
+
+
+def list_credentials(
+    deps: CredentialDeps, *, limit: int, after: str = "", type: str = ""
+) -> Sequence[CredentialView]:
+    """By name, without data."""
+    return [view(one) for one in deps.store.entries(limit=limit, after=after, type=type)]
+
+
+def remove_credential(name: str, deps: CredentialDeps) -> StoredCredential:
+    """With every cached copy. Raises NotFoundError."""
+    found = find_credential(name, deps)
+    deps.store.delete(found.name)
+    return found
+
+
+def view(stored: StoredCredential, data: dict[str, Any] | None = None) -> CredentialView:
+    return CredentialView(
+        str(stored.id),
+        stored.name,
+        stored.type,
+        str(stored.meta.get("description", "")),
+        list(stored.meta.get("tags", [])),
+        stored.version,
+        stored.created_at,
+        stored.updated_at,
+        stored.principal,
+        msgspec.UNSET if data is None else data,
+    )
+
+
+def read_credential(
+    name: str,
+    deps: CredentialDeps,
+    *,
+    execution_id: int | None = None,
+    parent_execution_id: int | None = None,
+) -> Credential:
+    """A credential with its data, from the cache when a copy is there. One of a type that is exchanged gives its token, never the
+    secret behind it. Raises NotFoundError, TaskError(kind="auth"), InfrastructureError."""
+    key = f"{name}:{'global' if execution_id is None else execution_id}"
+    hit = deps.store.cached(key)
+    if hit is not None:
+        data = codec.decode(deps.cipher.decrypt(hit.sealed, _cached_identity(key)))
+        return Credential(hit.name, hit.type, data)
+    stored = find_credential(name, deps)
+    data = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
+    kind, cache_type, seconds = stored.type, "secret", deps.cache_seconds
+    if known_type(kind) == OAUTH and "token_url" in data:
+        token = deps.exchange(stored.name, data)
+        kind, cache_type, data = "bearer", "token", {"token": token.value}
+        seconds = min(max(token.seconds - TOKEN_MARGIN, 0.0), deps.cache_seconds)
+    if seconds > 0:
+        row = _row(key, stored.name, kind, cache_type, execution_id, parent_execution_id, data, seconds, deps)
+        deps.store.cache(row)
+    return Credential(stored.name, kind, data)
+
+
+def _row(
+    key: str,
+    name: str,
+    kind: str,
+    cache_type: str,
+    execution_id: int | None,
+    parent_execution_id: int | None,
+    data: Any,
+    seconds: float,
+    deps: CredentialDeps,
+) -> CachedCredential:
+    sealed = deps.cipher.encrypt(codec.encode(data), _cached_identity(key))
+    as_type: CacheType = "token" if cache_type == "token" else "secret"
+    scope: Any = "global" if execution_id is None else "execution"
+    return CachedCredential(
+        key, name, kind, as_type, scope, sealed, execution_id, parent_execution_id, seconds
+    )
+
+
+def reseal(deps: CredentialDeps) -> int:
+    """Seal every credential again, with the key that is current now (after a key was replaced). How many."""
+    count, after = 0, ""
+    while page := deps.store.entries(limit=100, after=after):
+        for one in page:
+            plain = deps.cipher.decrypt(one.sealed, _identity(one.name))
+            sealed = deps.cipher.encrypt(plain, _identity(one.name))
+            deps.store.put(msgspec.structs.replace(one, sealed=sealed))
+            count += 1
+        after = page[-1].name
+    return count
+
+
+def _identity(name: str) -> Mapping[str, str]:
+    return {"purpose": "credential", "namespace": "default", "name": name}
+
+
+def _cached_identity(key: str) -> Mapping[str, str]:
+    return {"purpose": "auth_cache", "key": key}

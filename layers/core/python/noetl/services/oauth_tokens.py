@@ -1,0 +1,71 @@
+"""OAuth 2.0 client credentials (RFC 6749, section 4.4): the secret of a client for a token, at the authorisation server."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote_plus, urlencode
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.kinds.http_client import Answer, Limits, Request, send
+from noetl.kinds.net_guard import Allowed, parse_url
+from noetl.services.manage_credentials import Token
+
+SECONDS = 20.0
+DEFAULT_LIFE = 3600.0
+"""What a server means that does not say how long its token is good (RFC 6749, section 5.1, recommends to say)."""
+MAX_BYTES = 256 * 1024
+_EXTRA = ("scope", "audience", "resource")
+
+
+def make_exchange(http_allow: tuple[str, ...] = ()) -> Callable[[str, Mapping[str, Any]], Token]:
+    """``http_allow``: internal hosts that may be asked, as for the kind ``http``."""
+    limits = Limits(SECONDS, SECONDS, SECONDS, MAX_BYTES, Allowed(http_allow))
+
+    def exchange(name: str, data: Mapping[str, Any]) -> Token:
+        answer = send(_request(data), limits, follow_redirects=False)
+        return _token(name, answer)
+
+    return exchange
+
+
+def _request(data: Mapping[str, Any]) -> Request:
+    """``client_auth: body`` puts id and secret into the form; they stand in the Authorization header unless it is said."""
+    form = {"grant_type": "client_credentials"}
+    form |= {field: str(data[field]) for field in _EXTRA if data.get(field)}
+    headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}
+    client, secret = str(data["client_id"]), str(data["client_secret"])
+    if data.get("client_auth") == "body":
+        form |= {"client_id": client, "client_secret": secret}
+    else:
+        pair = f"{quote_plus(client)}:{quote_plus(secret)}".encode()
+        headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+    return Request("POST", parse_url(str(data["token_url"])), headers, urlencode(form).encode())
+
+
+def _token(name: str, answer: Answer) -> Token:
+    """Raises TaskError: kind ``auth`` for a refusal, ``server_error`` when the server is at fault."""
+    body = _mapping(answer.body)
+    value, seconds = body.get("access_token"), body.get("expires_in", DEFAULT_LIFE)
+    if answer.status == 200 and isinstance(value, str) and value:
+        known = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
+        return Token(value, float(seconds) if known else DEFAULT_LIFE)
+    theirs = answer.status >= 500 or answer.status == 429
+    told = str(body.get("error") or "no access_token in the answer")[:200]
+    raise TaskError(
+        f"no token for the credential {name!r}: the authorisation server answered {answer.status} ({told})",
+        kind="server_error" if theirs else "auth",
+        code="token_refused",
+        retryable=theirs,
+        hint=None if theirs else "check its client_id, client_secret, scope and audience",
+    )
+
+
+def _mapping(body: bytes) -> Mapping[str, Any]:
+    try:
+        found = codec.decode(body)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,103 @@
+"""Credentials and their cache: kept sealed, replaced with their copies, counted and forgotten."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from noetl.adapters.memory.credential_store import MemoryCredentialStore
+from noetl.ports.credential_store import CachedCredential, CredentialStore, StoredCredential
+
+BYTES = bytes(range(256))
+
+
+@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def made(request: pytest.FixtureRequest) -> Iterator[tuple[CredentialStore, Callable[[float], None]]]:
+    if request.param == "memory":
+        now = [1_800_000_000.0]
+
+        def pass_by(seconds: float) -> None:
+            now[0] += seconds
+
+        yield MemoryCredentialStore(lambda: now[0]), pass_by
+        return
+    from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+
+    store = PostgresCredentialStore(request.getfixturevalue("database"))
+    yield store, time.sleep
+    store.close()
+
+
+def credential(name: str, number: int, **over: Any) -> StoredCredential:
+    return StoredCredential(number, name, **{"type": "postgres", "sealed": BYTES, "principal": "me", **over})
+
+
+def row(key: str, name: str = "db", **over: Any) -> CachedCredential:
+    values = {"type": "postgres", "cache_type": "secret", "scope": "global", "sealed": BYTES, **over}
+    return CachedCredential(key, name, **values)
+
+
+def test_a_credential_is_kept_replaced_listed_and_removed(made):
+    store, pass_by = made
+    first, fresh = store.put(credential("db", 7, meta={"tags": ["x"]}))
+    assert fresh and (first.id, first.version, first.sealed, first.meta) == (7, 1, BYTES, {"tags": ["x"]})
+    assert store.get("db") == first == store.get_by_id(7)
+    pass_by(0.01)
+    again, fresh = store.put(credential("db", 8, sealed=b"new", type="generic", principal="you"))
+    assert not fresh and (again.id, again.version, again.created_at) == (7, 2, first.created_at)
+    assert again.updated_at > first.updated_at and (again.sealed, again.type, again.principal) == (
+        b"new",
+        "generic",
+        "you",
+    )
+    store.put(credential("api", 9))
+    store.put(credential("Zed", 10))
+    assert [one.name for one in store.entries(limit=10)] == ["Zed", "api", "db"]
+    assert [one.name for one in store.entries(limit=1, after="Zed")] == ["api"]
+    assert [one.name for one in store.entries(limit=10, type="generic")] == ["db"]
+    assert (
+        store.delete("db")
+        and not store.delete("db")
+        and store.get("db") is None
+        and store.get_by_id(7) is None
+    )
+
+
+def test_a_cached_copy_is_counted_renewed_and_expires(made):
+    store, pass_by = made
+    assert store.cached("k") is None
+    store.cache(row("k", expires_in=0.3, execution_id=12, parent_execution_id=3, scope="execution"))
+    found = store.cached("k")
+    assert (found.sealed, found.access_count, found.execution_id, found.parent_execution_id) == (
+        BYTES,
+        1,
+        12,
+        3,
+    )
+    assert 0 < found.expires_in <= 0.3
+    assert store.cached("k", renew_seconds=3600.0).expires_in == pytest.approx(3600, abs=5)
+    store.cache(row("k", sealed=b"fresh", expires_in=0.2))
+    assert (store.cached("k").sealed, store.cached("k").access_count) == (b"fresh", 5)
+    pass_by(0.25)
+    assert store.cached("k") is None
+    assert store.forget_expired() == 1 and store.forget_expired() == 0
+
+
+def test_copies_go_with_what_they_are_copies_of(made):
+    store, _ = made
+    for name in ("replaced", "removed", "other"):
+        store.put(credential(name, len(name)))
+        store.cache(row(f"{name}:global", name))
+    store.put(credential("replaced", 99))
+    store.delete("removed")
+    assert [store.cached(f"{name}:global") is None for name in ("replaced", "removed", "other")] == [
+        True,
+        True,
+        False,
+    ]
+    for number in (1, 2):
+        store.cache(row(f"e{number}", execution_id=number, scope="execution"))
+    assert store.forget_execution(1) == 1 and store.cached("e1") is None and store.cached("e2") is not None
