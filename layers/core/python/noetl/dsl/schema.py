@@ -8,6 +8,8 @@ from noetl.domain.kinds import KindLookup
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.dsl.model import Document
+from noetl.dsl.model.types import RESERVED
+from noetl.dsl.schema_words import describe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _TASK_MODELS = ("TaskBody", "NamedTask")
@@ -29,10 +31,43 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
     for model in _TASK_MODELS:
         definitions[model]["properties"]["kind"] = {"enum": list(kinds.names())}
         definitions[model]["allOf"] = branches
+    _add_conditions(definitions)
+    describe(schema)
     return {
         "$schema": DIALECT,
         "title": "NoETL playbook",
         **{k: v for k, v in schema.items() if k != "title"},
+    }
+
+
+def _add_conditions(definitions: dict[str, Any]) -> None:
+    """What the models check beside the types of single keys."""
+    rule = {
+        "anyOf": [
+            {"required": ["when", "then"], "not": {"required": ["else"]}},
+            {"required": ["else"], "maxProperties": 1},
+        ]
+    }
+    for model in ("PolicyRule", "AdmitRule"):
+        definitions[model] |= rule
+    jumps = {"properties": {"do": {"const": "jump"}}, "required": ["do"]}
+    definitions["RuleThen"] |= {"if": jumps, "then": {"required": ["to"]}}
+    definitions["ScheduleBlock"]["oneOf"] = [{"required": ["cron"]}, {"required": ["rate"]}]
+    for model, key in (("StepBlock", "step"), ("LoopBlock", "iterator")):
+        definitions[model]["properties"][key]["not"] = {"enum": sorted(RESERVED)}
+    definitions["StepBlock"] |= {
+        "if": {"anyOf": [{"required": [key]} for key in ("case", "retry", "vars", "sink")]},
+        "then": {
+            "properties": {
+                "next": {"not": {"type": "object", "required": ["arcs"]}},
+                "tool": {"type": ["object", "null"]},
+            },
+            "not": {"anyOf": [{"required": [key]} for key in ("set", "set_ctx")]},
+        },
+        "dependentRequired": {"loop": ["tool"]},
+        "dependentSchemas": dict.fromkeys(
+            ("set", "set_ctx"), {"properties": {"next": {"type": ["object", "null"]}}}
+        ),
     }
 
 
