@@ -12,6 +12,7 @@ from noetl.dsl.nodes import Pos
 from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 REWRITE = "`noetl fmt --canonical` rewrites it"
+BY_HAND = "by hand: a payload belongs to one token, the context to all"
 _STEP = {
     "args": "input: { … }",
     "case": "routes as `next.arcs[].when`, reactions as `tool[].spec.policy.rules`",
@@ -31,13 +32,18 @@ _LOOP = {
     "mode": "spec: { mode: … } inside `loop`",
     "max_in_flight": "spec: { max_in_flight: … } inside `loop`",
 }
-_ARC = {"args": "set: { ctx.x: … } of the arc", "set_ctx": "set: { ctx.x: … }"}
+_ARC = {"set_ctx": "set: { ctx.x: … }"}
 _THEN = {"set_ctx": "set: { ctx.x: … }", "set_iter": "set: { iter.x: … }"}
 _NAMES = {
     "outcome": "`output` (outcome.result is output.data)",
     "args": "`input`",
     "vars": "`ctx`",
 }
+_REMEDY = {
+    "args": "by hand, where it is the payload of an arc",
+    "vars": "by hand: the variables of a step are kept",
+}
+"""Names that the formatter leaves, for what they read is written where it leaves it."""
 
 
 def check_deprecated(lowering: Lowering, root: Mapping) -> None:
@@ -54,12 +60,18 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
         for name in sorted(use.analysis.names & _NAMES.keys()):
             if name not in use.frame.names:
                 at = use.scalar.locate(name_offset(use.scalar.value, name))
-                _tell(diagnostics, f"the name `{name}` in a template", _NAMES[name], at)
+                _tell(
+                    diagnostics,
+                    f"the name `{name}` in a template",
+                    _NAMES[name],
+                    at,
+                    _REMEDY.get(name, REWRITE),
+                )
 
 
-def _tell(diagnostics: Diagnostics, what: str, modern: str, pos: Pos) -> None:
+def _tell(diagnostics: Diagnostics, what: str, modern: str, pos: Pos, remedy: str = REWRITE) -> None:
     diagnostics.error(
-        "deprecated-spelling", f"{what} is an older spelling", pos, hint=f"write {modern}; {REWRITE}"
+        "deprecated-spelling", f"{what} is an older spelling", pos, hint=f"write {modern}; {remedy}"
     )
 
 
@@ -121,5 +133,7 @@ def _next(step: Mapping, diagnostics: Diagnostics) -> None:
     spec = mapping_of(following.get("spec"))
     if text_of(spec.get("mode")) == "all":
         _tell(diagnostics, "`mode: all`", "`mode: inclusive`", spec.key_pos("mode"))
-    for arc in items_of(following.get("arcs")):
-        _keys(mapping_of(arc), _ARC, diagnostics)
+    for arc in map(mapping_of, items_of(following.get("arcs"))):
+        _keys(arc, _ARC, diagnostics)
+        if arc.has("args"):
+            _tell(diagnostics, "`args`", "set: { ctx.x: … } of the arc", arc.key_pos("args"), BY_HAND)
