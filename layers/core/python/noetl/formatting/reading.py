@@ -165,7 +165,8 @@ def _place_comments(document: Document, builder: _Builder) -> None:
             target.lead = _attach(builder, target, group)
             if target.lead and _blank(builder, following - 1):
                 target.lead.append("")
-            target.gap = _blank(builder, group[0][0] - 1)
+            first = group[-len([text for text in target.lead if text]) :][0][0] if target.lead else following
+            target.gap = _blank(builder, first - 1) or (not target.lead and _blank(builder, group[0][0] - 1))
     for line in starts:
         if line not in groups:
             by_line[line][0].entry.gap = _blank(builder, line - 1)
@@ -179,8 +180,10 @@ def _attach(builder: _Builder, target: Entry | None, group: list[Own]) -> list[s
         line, column, comment = own
         blank = before is not None and before[0] != line - 1
         before = own
-        deeper = column > target.column if target is not None else column > 0
-        owner = _above(builder, line, column) if deeper and not rest else None
+        edge = target.column if target is not None else 0
+        owner = _above(builder, line, column) if column > edge and not rest else None
+        if owner is not None and owner.column <= edge:
+            owner = None
         kept = owner.after if owner is not None else rest
         if blank and kept:
             kept.append("")
