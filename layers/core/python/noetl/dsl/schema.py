@@ -65,9 +65,9 @@ def _add_conditions(definitions: dict[str, Any]) -> None:
             "not": {"anyOf": [{"required": [key]} for key in ("set", "set_ctx")]},
         },
         "dependentRequired": {"loop": ["tool"]},
-        "dependentSchemas": dict.fromkeys(
-            ("set", "set_ctx"), {"properties": {"next": {"type": ["object", "null"]}}}
-        ),
+        "dependentSchemas": {
+            key: {"properties": {"next": {"type": ["object", "null"]}}} for key in ("set", "set_ctx")
+        },
     }
 
 
