@@ -188,3 +188,14 @@ def test_templates_in_the_parts_of_a_timeout(run: Run, timeout: str, seconds: fl
         scope=FrozenScope(workload={"c": 2}),
     )
     assert made.calls[0].timeout == seconds
+
+
+def test_what_runs_inside_a_task_is_given_its_own_arguments_and_may_name_the_tasks(run: Run) -> None:
+    made = run(
+        "workflow:\n  - step: s\n    tool: { kind: noop, args: { id: 7, secret: x } }\n"
+        "    case:\n      - when: \"{{ event.name == 'call.done' }}\"\n        then:\n"
+        "          - { name: inner, kind: noop, args: { n: '{{ id }}' } }\n"
+        "          - sink: { tool: { kind: postgres, table: t, args: { v: '{{ result }}' } } }\n",
+        {"s_task": [1]},
+    )
+    assert [call.input for call in made.calls] == [{"id": 7, "secret": "x"}, {"n": 7}, {"v": 1}]

@@ -96,7 +96,8 @@ def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
         bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
-    return RunTask(task.label, task.kind, params, run.input, frame.attempt, timeout, nested.key(run, task))
+    given = frame.input or {}
+    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, nested.key(run, task))
 
 
 def begin_plain(run: PipelineRun) -> RunTask | None:
