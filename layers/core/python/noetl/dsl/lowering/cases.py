@@ -80,7 +80,10 @@ def lower_cases(lowering: Lowering, step: Mapping, frame: Frame, *, runs_tool: b
             event for event in events if event in WORKER_EVENTS and event not in _absent(runs_tool)
         )
         on_engine = tuple(event for event in events if event in ENGINE_EVENTS)
-        rule = _entry(lowering, entry, guard, _side_frame(frame, bool(on_worker)), tool, index)
+        where = _side_frame(frame, bool(on_worker))
+        if not on_engine:
+            where = where.knowing(mapping_of(tool.get("input", "args", "with")).entries)
+        rule = _entry(lowering, entry, guard, where, tool, index)
         proven = len(events) < len(CASE_EVENTS)
         if on_worker:
             worker.append(_limited(rule, on_worker if proven else ()))
