@@ -146,3 +146,14 @@ def test_what_templates_may_use_is_listed(what: str, known: frozenset[str]) -> N
     page = (DOCS / "dsl" / "values.md").read_text()
     (rows,) = re.findall(rf"^<!-- {what} -->\n\n((?:\|.*\n)+)", page, re.MULTILINE)
     assert set(re.findall(r"`([^`]+)`", rows.replace("after `is`", ""))) == known
+
+
+def test_every_error_code_on_the_page_is_one_of_the_code() -> None:
+    page = (DOCS / "dsl" / "failures.md").read_text()
+    table = page.split("| code | meaning |\n|---|---|\n", 1)[1].split("\n\n", 1)[0]
+    codes = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| ([^|]+) \|", table, re.M))))
+    source = "".join(
+        file.read_text() for file in (DOCS.parent / "layers" / "core" / "python" / "noetl").rglob("*.py")
+    )
+    assert len(codes) > 20
+    assert [code for code in sorted(codes) if f'"{code}"' not in source] == []
