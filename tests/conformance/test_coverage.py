@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from noetl.domain.vocabulary import NAMES, formal_names
+from noetl.domain.vocabulary import NAMES, VOCABULARIES, EventStatus, Vocabulary, names_in
 from tests.conformance.cases import ROOT, find_cases, load, load_history
 
 DOCS = Path(__file__).parents[2] / "docs"
-NOT_IN_ONE_PROCESS = {
-    "batch.accepted",
-    "batch.processing",
-    "batch.completed",
-    "batch.failed",
-    "command.heartbeat",
-    "execution.paused",
-    "execution.resumed",
+NOT_TOLD = {
+    **dict.fromkeys(
+        ("batch.accepted", "batch.processing", "batch.completed", "batch.failed"),
+        "the door for batches of reported events comes with a later release of the API",
+    ),
+    **dict.fromkeys(
+        ("execution.paused", "execution.resumed"),
+        "no door pauses an execution yet; the state machine has the place for it",
+    ),
+    "command.heartbeat": "a lease is renewed beside history, per process and not per command",
 }
-"""Names of doors that this release does not have yet, and of workers in other processes."""
+"""Names that no case can produce, each with its reason."""
 SET_ASIDE = {"command.superseded"}
 """Recorded beside an execution's history; see ``test_late_outcomes_are_recorded``."""
 
 
+@cache
 def told_names() -> set[str]:
     return {
         name
@@ -36,53 +42,48 @@ def told_names() -> set[str]:
 
 
 def test_every_stored_event_name_is_told_by_some_case() -> None:
-    assert set(NAMES) - told_names() == NOT_IN_ONE_PROCESS | SET_ASIDE
+    assert set(NAMES) - told_names() == NOT_TOLD.keys() | SET_ASIDE
 
 
-def test_every_formal_name_is_told_by_some_case() -> None:
-    told = {formal for name in told_names() for formal, _ in formal_names(name, "success")}
-    wanted = {formal for name in NAMES for formal, _ in formal_names(name, "success")}
-    assert wanted - told == NOT_IN_ONE_PROCESS | SET_ASIDE
-    assert told >= {
-        "playbook.execution.requested",
-        "playbook.request.evaluated",
-        "playbook.started",
-        "workflow.started",
-        "step.started",
-        "step.finished",
-        "tool.started",
-        "tool.processed",
-        "case.started",
-        "case.evaluated",
-        "next.evaluated",
-        "loop.started",
-        "loop.iteration.started",
-        "loop.iteration.finished",
-        "loop.finished",
-        "retry.started",
-        "retry.processed",
-        "sink.started",
-        "sink.processed",
-        "workflow.finished",
-        "playbook.processed",
+FORMAL = """
+    playbook.execution.requested playbook.request.evaluated playbook.started workflow.started step.started step.finished
+    tool.started tool.processed case.started case.evaluated next.evaluated loop.started loop.iteration.started
+    loop.iteration.finished loop.finished retry.started retry.processed sink.started sink.processed workflow.finished
+    playbook.processed
+""".split()
+CANONICAL = """
+    playbook.execution.requested playbook.request.evaluated playbook.started playbook.finished playbook.processed
+    workflow.started workflow.finished step.scheduled step.started step.done step.failed task.started task.attempt.started
+    task.attempt.done task.attempt.failed task.done task.failed loop.started loop.iteration.started loop.iteration.done
+    loop.iteration.failed loop.done policy.admit.evaluated policy.task.evaluated next.evaluated ctx.patched token.enqueued
+""".split()
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "name"),
+    [*(("formal", name) for name in FORMAL), *(("canonical", name) for name in CANONICAL)],
+)
+def test_a_name_of_the_documents_is_told_by_some_case(vocabulary: Vocabulary, name: str) -> None:
+    sources = {
+        stored
+        for stored in told_names()
+        for status in get_args(EventStatus)
+        if name in dict(names_in(vocabulary, stored, status))
     }
+    assert sources
 
 
-GRADES = ("native", "composed", "no")
+@pytest.mark.parametrize("vocabulary", VOCABULARIES)
+def test_every_name_of_a_vocabulary_is_told_by_some_case(vocabulary: Vocabulary) -> None:
+    def names(stored: Iterable[str]) -> set[str]:
+        return {
+            name
+            for one in stored
+            for status in get_args(EventStatus)
+            for name, _ in names_in(vocabulary, one, status)
+        }
 
-
-def pattern_rows() -> list[list[str]]:
-    """Cells of the table: no, pattern, then who says it how, then the case."""
-    page = (DOCS / "patterns.md").read_text()
-    return [
-        [cell.strip() for cell in line.strip("|").split(" | ")]
-        for line in page.splitlines()
-        if re.match(r"\| \d+ \|", line)
-    ]
-
-
-def grade(cell: str) -> str:
-    return re.split(r"[: ]", cell, maxsplit=1)[0]
+    assert names(NAMES) - names(told_names()) == names(NOT_TOLD) | SET_ASIDE
 
 
 def test_the_table_of_patterns_is_true() -> None:
