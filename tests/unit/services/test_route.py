@@ -29,6 +29,15 @@ def worker(step: str, workers: dict[str, str] = WORKERS, name: str = "start") ->
         (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ {HTTP} }} }}]\n", "io"),
         (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ kind: noop }} }}]\n", "io"),
         (f"    tool: [{{ a: {{ {HTTP} }} }}, {{ b: {{ {PYTHON} }} }}]\n", "mixed"),
+        (f"    tool: [{{ a: {{ kind: iterator, in: [1], element: x, task: {{ {PYTHON} }} }} }}]\n", "python"),
+        (
+            f"    tool: [{{ a: {{ kind: iterator, in: [1], element: x, task: {{ {PYTHON} }} }} }}, {{ b: {{ {HTTP} }} }}]\n",
+            "mixed",
+        ),
+        (
+            f"    tool: {{ {PYTHON} }}\n    case: [{{ when: '{{{{ true }}}}', then: [{{ a: {{ kind: duckdb, query: SELECT 1 }} }}] }}]\n",
+            "mixed",
+        ),
     ],
 )
 def test_all_kinds_of_a_pipeline_decide(step: str, to: str):
