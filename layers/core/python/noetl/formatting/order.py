@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of
+from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, inside, items_of, map_of
 from noetl.formatting.writing import WIDTH, one_line
 
 Order = tuple[tuple[str, ...], tuple[str, ...]]
@@ -47,6 +47,7 @@ def order(document: Document) -> None:
     """Sort the keys of every block the language knows, in place. A document with anchors keeps its order: an alias follows its anchor."""
     if not document.anchors:
         _document(document.root)
+    _hoist(document.root)
     _space(document)
 
 
@@ -142,6 +143,16 @@ def _case(entry: Map) -> None:
         _sort(map_of(block.get("retry")), _RETRY)
         if block.has("kind"):
             _tool(block)
+
+
+def _hoist(value: Value) -> None:
+    """A comment above the first key of an item stands above the item."""
+    for entry in inside(value):
+        block = entry.value
+        if entry.key is None and isinstance(block, Map) and block.entries and block.entries[0].lead:
+            first = block.entries[0]
+            entry.lead = [*entry.lead, *first.lead]
+            first.lead = []
 
 
 def _space(document: Document) -> None:

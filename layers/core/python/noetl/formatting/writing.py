@@ -78,7 +78,7 @@ def _entry(lines: list[str], entry: Entry, indent: int) -> None:
         lines.append(f"{head} {_anchored(value.anchor, header)}{trail}")
         lines += body
     elif isinstance(value, (Map, List)):
-        if entry.key is None and not trail and not value.anchor and not _first_lead(value):
+        if entry.key is None and not trail and not value.anchor and not value.entries[0].lead:
             start = len(lines)
             _block(lines, value, indent + 2)
             lines[start] = f"{pad}- {lines[start][indent + 2 :]}"
@@ -91,10 +91,6 @@ def _entry(lines: list[str], entry: Entry, indent: int) -> None:
 
 def _anchored_head(head: str, anchor: str | None) -> str:
     return f"{head} &{anchor}" if anchor else head
-
-
-def _first_lead(value: Map | List) -> bool:
-    return bool(value.entries and value.entries[0].lead)
 
 
 def _lead(lines: list[str], entry: Entry, pad: str) -> None:
