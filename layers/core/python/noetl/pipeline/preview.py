@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any
 
 from noetl.domain import codec
@@ -23,6 +24,8 @@ _SECRET_NAME = re.compile(
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 _CUTS = ((300, 12, 5), (100, 6, 4), (40, 4, 3), (16, 2, 2))
 """(characters of a text, entries of a list or mapping, levels), tried in this order."""
+_MOST_CHARACTERS = 65_536
+_MOST_ENTRIES = 64
 
 
 def call_input(
@@ -52,15 +55,19 @@ def call_input(
 
 
 def _plain(value: Any) -> Any:
-    """Rendered SQL as its text and parameters; everything else as it is."""
+    """Rendered SQL as its text and parameters; what is longer than anything that could be shown, or be a secret, shortened."""
     if isinstance(value, RenderedSql):
-        found = [{"sql": one.text, "params": _plain(dict(one.params))} for one in value.statements]
-        return found[0] if len(found) == 1 else found
+        found = [{"sql": one.text, "params": dict(one.params)} for one in value.statements[:_MOST_ENTRIES]]
+        return _plain(found[0] if len(found) == 1 else found)
     if isinstance(value, dict):
-        return {str(name): MASK if _hidden(name, entry) else _plain(entry) for name, entry in value.items()}
+        kept = islice(value.items(), _MOST_ENTRIES)
+        return {str(name): MASK if _hidden(name, entry) else _plain(entry) for name, entry in kept}
     if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    return _USERINFO.sub(MASK, value) if isinstance(value, str) and "://" in value else value
+        return [_plain(entry) for entry in value[:_MOST_ENTRIES]]
+    if not isinstance(value, str):
+        return value
+    text = value[:_MOST_CHARACTERS]
+    return _USERINFO.sub(MASK, text) if "://" in text else text
 
 
 def _hidden(name: Any, value: Any) -> bool:
@@ -69,22 +76,30 @@ def _hidden(name: Any, value: Any) -> bool:
 
 def _cut(value: Any, characters: int, entries: int, levels: int) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= characters else f"{value[:characters]}… ({len(value)} characters)"
+        return (
+            value
+            if len(value) <= characters
+            else f"{value[:characters]}… ({_count(len(value), _MOST_CHARACTERS)} characters)"
+        )
     if isinstance(value, dict):
         if levels == 0:
-            return f"a mapping of {len(value)}"
+            return f"a mapping of {_count(len(value), _MOST_ENTRIES)}"
         kept = list(value.items())[:entries]
         found = {
             _cut(name, characters, 0, 0): _cut(entry, characters, entries, levels - 1) for name, entry in kept
         }
         if len(value) > entries:
-            found["…"] = f"{len(value) - entries} more"
+            found["…"] = "more"
         return found
     if isinstance(value, list):
         if levels == 0:
-            return f"a list of {len(value)}"
+            return f"a list of {_count(len(value), _MOST_ENTRIES)}"
         kept_items = [_cut(entry, characters, entries, levels - 1) for entry in value[:entries]]
-        return [*kept_items, f"… {len(value) - entries} more"] if len(value) > entries else kept_items
+        return [*kept_items, "… more"] if len(value) > entries else kept_items
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"
     return value
+
+
+def _count(number: int, most: int) -> str:
+    return str(number) if number < most else f"at least {most}"

@@ -68,7 +68,9 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
-    """``error`` has message, kind, code, hint, position and step. ``outstanding``: counts of commands, timers, outbox."""
+    """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
+    ``outstanding``: counts of commands, timers, outbox.
+    """
 
     summary: ExecutionSummary
     steps: list[StepView]

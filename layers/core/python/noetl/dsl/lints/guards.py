@@ -151,7 +151,16 @@ def _check_constant(guarded: Guarded, diagnostics: Diagnostics) -> None:
         return
     value = logic.constant(guarded.when)
     decided = None if value is logic.UNKNOWN else logic.verdict(value)
-    if value is logic.UNKNOWN or decided is True:
+    if value is logic.UNKNOWN:
+        return
+    if decided is True:
+        if isinstance(guarded.when, Expr) and guarded.when.source.lower() not in TRUE_WORDS:
+            diagnostics.warning(
+                "no-effect",
+                "the guard is always true",
+                guarded.place,
+                hint="leave `when` out, or write `else`",
+            )
         return
     if decided is False:
         if diagnostics.tells("never-fires", guarded.pos.line):
