@@ -68,6 +68,7 @@ class Deployed:
                 PostgresScheduleStore(self.database), MemorySchedules(), self.catalog, programs, time.time
             ),
             variables=PostgresVariables(self.database),
+            credentials=None,  # type: ignore[arg-type]
             results=results,
             programs=programs,
             compile=registrar.compile,

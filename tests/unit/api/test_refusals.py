@@ -35,7 +35,7 @@ BODIES = {
 
 
 def path_of(route, execution_id: object = NOBODY) -> str:
-    return route.path.replace("{execution_id}", str(execution_id)).replace("{path+}", "a/b")
+    return route.path.replace("{execution_id}", str(execution_id)).replace("{path+}", "a/b").replace("{name+}", "nobody")
 
 
 def refused(reply: Reply, status: int, code: str) -> dict:

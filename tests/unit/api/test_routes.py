@@ -38,6 +38,8 @@ def exchange(ground: Ground, name: str):
         return ground.ask("POST", f"/api/executions/{waiting}/{what}", body)
     if "Variable" in name:
         return exchange_variable(ground, name)
+    if "Credential" in name:
+        return exchange_credential(ground, name)
     if name == "download":
         ground.deps.results.put("noetl://execution/1/result/start/x", b'{"rows":[1]}')
         return ground.ask("GET", "/api/downloads/token-of-x", authorizer={})
@@ -74,6 +76,17 @@ def exchange_variable(ground: Ground, name: str):
         "deleteVariable": ("DELETE", "/total"),
     }.get(name, ("", ""))
     return ground.ask(method, f"{place}{path}") if method else made
+
+
+def exchange_credential(ground: Ground, name: str):
+    body = {"name": "team/db", "type": "postgres", "data": {"host": "h", "password": "p"}, "tags": ["x"]}
+    made = ground.ask("POST", "/api/credentials", body)
+    method, path = {
+        "listCredentials": ("GET", ""),
+        "getCredential": ("GET", "/team/db"),
+        "deleteCredential": ("DELETE", f"/{made.json['id']}"),
+    }.get(name, ("", ""))
+    return ground.ask(method, f"/api/credentials{path}") if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):
@@ -486,3 +499,22 @@ def test_a_path_may_end_like_a_route(ground):
     assert ground.ask("GET", "/api/catalog/demo/graph").status == 404, "that is the graph of `demo`"
     assert ground.ask("GET", "/api/catalog/demo%2Fgraph").json["path"] == "demo/graph"
     assert ground.ask("GET", "/api/catalog/demo%2Fgraph/graph").json["path"] == "demo/graph"
+
+
+def test_a_credential_is_shown_with_its_data_to_those_alone_who_need_it(ground):
+    data = {"host": "h", "password": "canary-55"}
+    wish = {"name": "team/db", "type": "postgres", "data": data}
+    assert ground.ask("POST", "/api/credentials", wish).status == 201
+    assert ground.ask("POST", "/api/credentials", {**wish, "description": "d"}).status == 200
+    page = ground.ask("GET", "/api/credentials")
+    assert [one["name"] for one in page.json["credentials"]] == ["team/db"] and "canary" not in page.text
+    assert "canary" not in ground.ask("GET", "/api/credentials/team/db").text
+    whole = ground.ask(
+        "GET", "/api/credentials/team/db", query={"include_data": "true", "execution_id": "12"}
+    )
+    assert whole.json["data"] == data and whole.headers["Cache-Control"] == "no-store"
+    assert ground.deps.credentials.store.cached("team/db:12").access_count == 1
+    assert ground.ask("GET", "/api/credentials/team/db", query={"include_data": "maybe"}).status == 400
+    assert ground.ask("POST", "/api/credentials", {**wish, "data": {}}).status == 422
+    assert ground.ask("DELETE", "/api/credentials/team/db").status == 200
+    assert ground.ask("GET", "/api/credentials/team/db").json["code"] == "credential_not_found"

@@ -10,6 +10,7 @@ from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.services.history import HistoryEvent
+from noetl.services.manage_credentials import CredentialView
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
 
@@ -372,4 +373,17 @@ class VariablesSetAnswer(msgspec.Struct, frozen=True):
 class VariableDeletedAnswer(msgspec.Struct, frozen=True):
     execution_id: str
     var_name: str
+    deleted: bool
+
+
+class CredentialPage(msgspec.Struct, frozen=True):
+    """By name. ``next``: the cursor of the next page, null on the last."""
+
+    credentials: list[CredentialView]
+    next: str | None
+
+
+class CredentialDeletedAnswer(msgspec.Struct, frozen=True):
+    name: str
+    id: str
     deleted: bool

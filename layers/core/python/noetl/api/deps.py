@@ -14,6 +14,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.results import ResultStore
 from noetl.ports.variables import Variables
+from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Compiled
 
@@ -48,6 +49,7 @@ class ApiDeps:
     catalog: Catalog
     schedules: ScheduleDeps
     variables: Variables
+    credentials: CredentialDeps
     results: ResultStore
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]

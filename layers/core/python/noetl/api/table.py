@@ -3,7 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.routes import catalog, control, executions, schedules, state, variables
+from noetl.api.routes import catalog, control, credentials, executions, schedules, state, variables
 from noetl.api.routes.shape import Endpoint as Endpoint
 from noetl.api.routes.shape import Parameter as Parameter
 from noetl.api.routes.shape import Route as Route
@@ -13,6 +13,7 @@ ROUTES: tuple[Route, ...] = (
     *executions.ROUTES,
     *control.ROUTES,
     *variables.ROUTES,
+    *credentials.ROUTES,
     *schedules.ROUTES,
     *state.ROUTES,
 )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.server import WORKSPACE, open_embedded
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.domain import ids
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -28,7 +33,10 @@ from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
+from noetl.services.manage_credentials import CredentialDeps
+from noetl.services.oauth_tokens import make_exchange
 from noetl.services.recent import Recent
+from noetl.services.worker_credentials import RegisteredFirst
 from noetl.services.worker_deps import WorkerDeps
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
@@ -47,6 +55,7 @@ class Stores:
     dsn: str
     workspace: str | None
     database: Database
+    credentials: CredentialDeps
 
 
 @dataclass(slots=True)
@@ -84,7 +93,25 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     kinds = registry or default_registry()
     programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
     return Stores(
-        store, catalog, PostgresScheduleStore(database), results, programs, dsn, workspace, database
+        store,
+        catalog,
+        PostgresScheduleStore(database),
+        results,
+        programs,
+        dsn,
+        workspace,
+        database,
+        _credentials(settings, database),
+    )
+
+
+def _credentials(settings: Settings, database: Database) -> CredentialDeps:
+    """Sealed with a key in the home folder, which is made with the first credential."""
+    return CredentialDeps(
+        PostgresCredentialStore(database),
+        FileCipher(settings.home / "credentials.key"),
+        make_exchange((*LOOPBACK, *settings.http_allow)),
+        lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
     )
 
 
@@ -146,7 +173,7 @@ def open_engine(
         programs=stores.programs,
         registry=kinds,
         results=stores.results,
-        credentials=FileCredentials(settings.credentials_file, log),
+        credentials=RegisteredFirst(stores.credentials, FileCredentials(settings.credentials_file, log)),
         settings=grants,
         hydrate=hydrate,
         inline_bytes=settings.inline_limit,
@@ -163,6 +190,7 @@ def open_engine(
         stores.dsn,
         stores.workspace,
         stores.database,
+        stores.credentials,
         engine,
         worker,
         sizes,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,19 +11,24 @@ from typing import Any
 
 from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.gauges import read_gauges
+from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
+from noetl.domain import ids
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import declared
+from noetl.services.oauth_tokens import make_exchange
 
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
@@ -77,6 +83,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         catalog=catalog,
         schedules=schedules,
         variables=PostgresVariables(parts.database),
+        credentials=_credentials(settings, parts.database),
         results=parts.results,
         programs=programs,
         compile=registrar.compile,
@@ -93,6 +100,16 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         reconnect=parts.database.close,
         registered=declared(schedules),
         log=telemetry.log,
+    )
+
+
+def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
+    """Sealed with data keys of KMS, under the deployment's key for secrets."""
+    return CredentialDeps(
+        PostgresCredentialStore(database),
+        KmsCipher(settings.kms_key, make_client("kms")),
+        make_exchange(settings.http_allow),
+        lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
     )
 
 

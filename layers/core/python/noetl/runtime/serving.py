@@ -118,6 +118,7 @@ class Server:
             catalog=opened.catalog,
             schedules=schedules,
             variables=PostgresVariables(opened.database),
+            credentials=opened.credentials,
             results=opened.results,
             programs=opened.programs,
             compile=opened.programs.cache.compile,

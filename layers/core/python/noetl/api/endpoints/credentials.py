@@ -1,0 +1,93 @@
+"""Credentials over the API: kept sealed, shown without their data unless a worker or an administrator asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from noetl.api import reading
+from noetl.api.bodies import CredentialDeletedAnswer, CredentialPage
+from noetl.api.deps import ApiDeps
+from noetl.api.exchange import Answer, Request
+from noetl.api.problems import BadRequestError, ForbiddenError
+from noetl.services.manage_credentials import (
+    CredentialWish,
+    find_credential,
+    keep_credential,
+    list_credentials,
+    read_credential,
+    remove_credential,
+    view,
+)
+
+_PAGE, _MOST = 100, 500
+SECRET_SCOPES = frozenset({"admin", "worker"})
+
+
+def put(deps: ApiDeps, request: Request) -> Answer:
+    """201 for a new one, 200 when one of this name was replaced."""
+    wish = reading.body(request, deps, CredentialWish)
+    made, fresh = keep_credential(wish, request.principal.name, deps.credentials)
+    return Answer(201 if fresh else 200, made, headers=_PRIVATE)
+
+
+def list_all(deps: ApiDeps, request: Request) -> Answer:
+    limit = reading.limit(request, _PAGE, _MOST)
+    found = list_credentials(
+        deps.credentials, limit=limit, after=reading.text_cursor(request), type=request.query.get("type", "")
+    )
+    more = reading.cursor_text(found[-1].name) if len(found) == limit else None
+    return Answer(200, CredentialPage(list(found), more))
+
+
+def get(deps: ApiDeps, request: Request) -> Answer:
+    """With ``include_data`` the secret itself, from the cache where a copy is."""
+    name = request.params["name"]
+    wanted = _data_wanted(request)
+    stored = find_credential(name, deps.credentials)
+    if not wanted.data:
+        return Answer(200, view(stored))
+    if not request.principal.scopes & SECRET_SCOPES:
+        raise ForbiddenError(
+            "a credential's data needs the scope worker or admin",
+            hint="ask without include_data",
+            details={"scope": "worker"},
+        )
+    found = read_credential(
+        stored.name,
+        deps.credentials,
+        execution_id=wanted.execution_id,
+        parent_execution_id=wanted.parent_execution_id,
+    )
+    shown = view(stored, dict(found.data))
+    return Answer(200, shown, headers=_PRIVATE)
+
+
+def delete(deps: ApiDeps, request: Request) -> Answer:
+    gone = remove_credential(request.params["name"], deps.credentials)
+    return Answer(200, CredentialDeletedAnswer(gone.name, str(gone.id), True))
+
+
+_PRIVATE = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    data: bool
+    execution_id: int | None
+    parent_execution_id: int | None
+
+
+def _data_wanted(request: Request) -> _Wanted:
+    text = request.query.get("include_data", "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise BadRequestError(
+            f"include_data={text[:40]!r} is neither true nor false", code="invalid_parameter"
+        )
+    return _Wanted(
+        text in ("true", "1"), _maybe_id(request, "execution_id"), _maybe_id(request, "parent_execution_id")
+    )
+
+
+def _maybe_id(request: Request, name: str) -> int | None:
+    text = request.query.get(name)
+    return None if text is None else reading.execution_id(text)

@@ -1,0 +1,61 @@
+"""Credentials."""
+
+from __future__ import annotations
+
+from noetl.api import bodies
+from noetl.api.endpoints import credentials
+from noetl.api.routes.shape import AFTER, Parameter, Route, limit
+from noetl.services.manage_credentials import CredentialView, CredentialWish
+
+_ID = {"type": "string", "pattern": "^[0-9]+$"}
+_ONE = "/api/credentials/{name+}"
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        "/api/credentials",
+        "putCredential",
+        "Keep a credential, or replace the one of this name. It is sealed before it is stored, and never shown in lists.",
+        "admin",
+        credentials.put,
+        {201: CredentialView, 200: CredentialView},
+        "credentials",
+        body=CredentialWish,
+    ),
+    Route(
+        "GET",
+        "/api/credentials",
+        "listCredentials",
+        "Credentials by name, without their data.",
+        "read",
+        credentials.list_all,
+        {200: bodies.CredentialPage},
+        "credentials",
+        query=(AFTER, limit(100, 500), Parameter("type", "Only credentials of this type.")),
+    ),
+    Route(
+        "GET",
+        _ONE,
+        "getCredential",
+        "A credential by name or id. Its data is told to the scopes worker and admin alone, and only when it is asked for.",
+        "read",
+        credentials.get,
+        {200: CredentialView},
+        "credentials",
+        query=(
+            Parameter("include_data", "true: with the secret itself.", {"type": "boolean", "default": False}),
+            Parameter("execution_id", "The execution it is for: the cached copy goes with it.", _ID),
+            Parameter("parent_execution_id", "Its parent, for the record.", _ID),
+        ),
+    ),
+    Route(
+        "DELETE",
+        _ONE,
+        "deleteCredential",
+        "Remove a credential with every cached copy of it.",
+        "admin",
+        credentials.delete,
+        {200: bodies.CredentialDeletedAnswer},
+        "credentials",
+    ),
+)
