@@ -41,7 +41,9 @@ def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
     check_commands(store, info)
     check_queues(info)
     timers = decode_state(info.state).timers
-    assert store.open_work(info.execution_id)["timers"] <= len(timers), f"{info.path}: nobody waits for a timer"
+    assert store.open_work(info.execution_id)["timers"] <= len(timers), (
+        f"{info.path}: nobody waits for a timer"
+    )
     for loop in store.loop_progress(info.execution_id):
         assert loop.done + loop.failed <= loop.issued <= loop.total, loop
 
