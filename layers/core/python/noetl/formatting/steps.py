@@ -70,6 +70,10 @@ class Converter:
             self._calls(step, tool, cases, parallel=mode == "parallel")
         if any(case.has("skip") for case in cases) and any(case.at for case in cases):
             raise CannotSayError("a step that may be skipped has entries on `step.exit`")
+        if self._goes_on(step) and any(
+            case.at or (case.ok is not False and case.has("next")) for case in cases
+        ):
+            raise CannotSayError("after a failure `on_error: continue` takes arcs, and no entries of `case`")
         routes.after_calls(cases, loops=bool(loop.entries))
         if loop.entries:
             routes.at_boundary(cases, "loop.done")
@@ -141,6 +145,12 @@ class Converter:
             block = spec if isinstance(spec, Map) else Map([], flow=True)
             block.put("policy", Map([Entry("rules", List(rules.rules, flow=True), "rules")], flow=True))
             tool.put("spec", block)
+
+    def _goes_on(self, step: Map) -> bool:
+        """Whether a failure of the step lets its ordinary arcs fire."""
+        executor = map_of(map_of(self.document.root.get("executor")).get("spec"))
+        own = map_of(step.get("spec"))
+        return text_of(own.get("on_error") if own.has("on_error") else executor.get("on_error")) == "continue"
 
     def _goes_on_unmatched(self, step: Map) -> bool:
         executor = map_of(map_of(self.document.root.get("executor")).get("spec"))
