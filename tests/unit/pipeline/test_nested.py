@@ -177,3 +177,16 @@ def test_a_resumed_run_needs_the_loops_it_was_in(run: Run) -> None:
     assert suspend is not None
     with pytest.raises(Exception, match="does not fit"):
         PipelineRun(other.steps[0].body, around).resume(suspend.machine)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("then", "first"),
+    [("{ do: skip }", None), ("{ do: skip, result: 7 }", 7), ("{ do: break, result: 8 }", 8)],
+)
+def test_skip_and_result_mean_the_iteration(run: Run, then: str, first: Any) -> None:
+    rules = f"{{ policy: {{ rules: [{{ when: \"{{{{ x == 'a' }}}}\", then: {then} }}] }} }}"
+    made = run(
+        each(f"[{{ t: {{ kind: noop, spec: {rules} }} }}, {{ u: {{ kind: noop }} }}]"), {"t": [1], "u": [2]}
+    )
+    assert (made.outcome.status, made.outcome.result["results"]) == ("ok", [first, 2])
+    assert [call.label for call in made.calls] == ["t", "t", "u"]

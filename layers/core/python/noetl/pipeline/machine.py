@@ -276,6 +276,7 @@ class PipelineRun:
         self.state.stage = "vars"
 
     def _unwind(self) -> None:
+        nested.clear(self)
         self.state.frames.clear()
         self.sequences.clear()
 

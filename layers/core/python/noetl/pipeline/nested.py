@@ -73,15 +73,30 @@ def over(run: PipelineRun) -> None:
     _next(run, level)
 
 
+def skip(run: PipelineRun) -> bool:
+    """End the iteration at hand without a result. False when no nested loop is open there."""
+    if _unwound(run) is None:
+        return False
+    state = run.state
+    if not state.pinned:
+        state.result = None
+    state.message = None
+    over(run)
+    return True
+
+
+def clear(run: PipelineRun) -> None:
+    """Close every loop: the run's tasks are over."""
+    while run.state.levels:
+        _close(run)
+
+
 def catch(run: PipelineRun, error: ErrorInfo) -> bool:
     """Take a failure inside an iteration: it fails that iteration, not the run. False when no nested loop is open there."""
-    state = run.state
-    place = next((n for n in reversed(range(len(state.frames))) if state.frames[n].address == EACH), None)
-    if place is None:
+    level = _unwound(run)
+    if level is None:
         return False
-    level = state.levels[-1]
-    del state.frames[place:], run.sequences[place:]
-    frame = state.frames[-1]
+    frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
     level.failed += 1
     if _nested(task).failure == "best_effort":
@@ -95,6 +110,16 @@ def catch(run: PipelineRun, error: ErrorInfo) -> bool:
         TaskOutcome(error=msgspec.structs.replace(error, details={**error.details, "iteration": where})),
     )
     return True
+
+
+def _unwound(run: PipelineRun) -> Level | None:
+    """Leave the iteration the top frame is in, frames above it included; its level. None outside of nested loops."""
+    state = run.state
+    place = next((n for n in reversed(range(len(state.frames))) if state.frames[n].address == EACH), None)
+    if place is None:
+        return None
+    del state.frames[place:], run.sequences[place:]
+    return state.levels[-1]
 
 
 def told(run: PipelineRun, frame: Frame, task: Task, outcome: TaskOutcome) -> None:

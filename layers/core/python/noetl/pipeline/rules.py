@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo
 from noetl.dsl.program import Rule, Task
-from noetl.pipeline import actions, calls, journal, keeping
+from noetl.pipeline import actions, calls, journal, keeping, nested
 from noetl.pipeline.ops import Op
 from noetl.pipeline.retry import holds
 from noetl.pipeline.state import EACH, Frame
@@ -160,6 +160,8 @@ def leave(run: PipelineRun) -> Op | None:
             run.state.result = last.result
         if not frame.address:
             run.state.chosen = keeping.selections(run, task.result, run.state.result)
+    if answer == "skip" and nested.skip(run):
+        return None
     if answer in ("next", "skip"):
         run.state.skipped = answer == "skip"
         run.finish_tasks()
