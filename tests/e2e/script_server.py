@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,6 @@ class Played:
     script: Script
     happened: int = 0
     released: bool = False
-    replies: dict[str, Any] = field(default_factory=dict)
-    """What a call was answered, should it come again."""
 
     def may_answer(self, call: Call) -> bool:
         happenings = self.case.spec.get("happenings", ())
@@ -94,13 +92,10 @@ class ScriptServer:
         if played is None:
             return {"reply": None}
         call = Call(asked["kind"], asked["step"], asked["task"], asked["index"], asked["told"])
-        key = f"{asked['execution_id']}/{asked['key']}"
         with self.changed:
-            self.changed.wait_for(lambda: key in played.replies or played.may_answer(call), HELD_SECONDS)
-            if key not in played.replies:
-                played.replies[key] = _found(played.script, call)
-                self.changed.notify_all()
-            found: dict[str, Any] = played.replies[key]
+            self.changed.wait_for(lambda: played.may_answer(call), HELD_SECONDS)
+            found = _found(played.script, call)
+            self.changed.notify_all()
             return found
 
     def _played(self, execution_id: int) -> Played | None:

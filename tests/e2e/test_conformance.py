@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import TERMINAL_EVENTS
 from noetl.services.history import HistoryEvent
 from noetl.testing.playing import per_step_run
@@ -33,6 +34,8 @@ LATE = 60.0
 PATIENCE = 60.0
 QUIET = 0.6
 """Seconds without news after which nothing more is on its way."""
+STILL = 4.0
+"""Seconds without news after which nothing else goes on, on a busy machine too."""
 
 LOCAL_ONLY: dict[str, str] = {}
 """Cases that are not played here, each with its reason."""
@@ -125,7 +128,7 @@ class Stage:
             self._happen(played, happening)
             self.server.tell(played, happened=1)
         if played.case.spec.get("held"):
-            self._wait_until_quiet(played.execution_id)
+            self._wait_until_quiet(played.execution_id, STILL)
             self.server.tell(played, released=True)
 
     def _wait_for_moment(self, played: Played, happening: Mapping[str, Any], begun: float) -> None:
@@ -139,10 +142,13 @@ class Stage:
             assert self.server.wait_calls(played, happening["when"]["calls"], PATIENCE)
             self._wait_until_quiet(played.execution_id)
 
-    def _wait_until_quiet(self, execution_id: int) -> None:
+    def _wait_until_quiet(self, execution_id: int, seconds: float = QUIET) -> None:
+        """Until it is over, or nothing has been told for so long."""
         known, since = 0, time.monotonic()
-        while not known or time.monotonic() - since < QUIET:
+        while not known or time.monotonic() - since < seconds:
             told = len(self.remote.events(str(execution_id)))
+            if self.remote.store.info(execution_id).status in TERMINAL:
+                return
             if told != known:
                 known, since = told, time.monotonic()
             time.sleep(0.1)

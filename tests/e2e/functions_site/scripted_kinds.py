@@ -93,7 +93,6 @@ def ask(server: str, call: Any, context: Any) -> Any:
 
     asked = {
         "execution_id": str(context.execution_id),
-        "key": f"{context.idempotency_key}/{context.attempt}",
         "kind": call.kind,
         "step": call.step,
         "task": call.task,
