@@ -45,7 +45,7 @@ _JOURNAL = (
 """What a worker traces of the tasks it runs, in whatever order the playbook makes of them."""
 _CALLED = ("call.done", "call.error")
 _AFTER_CALL = {
-    **_to("called", "command.completed", "command.failed", "ctx.patched", "case.evaluated"),
+    **_to("called", "command.completed", "command.failed", "child.started", "ctx.patched", "case.evaluated"),
     **_to("issued", "command.issued"),
     **_to("exited", "step.exit"),
     **_to("failed", "step.failed"),
@@ -124,6 +124,7 @@ STEP_RUN = Order(
             **_to("called", *_CALLED),
         },
         "suspended": {
+            **_to("suspended", "child.started"),
             **_to("working", *_JOURNAL),
             **_to("issued", "command.issued"),
         },

@@ -45,7 +45,16 @@ from noetl.engine.entering import fire, look_again, past_deadline, retry_parked,
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.loops import loop_alert, loop_done
 from noetl.engine.mutex import next_in_line
-from noetl.engine.outcomes import body_outcome, child_done, compensated, superseded, suspend, waiting_token
+from noetl.engine.outcomes import (
+    body_outcome,
+    child_done,
+    compensated,
+    detached_children,
+    start_detached,
+    superseded,
+    suspend,
+    waiting_token,
+)
 from noetl.engine.patching import resolve
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope
@@ -256,9 +265,11 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
     if outcome.status == "suspended":
         suspend(d, step, token, outcome)
         return
+    children = detached_children(d, token, outcome)
     if outcome.status == "error":
         error = outcome.error or ErrorInfo(message="a task of the case failed")
         d.emit(CallFailed(token.run, step.name, error, stage="case", trace=outcome.trace, meta=outcome.meta))
+        start_detached(d, token, children)
         fail_step(d, token, step, error)
         return
     try:
@@ -269,6 +280,7 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
                 token.run, step.name, stage="case", labels=labels, trace=outcome.trace, meta=outcome.meta
             )
         )
+        start_detached(d, token, children)
         scope = d.scope(token.run, boundary_scope(d, step.name, boundary, labels))
         over = cases.finish_entry(d, step, token, boundary, rule, scope)
     except NoetlError as problem:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from noetl.domain import ids
@@ -53,9 +55,9 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
     except NoetlError as error:
         _failed(d, step, token, d.error_of(error), outcome)
         return
-    start_detached(d, token, outcome)
+    children = detached_children(d, token, outcome)
     if outcome.status == "error":
-        _failed(d, step, token, outcome.error or ErrorInfo(message="the task failed"), outcome)
+        _failed(d, step, token, outcome.error or ErrorInfo(message="the task failed"), outcome, children)
         return
     d.emit(
         CallDone(
@@ -69,6 +71,7 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
             meta=outcome.meta,
         )
     )
+    start_detached(d, token, children)
     if outcome.status == "skipped":
         d.emit(StepSkipped(token.run, step.name, str(outcome.result or "")))
         exit_step(d, token, step, skipped=True)
@@ -76,13 +79,16 @@ def body_outcome(d: Decider, step: Step, token: Token, outcome: Outcome) -> None
         cases.after_call(d, step, token)
 
 
-def _failed(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
+def _failed(
+    d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome, children: Sequence[Start] = ()
+) -> None:
     if token.phase == "compensate":
         could_not(d, step, token, error, outcome)
         return
     d.emit(
         CallFailed(token.run, step.name, error, labels=outcome.labels, trace=outcome.trace, meta=outcome.meta)
     )
+    start_detached(d, token, children)
     fail_step(d, token, step, error)
 
 
@@ -100,21 +106,22 @@ def compensated(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     except NoetlError as problem:
         could_not(d, step, token, d.error_of(problem), outcome)
         return
-    start_detached(d, token, outcome)
+    children = detached_children(d, token, outcome)
     if outcome.status == "error":
         could_not(d, step, token, outcome.error or ErrorInfo(message="the compensation failed"), outcome)
-        return
-    d.emit(
-        CallDone(
-            token.run,
-            step.name,
-            stage="compensate",
-            result=outcome.result,
-            labels=outcome.labels,
-            trace=outcome.trace,
-            meta=outcome.meta,
+    else:
+        d.emit(
+            CallDone(
+                token.run,
+                step.name,
+                stage="compensate",
+                result=outcome.result,
+                labels=outcome.labels,
+                trace=outcome.trace,
+                meta=outcome.meta,
+            )
         )
-    )
+    start_detached(d, token, children)
 
 
 def could_not(d: Decider, step: Step, token: Token, error: ErrorInfo, outcome: Outcome) -> None:
@@ -153,14 +160,15 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     except NoetlError as error:
         _failed(d, step, token, d.error_of(error), outcome)
         return
-    start_detached(d, token, outcome)
+    children = detached_children(d, token, outcome)
     command = _next_turn(d, step, token, outcome)
     if reason.child is not None:
-        _wait_for_child(d, token, command, reason.child, outcome)
+        _wait_for_child(d, token, command, reason.child, outcome, children)
         return
     delay = reason.delay or 0.0
     command = msgspec.structs.replace(command, delay=delay)
     d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
+    start_detached(d, token, children)
     d.emit(_issued(command, token, delay=delay))
     d.decision.issue.append(command)
 
@@ -206,13 +214,19 @@ def _issued(command: Command, token: Token, delay: float = 0.0, child: int | Non
 
 
 def _wait_for_child(
-    d: Decider, token: Token, command: Command, request: ChildRequest, outcome: Outcome
+    d: Decider,
+    token: Token,
+    command: Command,
+    request: ChildRequest,
+    outcome: Outcome,
+    detached: Sequence[Start],
 ) -> None:
     parent = Parent(
         d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step
     )
     start = child_start_event(parent, request, d.state.depth + 1)
     d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
+    start_detached(d, token, detached)
     d.emit(_issued(command, token, child=start.execution_id))
     d.decision.waiting.append(command)
     d.decision.outbox.append(start)
@@ -234,11 +248,16 @@ def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: 
     )
 
 
-def start_detached(d: Decider, token: Token, outcome: Outcome) -> None:
-    """Sub-executions that nobody waits for."""
+def detached_children(d: Decider, token: Token, outcome: Outcome) -> list[Start]:
+    """Sub-executions that nobody waits for. Their ids come from the command whose outcome this is, so ask before it is folded."""
     command = token.command or ids.command_id(token.run)
     parent = Parent(d.execution_id, command, token.turn, token.run, wait=False)
-    for start in detached(parent, outcome, d.state.depth + 1):
+    return detached(parent, outcome, d.state.depth + 1)
+
+
+def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
+    """Told after the outcome that asked for them."""
+    for start in children:
         d.emit(Waiting(token.run, token.step, token.turn, start.execution_id, start.path))
         d.decision.outbox.append(start)
 
