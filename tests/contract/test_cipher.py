@@ -102,12 +102,17 @@ class Counting:
 def test_kms_is_asked_once_per_context_for_minutes_and_uses(aws, monkeypatch):
     monkeypatch.setattr(kms, "USES", 5)
     client, clock = Counting(aws), Clock()
-    cipher = KmsCipher(a_key(aws), client, clock=clock)
+    key = a_key(aws)
+    cipher = KmsCipher(key, client, clock=clock)
     sealed = [cipher.encrypt(b"x", CONTEXT) for _ in range(5)]
     assert client.made == 1
     assert len({text[-29 - 12 :] for text in sealed}) == 5, "a nonce was used twice"
     for text in sealed:
         cipher.decrypt(text, CONTEXT)
+    assert client.opened == 0, "what a process sealed itself it opens without asking"
+    other = KmsCipher(key, client, clock=clock)
+    for text in sealed:
+        other.decrypt(text, CONTEXT)
     assert client.opened == 1
     cipher.encrypt(b"x", CONTEXT)
     assert client.made == 2
@@ -117,6 +122,19 @@ def test_kms_is_asked_once_per_context_for_minutes_and_uses(aws, monkeypatch):
     cipher.encrypt(b"x", CONTEXT)
     cipher.decrypt(sealed[0], CONTEXT)
     assert (client.made, client.opened) == (4, 2)
+
+
+def test_what_shares_a_part_of_its_context_shares_data_keys_and_is_bound_to_all_of_it(aws):
+    client = Counting(aws)
+    cipher = KmsCipher(a_key(aws), client, shared=frozenset({"execution"}))
+    one = cipher.encrypt(b"one", CONTEXT)
+    cipher.encrypt(b"two", {**CONTEXT, "name": "other"})
+    assert client.made == 1
+    cipher.encrypt(b"x", {**CONTEXT, "execution": "13"})
+    assert client.made == 2
+    assert cipher.decrypt(one, CONTEXT) == b"one"
+    with pytest.raises(InvalidInputError):
+        cipher.decrypt(one, {**CONTEXT, "name": "other"})
 
 
 ANSWERS = {
@@ -185,3 +203,24 @@ def test_opening_never_makes_a_key(tmp_path):
     with pytest.raises(InfrastructureError):
         FileCipher(tmp_path / "lost").decrypt(sealed, {})
     assert not (tmp_path / "lost").exists()
+
+
+def test_a_rotation_loses_nothing_wherever_it_ends(tmp_path):
+    path = tmp_path / "key"
+    running, cipher = FileCipher(path), FileCipher(path)
+    old = running.encrypt(b"old", CONTEXT)
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt), cipher.rotation():
+            new = cipher.encrypt(b"new", CONTEXT)
+            raise KeyboardInterrupt
+    late = running.encrypt(b"late", CONTEXT)
+    for reader in (running, FileCipher(path)):
+        assert [reader.decrypt(text, CONTEXT) for text in (old, new, late)] == [b"old", b"new", b"late"]
+    with cipher.rotation():
+        again = cipher.encrypt(b"old", CONTEXT)
+        assert running.decrypt(old, CONTEXT) == b"old"
+    assert len(path.read_bytes()) == 2 * 32 and path.stat().st_mode & 0o777 == 0o600
+    assert running.decrypt(again, CONTEXT) == b"old" and running.decrypt(late, CONTEXT) == b"late"
+    with pytest.raises(InvalidInputError):
+        running.decrypt(old, CONTEXT)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["key", "key.lock"]

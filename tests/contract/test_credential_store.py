@@ -6,10 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
+from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.ports.credential_store import CachedCredential, CredentialStore, StoredCredential
+from tests.contract.builders import EID, Make
 
 BYTES = bytes(range(256))
 
@@ -68,6 +71,7 @@ def test_a_credential_is_kept_replaced_listed_and_removed(made):
 
 def test_a_cached_copy_is_counted_renewed_and_expires(made):
     store, pass_by = made
+    store.put(credential("db", 7))
     assert store.cached("k") is None
     store.cache(row("k", expires_in=0.3, execution_id=12, parent_execution_id=3, scope="execution"))
     found = store.cached("k")
@@ -99,5 +103,64 @@ def test_copies_go_with_what_they_are_copies_of(made):
         False,
     ]
     for number in (1, 2):
-        store.cache(row(f"e{number}", execution_id=number, scope="execution"))
+        store.cache(row(f"e{number}", "other", execution_id=number, scope="execution"))
     assert store.forget_execution(1) == 1 and store.cached("e1") is None and store.cached("e2") is not None
+
+
+def test_a_copy_of_what_was_replaced_or_removed_meanwhile_is_never_found(made):
+    store, _ = made
+    store.put(credential("db", 7))
+    store.put(credential("db", 7, sealed=b"new"))
+    store.cache(row("late", version=1))
+    assert store.cached("late") is None, "somebody read version 1 before it was replaced"
+    store.cache(row("good", version=2))
+    assert store.cached("good") is not None
+    store.delete("db")
+    store.cache(row("gone", version=2))
+    assert store.cached("good") is None and store.cached("gone") is None
+
+
+def test_a_token_keeps_its_own_end(made):
+    store, _ = made
+    store.put(credential("db", 7))
+    store.cache(row("t", cache_type="token", expires_in=30.0))
+    assert store.cached("t", renew_seconds=3600.0).expires_in <= 30.0
+
+
+def test_types_are_told_of_those_that_there_are(made):
+    store, _ = made
+    store.put(credential("db", 7))
+    store.put(credential("x/y", 8, type="bearer"))
+    assert store.types(["db", "x/y", "no"]) == {"db": "postgres", "x/y": "bearer"} and store.types([]) == {}
+
+
+def test_only_the_version_that_was_read_is_sealed_again(made):
+    store, _ = made
+    first, _ = store.put(credential("db", 7))
+    assert (
+        store.reseal("db", 1, b"again")
+        and not store.reseal("db", 2, b"x")
+        and not store.reseal("no", 1, b"x")
+    )
+    assert store.get("db") == msgspec.structs.replace(first, sealed=b"again")
+
+
+@pytest.mark.parametrize("kind", ["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_copies_of_an_execution_go_with_its_terminal_event(kind, request):
+    make, kept = Make(), MemoryCredentialStore()
+    store: Any = MemoryExecutionStore(ended=kept.forget_execution)
+    if kind == "postgres":
+        from noetl.adapters.postgres import PostgresExecutionStore
+        from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+
+        dsn = request.getfixturevalue("database")
+        kept, store = PostgresCredentialStore(dsn), PostgresExecutionStore(dsn)
+    kept.put(credential("db", 7))
+    for number in (EID, EID + 1, None):
+        kept.cache(row(f"db:{number}", execution_id=number))
+    store.commit([make.change(), make.change(execution_id=EID + 1)])
+    store.commit([make.change(1), make.change(1, execution_id=EID + 1, status="failed", end=True)])
+    assert [kept.cached(f"db:{number}") is None for number in (EID, EID + 1, None)] == [False, True, False]
+    if kind == "postgres":
+        kept.close()
+        store.close()

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
@@ -17,7 +16,6 @@ from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
-from noetl.services.manage_credentials import CredentialDeps, Token
 from noetl.services.manage_schedules import ScheduleDeps
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
@@ -104,12 +102,7 @@ class Ground:
                 self.database.clock,
             ),
             variables=self.store,
-            credentials=CredentialDeps(
-                MemoryCredentialStore(),
-                Plain(),
-                lambda name, data: Token("t", 60.0),
-                itertools.count(7).__next__,
-            ),
+            credentials=self.database.credentials,
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
@@ -166,16 +159,6 @@ class Ground:
         execution_id = self.start(path, **body)
         self.settle()
         return execution_id
-
-
-class Plain:
-    """A cipher that hides nothing."""
-
-    def encrypt(self, plain: bytes, context: Any) -> bytes:
-        return plain[::-1]
-
-    def decrypt(self, sealed: bytes, context: Any) -> bytes:
-        return sealed[::-1]
 
 
 def _linked(token: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
+from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
@@ -21,6 +23,7 @@ from noetl.runtime.programs import Programs
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
+from noetl.services.manage_credentials import CredentialDeps, Token
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
 from noetl.services.worker_deps import WorkerDeps
@@ -89,13 +92,44 @@ def registry() -> Registry:
     return found
 
 
+class Plain:
+    """A cipher that hides nothing but the text itself; ``rotations`` counts."""
+
+    def __init__(self) -> None:
+        self.rotations = 0
+
+    def encrypt(self, plain: bytes, context: Any) -> bytes:
+        return plain[::-1]
+
+    def decrypt(self, sealed: bytes, context: Any) -> bytes:
+        return sealed[::-1]
+
+    @contextmanager
+    def rotation(self) -> Iterator[None]:
+        self.rotations += 1
+        yield
+
+
+def credentials(store: MemoryCredentialStore) -> CredentialDeps:
+    cipher = Plain()
+    return CredentialDeps(
+        store,
+        cipher,
+        lambda name, data: Token("t", 60.0),
+        itertools.count(7).__next__,
+        rotation=cipher.rotation,
+    )
+
+
 class Database:
     """What survives a runtime: stores, and how often they were opened."""
 
     def __init__(self) -> None:
         self.now = time.time()
         self.results = MemoryResultStore()
-        self.store = MemoryExecutionStore(self.clock, self.results)
+        kept = MemoryCredentialStore(self.clock)
+        self.store = MemoryExecutionStore(self.clock, self.results, kept.forget_execution)
+        self.credentials = credentials(kept)
         self.catalog = MemoryCatalog()
         self.schedules = MemoryScheduleStore()
         self.kinds = registry()
@@ -116,7 +150,7 @@ class MemoryRuntime:
         self.owner = f"cli-test-{database.opened}"
         self.store, self.catalog = database.store, database.catalog
         self.results, self.programs = database.results, database.programs
-        self.schedules = database.schedules
+        self.schedules, self.credentials = database.schedules, database.credentials
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(

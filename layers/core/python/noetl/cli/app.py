@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from noetl.cli import errors
+from noetl.cli.credential import credential_app
 from noetl.cli.local import invoke, local_app
 from noetl.cli.options import Home, Json
 from noetl.cli.schedule import schedule_app
@@ -37,6 +38,7 @@ app = typer.Typer(
 context_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
 database_app = typer.Typer(help="The database that executions live in.", no_args_is_help=True)
 app.add_typer(context_app, name="ctx")
+app.add_typer(credential_app, name="credential")
 app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")

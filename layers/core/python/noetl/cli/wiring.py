@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.runtime.programs import Programs
     from noetl.services.fire_schedule import Fired
+    from noetl.services.manage_credentials import CredentialDeps
 
 
 class Reading(Protocol):
@@ -31,6 +32,8 @@ class Reading(Protocol):
     def results(self) -> ResultStore: ...
     @property
     def programs(self) -> Programs: ...
+    @property
+    def credentials(self) -> CredentialDeps: ...
 
 
 class Runtime(Reading, Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -26,7 +26,7 @@ class StoredCredential(msgspec.Struct, frozen=True):
 
 
 class CachedCredential(msgspec.Struct, frozen=True):
-    """A row of ``auth_cache``. ``expires_in``: seconds left, by the store's clock."""
+    """A row of ``auth_cache``. ``expires_in``: seconds left, by the store's clock. ``version``: of the credential that was copied."""
 
     key: str
     name: str
@@ -37,6 +37,7 @@ class CachedCredential(msgspec.Struct, frozen=True):
     execution_id: int | None = None
     parent_execution_id: int | None = None
     expires_in: float = 3600.0
+    version: int = 1
     access_count: int = 0
 
 
@@ -54,16 +55,24 @@ class CredentialStore(Protocol):
     def entries(self, *, limit: int, after: str = "", type: str = "") -> Sequence[StoredCredential]:
         """By name, after ``after``; of one type unless it is empty."""
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        """Name → type of those that there are."""
+
+    def reseal(self, name: str, version: int, sealed: bytes) -> bool:
+        """The same data under another key, if this version is still the credential's. Nothing else changes. Whether it was."""
+
     def delete(self, name: str) -> bool:
         """Remove it with its cached copies. Whether it was there."""
 
     # --- the cache: auth_cache ---
 
     def cached(self, key: str, renew_seconds: float | None = None) -> CachedCredential | None:
-        """A row that has not expired, counted as read; ``renew_seconds`` moves its expiry (tokens keep theirs: None)."""
+        """A row that has not expired, and whose credential was neither replaced nor removed since; counted as read. ``renew_seconds``
+        moves the expiry of a secret; a token keeps its own."""
 
     def cache(self, row: CachedCredential) -> None:
-        """Keep a row, or refresh the one of its key: data, expiry, accessed_at; access_count grows by one."""
+        """Keep a row, or refresh the one of its key: data, expiry, accessed_at; access_count grows by one. Nothing is kept of a version
+        that is not the credential's any more."""
 
     def forget_execution(self, execution_id: int) -> int:
         """Rows of one execution go. How many."""

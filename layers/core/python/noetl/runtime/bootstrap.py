@@ -107,11 +107,13 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
 
 def _credentials(settings: Settings, database: Database) -> CredentialDeps:
     """Sealed with a key in the home folder, which is made with the first credential."""
+    cipher = FileCipher(settings.home / "credentials.key")
     return CredentialDeps(
         PostgresCredentialStore(database),
-        FileCipher(settings.home / "credentials.key"),
+        cipher,
         make_exchange((*LOOPBACK, *settings.http_allow)),
         lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
+        rotation=cipher.rotation,
     )
 
 

@@ -107,7 +107,7 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
     """Sealed with data keys of KMS, under the deployment's key for secrets."""
     return CredentialDeps(
         PostgresCredentialStore(database),
-        KmsCipher(settings.kms_key, make_client("kms")),
+        KmsCipher(settings.kms_key, make_client("kms"), shared=frozenset({"purpose"})),
         make_exchange(settings.http_allow),
         lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
     )

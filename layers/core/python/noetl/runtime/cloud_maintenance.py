@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from noetl.runtime.cloud_engine import CloudEngine
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.domain.errors import InfrastructureError
+from noetl.runtime.cloud_engine import CloudEngine, Engine
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.telemetry import Invocation, telemetry
@@ -27,6 +29,7 @@ class CloudMaintenance:
             engine = self._engine.open()
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
+                _tidy(engine)
                 return batch_answer(())
             buried = bury(
                 deliveries(event),
@@ -42,3 +45,11 @@ class CloudMaintenance:
         call.count("CommandsLost", buried.lost)
         call.count("RefusedMessages", buried.unreadable)
         return batch_answer(buried.give_back)
+
+
+def _tidy(engine: Engine) -> None:
+    """Copies of credentials whose time is over go; those that are left, the next tick takes."""
+    try:
+        PostgresCredentialStore(engine.database).forget_expired()
+    except InfrastructureError as away:
+        telemetry.log(f"expired copies of credentials are left for later: {away}", level="warning")

@@ -21,12 +21,14 @@ TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
 AGAIN_SECONDS = 1.0
 """Pause before something that failed is tried again."""
+TIDY_SECONDS = 300.0
 ADOPT = 1000
 """Most commands or events taken over at once."""
 
 
 class Keeper:
-    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over."""
+    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over; ``tidy`` removes
+    from the database, now and then, what has served its time."""
 
     def __init__(
         self,
@@ -36,7 +38,9 @@ class Keeper:
         adopt: Callable[[Collection[Command], Collection[Event]], None],
         dispatch: Callable[[Command], None],
         log: Callable[[str], None],
+        tidy: Callable[[], object] = lambda: None,
     ) -> None:
+        self.tidy = tidy
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -103,7 +107,7 @@ class Keeper:
             raise
 
     def _keep(self) -> None:
-        beat = sweep = timers = time.monotonic()
+        beat = sweep = timers = tidied = time.monotonic()
         while True:
             now = time.monotonic()
             try:
@@ -117,6 +121,9 @@ class Keeper:
                     sweep = now + SWEEP_SECONDS
                 if now >= timers:
                     timers = now + self._fire_timers()
+                if now >= tidied:
+                    tidied = now + TIDY_SECONDS
+                    self.tidy()
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
                 self.doubt()

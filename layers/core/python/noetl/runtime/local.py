@@ -97,14 +97,20 @@ class LocalRuntime:
         )
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
-        self.schedules = self.opened.schedules
+        self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():
             self.store.release(dead)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
         self.keeper = Keeper(
-            self.store, self.owner, self.settings.lease_seconds, self._adopt, self._delayed, self.log
+            self.store,
+            self.owner,
+            self.settings.lease_seconds,
+            self._adopt,
+            self._delayed,
+            self.log,
+            self.opened.credentials.store.forget_expired,
         )
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()

@@ -7,6 +7,7 @@ Reading goes to the cache first (``auth_cache``): one copy per execution that as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,13 +41,15 @@ Exchange = Callable[[str, Mapping[str, Any]], Token]
 
 @dataclass(frozen=True, slots=True)
 class CredentialDeps:
-    """``new_id``: a time-ordered number. ``cache_seconds``: how long a copy in the cache is good."""
+    """``new_id``: a time-ordered number. ``cache_seconds``: how long a copy in the cache is good. ``rotation``: inside, the cipher seals
+    with a new key and opens with the old ones as well."""
 
     store: CredentialStore
     cipher: Cipher
     exchange: Exchange
     new_id: Callable[[], int]
     cache_seconds: float = CACHE_SECONDS
+    rotation: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 class CredentialWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -96,7 +99,7 @@ def keep_credential(
 def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
     """By name, else by id. Raises NotFoundError(code="credential_not_found") with what was probably meant."""
     found = deps.store.get(name)
-    if found is None and name.isascii() and name.isdigit() and len(name) < 19:
+    if found is None and name.isascii() and name.isdigit() and int(name[:20]) < 2**63:
         found = deps.store.get_by_id(int(name))
     if found is not None:
         return found
@@ -108,6 +111,12 @@ def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
         code="credential_not_found",
         hint=did_you_mean(name, known, "keep it first: `noetl credential add`"),
     )
+
+
+def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str, Any]:
+    """Its data as it was kept, for whoever keeps it: the secret itself, of a type that is exchanged too."""
+    found: dict[str, Any] = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
+    return found
 
 
 def list_credentials(
@@ -148,53 +157,72 @@ def read_credential(
 ) -> Credential:
     """A credential with its data, from the cache when a copy is there. One of a type that is exchanged gives its token, never the
     secret behind it. Raises NotFoundError, TaskError(kind="auth"), InfrastructureError."""
+    return read_lasting(name, deps, execution_id=execution_id, parent_execution_id=parent_execution_id)[0]
+
+
+def read_lasting(
+    name: str,
+    deps: CredentialDeps,
+    *,
+    execution_id: int | None = None,
+    parent_execution_id: int | None = None,
+) -> tuple[Credential, float]:
+    """``read_credential``, and for how many seconds it may be used without asking again."""
     key = f"{name}:{'global' if execution_id is None else execution_id}"
-    hit = deps.store.cached(key)
-    if hit is not None:
-        data = codec.decode(deps.cipher.decrypt(hit.sealed, _cached_identity(key)))
-        return Credential(hit.name, hit.type, data)
+    copy = _copy(key, deps)
+    if copy is not None:
+        return copy
     stored = find_credential(name, deps)
     data = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
-    kind, cache_type, seconds = stored.type, "secret", deps.cache_seconds
+    kind, seconds = stored.type, deps.cache_seconds
+    cache_type: CacheType = "secret"
     if known_type(kind) == OAUTH and "token_url" in data:
         token = deps.exchange(stored.name, data)
         kind, cache_type, data = "bearer", "token", {"token": token.value}
         seconds = min(max(token.seconds - TOKEN_MARGIN, 0.0), deps.cache_seconds)
     if seconds > 0:
-        row = _row(key, stored.name, kind, cache_type, execution_id, parent_execution_id, data, seconds, deps)
-        deps.store.cache(row)
-    return Credential(stored.name, kind, data)
+        deps.store.cache(
+            CachedCredential(
+                key,
+                stored.name,
+                kind,
+                cache_type,
+                "global" if execution_id is None else "execution",
+                deps.cipher.encrypt(codec.encode(data), _cached_identity(key)),
+                execution_id,
+                parent_execution_id,
+                seconds,
+                stored.version,
+            )
+        )
+    return Credential(stored.name, kind, data), seconds
 
 
-def _row(
-    key: str,
-    name: str,
-    kind: str,
-    cache_type: str,
-    execution_id: int | None,
-    parent_execution_id: int | None,
-    data: Any,
-    seconds: float,
-    deps: CredentialDeps,
-) -> CachedCredential:
-    sealed = deps.cipher.encrypt(codec.encode(data), _cached_identity(key))
-    as_type: CacheType = "token" if cache_type == "token" else "secret"
-    scope: Any = "global" if execution_id is None else "execution"
-    return CachedCredential(
-        key, name, kind, as_type, scope, sealed, execution_id, parent_execution_id, seconds
-    )
+def _copy(key: str, deps: CredentialDeps) -> tuple[Credential, float] | None:
+    """What the cache has. A copy whose key was forgotten by rotations is none."""
+    hit = deps.store.cached(key, deps.cache_seconds)
+    if hit is None:
+        return None
+    try:
+        data = codec.decode(deps.cipher.decrypt(hit.sealed, _cached_identity(key)))
+    except InvalidInputError:
+        return None
+    return Credential(hit.name, hit.type, data), hit.expires_in
 
 
 def reseal(deps: CredentialDeps) -> int:
-    """Seal every credential again, with the key that is current now (after a key was replaced). How many."""
+    """Seal every credential again, with a new key where keys are this machine's. How many.
+
+    Nothing is lost when it ends in the middle: do it again. One that is replaced meanwhile is sealed with the new key by that.
+    """
     count, after = 0, ""
-    while page := deps.store.entries(limit=100, after=after):
-        for one in page:
-            plain = deps.cipher.decrypt(one.sealed, _identity(one.name))
-            sealed = deps.cipher.encrypt(plain, _identity(one.name))
-            deps.store.put(msgspec.structs.replace(one, sealed=sealed))
-            count += 1
-        after = page[-1].name
+    with deps.rotation():
+        while page := deps.store.entries(limit=100, after=after):
+            for one in page:
+                plain = deps.cipher.decrypt(one.sealed, _identity(one.name))
+                sealed = deps.cipher.encrypt(plain, _identity(one.name))
+                count += deps.store.reseal(one.name, one.version, sealed)
+            after = page[-1].name
     return count
 
 

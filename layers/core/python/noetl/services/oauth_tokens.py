@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus, urlencode
@@ -17,6 +18,8 @@ SECONDS = 20.0
 DEFAULT_LIFE = 3600.0
 """What a server means that does not say how long its token is good (RFC 6749, section 5.1, recommends to say)."""
 MAX_BYTES = 256 * 1024
+_CODE = re.compile(r"[a-z_]{1,40}", re.ASCII)
+"""What errors are called (RFC 6749, section 5.2); any other text of a server is not repeated, since it may repeat what it was sent."""
 _EXTRA = ("scope", "audience", "resource")
 
 
@@ -53,7 +56,9 @@ def _token(name: str, answer: Answer) -> Token:
         known = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
         return Token(value, float(seconds) if known else DEFAULT_LIFE)
     theirs = answer.status >= 500 or answer.status == 429
-    told = str(body.get("error") or "no access_token in the answer")[:200]
+    error = body.get("error")
+    named = isinstance(error, str) and _CODE.fullmatch(error)
+    told = error if named else "no access_token in the answer"
     raise TaskError(
         f"no token for the credential {name!r}: the authorisation server answered {answer.status} ({told})",
         kind="server_error" if theirs else "auth",

@@ -49,17 +49,26 @@ class _Keys:
 
 
 class KmsCipher:
-    """``key_id``: id, ARN or alias of a symmetric key. ``context`` is KMS's encryption context (it shows in CloudTrail), so a role can
-    be held to it by its policy."""
+    """``key_id``: id, ARN or alias of a symmetric key. All of ``context`` is authenticated with what is sealed. KMS's encryption context
+    (it shows in CloudTrail, and a role can be held to it by its policy) is the part that ``shared`` names, else all of it: what has that
+    part in common shares data keys, so that most of it costs no call to KMS."""
 
-    def __init__(self, key_id: str, client: Any, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        key_id: str,
+        client: Any,
+        *,
+        shared: frozenset[str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._key_id = key_id
+        self._shared = shared
         self._client = client
         self._sealing = _Keys(clock, USES - 1)
         self._opening = _Keys(clock, USES)
 
     def encrypt(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        key, wrapped = self._data_key(tuple(sorted(context.items())))
+        key, wrapped = self._data_key(self._known_to_kms(context))
         return seal(key, _header(wrapped), plain, context)
 
     def decrypt(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
@@ -67,8 +76,12 @@ class KmsCipher:
         header = sealed[: 3 + size]
         if sealed[:1] != bytes([VERSION]) or not size or len(header) < 3 + size:
             raise not_sealed()
-        key = self._opened(header[3:], tuple(sorted(context.items())))
+        key = self._opened(header[3:], self._known_to_kms(context))
         return unseal(key, header, sealed, context)
+
+    def _known_to_kms(self, context: Mapping[str, str]) -> Context:
+        shared = self._shared
+        return tuple(sorted(pair for pair in context.items() if shared is None or pair[0] in shared))
 
     def _data_key(self, context: Context) -> tuple[bytes, bytes]:
         found = self._sealing.get(context)
@@ -79,6 +92,7 @@ class KmsCipher:
                 )
             found = (answer["Plaintext"], answer["CiphertextBlob"])
             self._sealing.put(context, found)
+            self._opening.put((found[1], context), found)
         return found
 
     def _opened(self, wrapped: bytes, context: Context) -> bytes:

@@ -1,52 +1,98 @@
-"""Encryption with a key in a file of this user."""
+"""Encryption with keys in a file of this user."""
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
-from noetl.adapters.embedded.files import write_once
+from noetl.adapters.embedded.files import sync_folder, write_once
 from noetl.adapters.sealing import KEY_BYTES, not_sealed, seal, unseal
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 
 _HEADER = b"\x81"
 """Version of the sealed form; not one of KMS's."""
+KEPT = 2
+"""Keys that a rotation leaves: the new one, and the one before, with which another process may be sealing something at this moment."""
+MOST = 64
 
 
 class FileCipher:
-    """``path``: 32 random bytes, made when first needed, readable by this user only. Losing it loses what was sealed."""
+    """``path``: keys of 32 random bytes one after the other, the one that seals first; made when first needed, readable by this user only.
+    Losing it loses what was sealed. The file is read again when it has changed."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._key = b""
+        self._keys: tuple[bytes, ...] = ()
+        self._seen: tuple[int, int, int] | None = None
 
     def encrypt(self, plain: bytes, context: Mapping[str, str]) -> bytes:
-        return seal(self._read(make=True), _HEADER, plain, context)
+        return seal(self._read(make=True)[0], _HEADER, plain, context)
 
     def decrypt(self, sealed: bytes, context: Mapping[str, str]) -> bytes:
         if sealed[:1] != _HEADER:
             raise not_sealed()
-        return unseal(self._read(make=False), _HEADER, sealed, context)
+        for key in self._read(make=False):
+            try:
+                return unseal(key, _HEADER, sealed, context)
+            except InvalidInputError:
+                continue
+        raise not_sealed()
 
-    def _read(self, *, make: bool) -> bytes:
-        """Raises InfrastructureError(code="key_file") when the file cannot be used."""
-        if self._key:
-            return self._key
+    @contextmanager
+    def rotation(self) -> Iterator[None]:
+        """A new key seals from here on; all keys that there are open until the end, which forgets the oldest.
+
+        Seal everything again inside. One at a time, in whatever process; one that dies in the middle leaves keys too many, never too few.
+        """
+        self._read(make=True)
+        handle = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            if make:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            keys = (os.urandom(KEY_BYTES), *self._read(make=False))
+            if len(keys) > MOST:
+                raise self._unusable(f"it has {len(keys) - 1} keys")
+            self._write(keys)
+            yield
+            self._write(keys[:KEPT])
+        finally:
+            os.close(handle)
+
+    def _write(self, keys: tuple[bytes, ...]) -> None:
+        """All of it or nothing: the new file takes the old one's place."""
+        part = self._path.with_name(f"{self._path.name}.{secrets.token_hex(8)}.part")
+        try:
+            write_once(part, b"".join(keys))
+            part.replace(self._path)
+            sync_folder(self._path.parent)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise self._unusable(error.strerror or str(error)) from error
+
+    def _read(self, *, make: bool) -> tuple[bytes, ...]:
+        """Raises InfrastructureError(code="key_file") when the file cannot be used."""
+        try:
+            if make and not self._path.exists():
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 write_once(self._path, os.urandom(KEY_BYTES))
-            key = self._path.read_bytes()
-            mode = self._path.stat().st_mode & 0o777
+            status = self._path.stat()
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if seen == self._seen:
+                return self._keys
+            text = self._path.read_bytes()
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from error
-        if len(key) != KEY_BYTES:
-            raise self._unusable(f"it has {len(key)} bytes instead of {KEY_BYTES}")
+        if not text or len(text) % KEY_BYTES or len(text) > MOST * KEY_BYTES:
+            raise self._unusable(f"it has {len(text)} bytes instead of {KEY_BYTES} for each key")
+        mode = status.st_mode & 0o777
         if mode & 0o077:
             raise self._unusable(f"its mode is {mode:o}: others can read it", f"chmod 600 {self._path}")
-        self._key = key
-        return key
+        keys = tuple(text[start : start + KEY_BYTES] for start in range(0, len(text), KEY_BYTES))
+        self._keys, self._seen = keys, seen
+        return keys
 
     def _unusable(self, reason: str, hint: str | None = None) -> InfrastructureError:
         return InfrastructureError(

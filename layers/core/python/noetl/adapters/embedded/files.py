@@ -33,7 +33,7 @@ class FileResultStore:
         try:
             if not path.parent.is_dir():
                 path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                _sync_folder(path.parent.parent)
+                sync_folder(path.parent.parent)
             created = write_once(path, data)
             same = created or path.read_bytes() == data
         except OSError as error:
@@ -90,11 +90,12 @@ def write_once(path: Path, data: bytes) -> bool:
     finally:
         with contextlib.suppress(FileNotFoundError):
             part.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
     return True
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make names that were given or taken in it durable."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

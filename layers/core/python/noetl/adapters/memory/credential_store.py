@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -48,6 +48,18 @@ class MemoryCredentialStore:
             found = [self._known[name] for name in names]
             return [one for one in found if not type or one.type == type][:limit]
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        with self._lock:
+            return {name: self._known[name].type for name in names if name in self._known}
+
+    def reseal(self, name: str, version: int, sealed: bytes) -> bool:
+        with self._lock:
+            known = self._known.get(name)
+            if known is None or known.version != version:
+                return False
+            self._known[name] = replace(known, sealed=sealed)
+            return True
+
     def delete(self, name: str) -> bool:
         with self._lock:
             self._forget(lambda row: row.name == name)
@@ -57,15 +69,18 @@ class MemoryCredentialStore:
         with self._lock:
             now = self._clock()
             until, row = self._cached.get(key, (0.0, None))
-            if row is None or until <= now:
+            if row is None or until <= now or not self._is_current(row):
                 return None
-            until = until if renew_seconds is None else now + renew_seconds
+            if renew_seconds is not None and row.cache_type == "secret":
+                until = now + renew_seconds
             row = replace(row, access_count=row.access_count + 1, expires_in=until - now)
             self._cached[key] = (until, row)
             return row
 
     def cache(self, row: CachedCredential) -> None:
         with self._lock:
+            if not self._is_current(row):
+                return
             _, old = self._cached.get(row.key, (0.0, None))
             count = old.access_count + 1 if old else 0
             self._cached[row.key] = (self._clock() + row.expires_in, replace(row, access_count=count))
@@ -81,6 +96,10 @@ class MemoryCredentialStore:
             for key in old:
                 del self._cached[key]
             return len(old)
+
+    def _is_current(self, row: CachedCredential) -> bool:
+        known = self._known.get(row.name)
+        return known is not None and known.version == row.version
 
     def _forget(self, which: Callable[[CachedCredential], bool]) -> int:
         gone = [key for key, (_, row) in self._cached.items() if which(row)]

@@ -47,10 +47,17 @@ _NOTHING = Published()
 
 
 class MemoryExecutionStore:
-    """``clock`` gives epoch seconds (virtual in the simulator); ``results`` is asked for loop collections kept by reference."""
+    """``clock`` gives epoch seconds (virtual in the simulator); ``results`` is asked for loop collections kept by reference; ``ended``
+    is told of each execution that ended (its copies of credentials go)."""
 
-    def __init__(self, clock: Callable[[], float] = time.time, results: ResultStore | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.time,
+        results: ResultStore | None = None,
+        ended: Callable[[int], object] = lambda execution_id: None,
+    ) -> None:
         self._tables = Tables(clock, Collections(results))
+        self._ended = ended
         self._lock = threading.RLock()
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:
@@ -87,7 +94,11 @@ class MemoryExecutionStore:
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
         ordered = one_change_each(changes)
         with self._lock:
-            return committing.commit(self._tables, ordered, owner)
+            committed = committing.commit(self._tables, ordered, owner)
+        for change in ordered:
+            if change.end:
+                self._ended(change.execution_id)
+        return committed
 
     def commit_items(
         self, batches: Sequence[ItemBatch], owner: str | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import cast
 
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.literals import number, text
+from noetl.adapters.postgres.literals import number, text, texts
 from noetl.domain import codec
 from noetl.ports.credential_store import CachedCredential, CacheType, ScopeType, StoredCredential
 
@@ -45,6 +45,18 @@ class PostgresCredentialStore:
         values = {"after": text(after), "type": text(type), "limit": number(limit)}
         return [_credential(row) for row in self._database.run("list_credentials", values)]
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        rows = self._database.run("credential_types", {"names": texts(list(names))})
+        return {(name or b"").decode(): (kind or b"").decode() for name, kind in rows}
+
+    def reseal(self, name: str, version: int, sealed: bytes) -> bool:
+        values: dict[str, bytes | None] = {
+            "name": text(name),
+            "version": number(version),
+            "sealed": base64.b64encode(sealed),
+        }
+        return bool(self._database.run("reseal_credential", values))
+
     def delete(self, name: str) -> bool:
         return bool(self._database.run("delete_credential", {"name": text(name)}))
 
@@ -57,6 +69,7 @@ class PostgresCredentialStore:
         values: dict[str, bytes | None] = {
             "key": text(row.key),
             "name": text(row.name),
+            "version": number(row.version),
             "type": text(row.type),
             "cache_type": text(row.cache_type),
             "scope": text(row.scope),
@@ -104,5 +117,5 @@ def _cached(row: Row) -> CachedCredential:
         None if execution_id is None else int(execution_id),
         None if parent is None else int(parent),
         float(left or 0),
-        int(count or 0),
+        access_count=int(count or 0),
     )

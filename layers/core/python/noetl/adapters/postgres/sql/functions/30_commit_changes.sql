@@ -86,6 +86,9 @@ BEGIN
         DELETE FROM noetl.command WHERE execution_id = ANY(p_ended);
         DELETE FROM noetl.timer WHERE execution_id = ANY(p_ended);
         DELETE FROM noetl.slot WHERE execution_id = ANY(p_ended) AND scope = 'undo';
+        -- Nobody waits for a copy of a credential that is just being read or replaced: it goes when its time is over.
+        DELETE FROM noetl.auth_cache WHERE cache_key IN (
+            SELECT a.cache_key FROM noetl.auth_cache a WHERE a.execution_id = ANY(p_ended) FOR UPDATE SKIP LOCKED);
     END IF;
 
     IF p_replaced IS NOT NULL THEN

@@ -1,0 +1,126 @@
+"""What the commands of ``noetl credential`` do. Errors never repeat what was given as data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from noetl.cli import errors, wiring
+from noetl.cli.payload import read_payload
+from noetl.cli.text import clock, note, out, out_json, pretty, table
+from noetl.domain.errors import InvalidInputError
+from noetl.services.manage_credentials import (
+    CredentialView,
+    CredentialWish,
+    find_credential,
+    keep_credential,
+    list_credentials,
+    open_credential,
+    remove_credential,
+    reseal,
+    view,
+)
+
+
+def add(
+    name: str,
+    type_: str,
+    *,
+    data_file: str | None,
+    sets: Sequence[str],
+    description: str,
+    as_json: bool,
+    home: str | None,
+) -> int:
+    """Keep or replace one."""
+    data = read_payload(data_file, []) | dict(_field(text) for text in sets)
+    if not data:
+        raise InvalidInputError(
+            f"the credential {name[:80]!r} would hold nothing",
+            code="invalid_credential",
+            hint="give its data: --data-file FILE, --data-file - for stdin, or --set name=value",
+        )
+    wish = CredentialWish(name, type_, data, description)
+    with wiring.open_reading(home) as reading:
+        kept, fresh = keep_credential(wish, f"local:{os.getuid()}", reading.credentials)
+    if as_json:
+        out_json(_facts(kept))
+    else:
+        out(f"{kept.name} is {'kept' if fresh else f'replaced (version {kept.version})'}")
+    return errors.DONE
+
+
+def _field(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise InvalidInputError(
+            "a --set is not name=value (it is not shown: it may be a secret)",
+            code="invalid_set",
+            hint="write --set user=etl",
+        )
+    return name.strip(), value
+
+
+def show_list(type_: str, *, limit: int, as_json: bool, home: str | None) -> int:
+    """By name, without data."""
+    with wiring.open_reading(home) as reading:
+        found = list_credentials(reading.credentials, limit=limit, type=type_)
+    if as_json:
+        for one in found:
+            out_json(_facts(one))
+    elif not found:
+        note("there are no credentials: `noetl credential add` keeps one")
+    else:
+        rows = [
+            (one.name, one.type, str(one.version), clock(one.updated_at), one.description) for one in found
+        ]
+        out(table(("CREDENTIAL", "TYPE", "VERSION", "CHANGED", "DESCRIPTION"), rows))
+    return errors.DONE
+
+
+def show(name: str, *, reveal: bool, as_json: bool, home: str | None) -> int:
+    """One credential, as it was kept."""
+    with wiring.open_reading(home) as reading:
+        stored = find_credential(name, reading.credentials)
+        data = open_credential(stored, reading.credentials) if reveal else None
+    one = view(stored, data)
+    if as_json:
+        out_json(_facts(one))
+        return errors.DONE
+    out(f"{one.name}  {one.type}  version {one.version}  id {one.id}")
+    if one.description:
+        out(one.description)
+    out(f"changed {clock(one.updated_at)} by {one.created_by or 'somebody'}")
+    if data is not None:
+        out(pretty({"data": data}))
+    return errors.DONE
+
+
+def remove(name: str, *, as_json: bool, home: str | None) -> int:
+    """Forget one."""
+    with wiring.open_reading(home) as reading:
+        gone = remove_credential(name, reading.credentials)
+    if as_json:
+        out_json({"name": gone.name, "id": str(gone.id), "deleted": True})
+    else:
+        out(f"{gone.name} is removed")
+    return errors.DONE
+
+
+def reseal_all(*, as_json: bool, home: str | None) -> int:
+    """A new key for all."""
+    with wiring.open_reading(home) as reading:
+        count = reseal(reading.credentials)
+    if as_json:
+        out_json({"resealed": count})
+    else:
+        out(f"{count} credential{'' if count == 1 else 's'} sealed with a new key")
+    return errors.DONE
+
+
+def _facts(one: CredentialView) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(one)
+    return found
