@@ -52,15 +52,19 @@ def test_what_is_not_played_here_has_a_reason() -> None:
 
 @pytest.fixture(scope="module")
 def stage(remote: Remote, request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """All selected cases, started: those that wait for time after the others, which would hold them up."""
+    """All selected cases, started: those that hold a worker up one by one, those that wait for time after all others."""
     selected = {
         item.callspec.params.get("name") for item in request.session.items if hasattr(item, "callspec")
     }
     server = ScriptServer(lambda execution_id: _parent(remote, execution_id))
     with serving(server, remote.deployment.home), Stage(remote, server) as stage:
         cases = [case for name, case in CASES.items() if name in selected]
-        waiting = [case for case in cases if _waits(case)]
-        stage.start(case for case in cases if case not in waiting)
+        holding = [case for case in cases if "held" in case.spec]
+        waiting = [case for case in cases if _waits(case) and case not in holding]
+        for case in holding:
+            stage.start([case])
+            stage.playing[case.name][1].result(PATIENCE)
+        stage.start(case for case in cases if case not in holding and case not in waiting)
         stage.start(waiting)
         yield stage
 
