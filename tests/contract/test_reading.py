@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain import ids
+from noetl.ports.answers import ExecutionFilter
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME = "owner-1"
@@ -67,6 +68,15 @@ def test_executions_newest_first(store, make):
     assert [info.execution_id - EID for info in store.executions(limit=3)] == [3, 2, 1]
     assert [info.execution_id - EID for info in store.executions(limit=3, before=EID + 2)] == [1, 0]
     assert [info.execution_id - EID for info in store.executions(limit=3, status="failed")] == [2]
+    ours = ExecutionFilter(path="demo/hello", started_after=store.info(EID).started_at)
+    assert [info.execution_id - EID for info in store.executions(limit=2, wanted=ours)] == [3, 2]
+    for none in (
+        ExecutionFilter(path="demo"),
+        ExecutionFilter(parent=EID),
+        ExecutionFilter(started_after=4e9),
+        ExecutionFilter(started_before=store.info(EID).started_at),
+    ):
+        assert not store.executions(limit=3, wanted=none)
     info = store.info(EID)
     assert (info.path, info.name, info.program, info.state) == ("demo/hello", "hello", "prog", b'{"v":1}')
     assert store.info(12345) is None

@@ -288,6 +288,38 @@ def test_executions_are_listed_in_pages_and_by_status(ground):
         assert [one["execution_id"] for one in listed] == found, status
 
 
+@pytest.mark.parametrize(
+    ("query", "count"),
+    [
+        ({"path": "demo/hello"}, 2),
+        ({"path": "demo"}, 0),
+        ({"parent": "7"}, 0),
+        ({"started_after": "2020-01-01T00:00:00Z"}, 3),
+        ({"started_before": "2020-01-01T00:00:00 00:00"}, 0),
+        ({"started_before": "99999999999"}, 3),
+        ({"path": "demo/gated", "status": "waiting", "started_after": "0"}, 1),
+    ],
+)
+def test_executions_are_found_by_what_is_asked_for(ground, query, count):
+    for text in (HELLO, GATED, HELLO):
+        ground.run(text)
+    assert len(ground.ask("GET", "/api/executions", query=query).json["executions"]) == count
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"parent": "x"},
+        {"started_after": "yesterday"},
+        {"started_before": "2020-01-01"},
+        {"started_after": "nan"},
+    ],
+)
+def test_filters_that_cannot_be_read_are_told(ground, query):
+    reply = ground.ask("GET", "/api/executions", query=query)
+    assert (reply.status, reply.json["code"][:7]) == (400, "invalid")
+
+
 def test_a_failed_execution_tells_why(ground):
     failed = ground.run(FAILING)
     status = ground.ask("GET", f"/api/executions/{failed}/status").json

@@ -10,6 +10,7 @@ from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
+from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.results import ResultStore
@@ -43,13 +44,14 @@ class ApiDeps:
     """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
     InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: told of each playbook that was registered.
     ``link``: (result URI, seconds) → a URL that gives its bytes for so long, without further credentials. ``gauges``: how full queues are.
-    ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
+    ``names``: which credentials there are, for keychains. ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
 
     store: ExecutionStore
     catalog: Catalog
     schedules: ScheduleDeps
     variables: Variables
     credentials: CredentialDeps
+    names: CredentialNames
     results: ResultStore
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]

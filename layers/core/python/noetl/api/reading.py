@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import re
+from datetime import datetime
 from typing import TypeVar
 
 import msgspec
@@ -17,6 +19,7 @@ from noetl.domain.errors import InvalidInputError
 
 B = TypeVar("B")
 MAX_KEY = 255
+_SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
 def execution_id(text: str) -> int:
@@ -29,6 +32,36 @@ def execution_id(text: str) -> int:
             hint="an id is a number such as POST /api/executions answers, as text",
         )
     return found
+
+
+def maybe_execution_id(request: Request, name: str) -> int | None:
+    """``?name`` as an execution id, if it is there. Raises BadRequestError(code="invalid_execution_id")."""
+    text = request.query.get(name)
+    return None if text is None else execution_id(text)
+
+
+def moment(request: Request, name: str) -> float | None:
+    """``?name`` as epoch seconds, if it is there: RFC 3339, or the seconds themselves."""
+    text = request.query.get(name)
+    return None if text is None else moment_of(text, name)
+
+
+def moment_of(text: str, name: str) -> float:
+    """Epoch seconds. Raises BadRequestError for what is no moment, or one without an offset."""
+    try:
+        if _SECONDS.fullmatch(text):
+            return float(text)
+        # A plus sign in a query that nobody encoded is a space.
+        found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+        if found.tzinfo is not None:
+            return found.timestamp()
+    except (ValueError, OverflowError):
+        pass
+    raise BadRequestError(
+        f"{name}={text[:40]!r} is not a moment",
+        code="invalid_parameter",
+        hint="such as 2026-11-21T10:00:00Z, or seconds since 1970",
+    )
 
 
 def whole_number(text: str) -> int | None:

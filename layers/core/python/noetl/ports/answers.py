@@ -18,6 +18,16 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     fingerprint: str
 
 
+class ExecutionFilter(msgspec.Struct, frozen=True):
+    """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
+    Times are epoch seconds of their start: from ``started_after``, and before ``started_before``."""
+
+    path: str | None = None
+    parent: int | None = None
+    started_after: float | None = None
+    started_before: float | None = None
+
+
 class Creation(msgspec.Struct, frozen=True):
     """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
 
@@ -46,3 +56,4 @@ class Published(msgspec.Struct, frozen=True):
 
 
 NOTHING = Published()
+EVERY = ExecutionFilter()

@@ -20,8 +20,10 @@ from noetl.domain.events import Event, ItemsDone, Start
 from noetl.domain.outcomes import Outcome
 from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
+from noetl.ports.answers import EVERY as _EVERY
 from noetl.ports.answers import NOTHING as _NOTHING
 from noetl.ports.answers import Creation as Creation
+from noetl.ports.answers import ExecutionFilter as ExecutionFilter
 from noetl.ports.answers import IdempotencyKey as IdempotencyKey
 from noetl.ports.answers import Posted as Posted
 from noetl.ports.answers import Published as Published
@@ -351,8 +353,14 @@ class ExecutionStore(Protocol):
     def info(self, execution_id: int) -> ExecutionInfo | None: ...
 
     def executions(
-        self, *, limit: int, before: int | None = None, status: str | None = None
-    ) -> Sequence[ExecutionInfo]: ...
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        status: str | None = None,
+        wanted: ExecutionFilter = _EVERY,
+    ) -> Sequence[ExecutionInfo]:
+        """Newest first."""
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """Main lane, ascending ``seq``, strictly after ``after``."""

@@ -13,6 +13,7 @@ from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
 from noetl.dsl.program import Admission, Expr, Program
+from noetl.ports.answers import EVERY, ExecutionFilter
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate, outages
@@ -124,12 +125,18 @@ def describe(
 
 
 def list_executions(
-    store: ExecutionStore, *, limit: int, now: float, before: int | None = None, status: str | None = None
+    store: ExecutionStore,
+    *,
+    limit: int,
+    now: float,
+    before: int | None = None,
+    status: str | None = None,
+    wanted: ExecutionFilter = EVERY,
 ) -> list[ExecutionSummary]:
     """Newest first. ``status``: one of ``STATUSES``."""
     stored = "running" if status == "waiting" else status
     found: list[ExecutionSummary] = []
-    for info in _all(store, limit, before, stored):
+    for info in _all(store, limit, before, stored, wanted):
         summary = summarize(info, now)
         if status is None or summary.status == status:
             found.append(summary)
@@ -139,10 +146,14 @@ def list_executions(
 
 
 def _all(
-    store: ExecutionStore, limit: int, before: int | None, status: str | None
+    store: ExecutionStore,
+    limit: int,
+    before: int | None,
+    status: str | None,
+    wanted: ExecutionFilter = EVERY,
 ) -> Iterator[ExecutionInfo]:
     while True:
-        page = store.executions(limit=limit, before=before, status=status)
+        page = store.executions(limit=limit, before=before, status=status, wanted=wanted)
         yield from page
         if len(page) < limit:
             return

@@ -21,12 +21,14 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Start
 from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
+from noetl.ports.answers import EVERY
 from noetl.ports.execution_store import (
     Change,
     Committed,
     CreatedExecution,
     Creation,
     EventRow,
+    ExecutionFilter,
     ExecutionInfo,
     Fence,
     IdempotencyKey,
@@ -232,14 +234,21 @@ class MemoryExecutionStore:
             return None if entry is None else _info(entry)
 
     def executions(
-        self, *, limit: int, before: int | None = None, status: str | None = None
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        status: str | None = None,
+        wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         with self._lock:
             newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
             return [
                 _info(entry)
                 for entry in newest
-                if (before is None or entry.execution_id < before) and status in (None, entry.status)
+                if (before is None or entry.execution_id < before)
+                and status in (None, entry.status)
+                and _fits(entry, wanted)
             ][:limit]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
@@ -280,6 +289,16 @@ class MemoryExecutionStore:
 
 def _place(row: StoredEvent) -> tuple[int, int, str]:
     return row.lane, row.seq, row.event_id
+
+
+def _fits(entry: ExecutionEntry, wanted: ExecutionFilter) -> bool:
+    created, started = entry.created, entry.started_at
+    return (
+        wanted.path in (None, created.path)
+        and wanted.parent in (None, created.parent_execution_id)
+        and (wanted.started_after is None or started >= wanted.started_after)
+        and (wanted.started_before is None or started < wanted.started_before)
+    )
 
 
 def _info(entry: ExecutionEntry) -> ExecutionInfo:

@@ -22,12 +22,14 @@ from noetl.domain.ids import timer_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
+from noetl.ports.answers import EVERY
 from noetl.ports.execution_store import (
     Change,
     Committed,
     CreatedExecution,
     Creation,
     EventRow,
+    ExecutionFilter,
     ExecutionInfo,
     IdempotencyKey,
     ItemBatch,
@@ -278,11 +280,20 @@ class PostgresExecutionStore:
         return _info(rows[0]) if rows else None
 
     def executions(
-        self, *, limit: int, before: int | None = None, status: str | None = None
+        self,
+        *,
+        limit: int,
+        before: int | None = None,
+        status: str | None = None,
+        wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         values = {
             "before": number(MAX_ID if before is None else before),
             "status": text(status or ""),
+            "path": None if wanted.path is None else text(wanted.path),
+            "parent": None if wanted.parent is None else number(wanted.parent),
+            "since": None if wanted.started_after is None else number(wanted.started_after),
+            "until": None if wanted.started_before is None else number(wanted.started_before),
             "limit": number(limit),
         }
         return [_info(row) for row in self.database.run("list_executions", values)]

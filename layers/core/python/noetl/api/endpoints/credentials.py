@@ -84,10 +84,7 @@ def _data_wanted(request: Request) -> _Wanted:
             f"include_data={text[:40]!r} is neither true nor false", code="invalid_parameter"
         )
     return _Wanted(
-        text in ("true", "1"), _maybe_id(request, "execution_id"), _maybe_id(request, "parent_execution_id")
+        text in ("true", "1"),
+        reading.maybe_execution_id(request, "execution_id"),
+        reading.maybe_execution_id(request, "parent_execution_id"),
     )
-
-
-def _maybe_id(request: Request, name: str) -> int | None:
-    text = request.query.get(name)
-    return None if text is None else reading.execution_id(text)

@@ -25,6 +25,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
+from noetl.ports.answers import ExecutionFilter
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import read_execution
 from noetl.services.deliver_result import deliver_result
@@ -68,6 +69,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
         now_ms=request.now_ms,
         random_bits=request.bits,
         again=request.again,
+        names=deps.names,
     )
     if started.event is not None:
         publish(deps, owner, started.event)
@@ -130,8 +132,14 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
     before = reading.whole_number(after) if after is not None else None
     if after is not None and before is None:
         raise reading.bad_cursor(after)
+    wanted = ExecutionFilter(
+        path=request.query.get("path"),
+        parent=reading.maybe_execution_id(request, "parent"),
+        started_after=reading.moment(request, "started_after"),
+        started_before=reading.moment(request, "started_before"),
+    )
     found = read_execution.list_executions(
-        deps.store, limit=limit, now=deps.clock(), before=before, status=status
+        deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted
     )
     more = found[-1].execution_id if len(found) == limit else None
     return Answer(200, ExecutionPage(found, more))

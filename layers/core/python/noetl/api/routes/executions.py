@@ -11,6 +11,13 @@ from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.read_execution import STATUSES
 
 _STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
+_WANTED = (
+    _STATUS,
+    Parameter("path", "Only executions of this playbook."),
+    Parameter("parent", "Only what this execution has started.", {"type": "string", "pattern": "^[0-9]+$"}),
+    Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
+    Parameter("started_before", "Before this moment."),
+)
 _VOCABULARY = Parameter(
     "vocabulary",
     "Names of events: as they are stored, the formal or the canonical ones.",
@@ -45,7 +52,7 @@ ROUTES: tuple[Route, ...] = (
         executions.list_executions,
         {200: bodies.ExecutionPage},
         "executions",
-        query=(_STATUS, AFTER, limit(50, 500)),
+        query=(*_WANTED, AFTER, limit(50, 500)),
     ),
     Route(
         "GET",

@@ -90,11 +90,14 @@ SELECT execution_id, path, name, status, program, version, extract(epoch FROM st
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: list_executions
--- Newest first. An empty status means any.
+-- Newest first. An empty status means any; what is NULL is not asked for.
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
        parent_execution_id, state
 FROM noetl.execution
 WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = '' OR status = :status)
+  AND (:path::text IS NULL OR path = :path) AND (:parent::bigint IS NULL OR parent_execution_id = :parent)
+  AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
+  AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
