@@ -341,6 +341,19 @@ def test_an_inline_task_that_is_retried_keeps_its_place(run: Run) -> None:
     )
 
 
+@pytest.mark.parametrize("delay", [0, 5])
+def test_a_retry_is_told_when_its_entry_has_done_all_it_does(run: Run, delay: int) -> None:
+    then = (
+        f"[{{ retry: {{ max_attempts: 2, initial_delay: {delay} }} }}, {{ note: {{ kind: noop }} }},"
+        " { sink: { tool: { kind: postgres, table: t } } }]"
+    )
+    made = run(step(on(ERROR, then)), {"s_task": [BUSY, http(1)], "note": [0]})
+    assert made.delays == [5.0] * (delay > 0)
+    told = ["task.started", "task.done", "case.evaluated", "task.started", "task.done", "sink.started"]
+    again = ["retry.scheduled", "task.started", "task.done", "retry.processed"]
+    assert made.facts() == [*told, "sink.processed", *again]
+
+
 def test_inline_task_failure_fails_the_step(run: Run) -> None:
     made = run(
         step(on(DONE, "[{ one: { kind: noop } }, { next: other }]")),

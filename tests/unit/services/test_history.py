@@ -76,6 +76,25 @@ def test_a_worker_report_becomes_the_life_of_its_command():
     assert found[5].execution_id == str(EID)
 
 
+WAITED = Trace("retry.scheduled", "get", "in_progress", {"delay": 9.0})
+RETRIED = [WAITED, Trace("task.started", "get"), Trace("task.done", "get"), Trace("retry.processed", "get")]
+
+
+@pytest.mark.parametrize(
+    ("trace", "told"),
+    [
+        ([], ["retry.scheduled"]),
+        ([WAITED], ["retry.scheduled"]),
+        (RETRIED, [*[entry.name for entry in RETRIED], "retry.scheduled"]),
+    ],
+    ids=["handed back before its first call", "waits for a retry", "handed back after a retry"],
+)
+def test_why_a_run_stopped_is_told_once_and_last(trace, told):
+    assert names(row("cmd:3:0", f.Suspended(3, "fetch", 1, 0.0, trace)))[2:] == told
+    suspended = Outcome("suspended", trace=trace, suspend=Suspend({}, delay=0.0))
+    assert names(item(1, suspended, turn=1)) == told
+
+
 def test_what_the_engine_did_itself_was_no_command():
     """A control step that runs in the same transition as another step's report."""
     found = row("cmd:3:0", f.CallDone(3, "fetch"), f.StepEntered(4, "route"), f.CallDone(4, "route"))

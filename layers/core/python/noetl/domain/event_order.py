@@ -158,6 +158,7 @@ ITEM = Order(
             **_to("called", *_CALLED),
         },
         "suspended": {
+            **_to("suspended", *_HANDED_BACK),
             **_to("working", *_JOURNAL),
             **_to("called", *_CALLED),
         },

@@ -82,7 +82,7 @@ def _retry(run: PipelineRun, frame: Frame, action: p.RetryAction) -> Verdict:
     task = _repeatable(run, frame, "retry")
     allowed = allowed_attempts(run, action)
     if frame.attempt < allowed:
-        calls.schedule_retry(run, frame, task, action, allowed)
+        calls.schedule_retry(run, frame, action, allowed)
         return "go on"
     if action.exhausted == "next_rule":
         return "no match"

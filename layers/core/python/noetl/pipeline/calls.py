@@ -260,13 +260,13 @@ def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
         if retry.stop_when is not None or not last.ok:
             frame.last = Last(error=exhausted(retry, frame.attempt, last), meta=last.meta)
         return False
-    schedule_retry(run, frame, task, retry.action, allowed)
+    schedule_retry(run, frame, retry.action, allowed)
     frame.phase = "leave"
     return True
 
 
-def schedule_retry(run: PipelineRun, frame: Frame, task: Task, action: Any, allowed: int) -> None:
+def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) -> None:
     """Run the same call again, after the delay of this try."""
     delay = wait_before(run, action, frame.attempt, frame.chance)
-    journal.retry_scheduled(run, frame, task, action, allowed, delay)
     frame.answer, frame.delay = "retry", delay
+    frame.again = journal.retry_plan(frame, action, allowed, delay)

@@ -69,17 +69,21 @@ def release(state: State) -> None:
         state.held = []
 
 
-def retry_scheduled(
-    run: PipelineRun, frame: Frame, task: Task, action: RetryAction, allowed: int, delay: float
-) -> None:
-    release(run.state)
-    payload = {
+def retry_plan(frame: Frame, action: RetryAction, allowed: int, delay: float) -> dict[str, Any]:
+    """What is told of a retry once it is carried out."""
+    return {
         "attempt": frame.attempt + 1,
         "max_attempts": allowed,
         "delay": delay,
         "backoff": action.backoff,
     }
-    run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", payload))
+
+
+def retry_scheduled(run: PipelineRun, frame: Frame, task: Task) -> None:
+    """The rule that asked for the retry has done all it does (its tasks, its sinks): nothing comes between this and the next try."""
+    release(run.state)
+    run.state.trace.append(Trace("retry.scheduled", task.label, "in_progress", frame.again))
+    frame.again = {}
 
 
 def rule_taken(run: PipelineRun, frame: Frame, task: Task) -> None:

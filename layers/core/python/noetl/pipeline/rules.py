@@ -149,7 +149,7 @@ def leave(run: PipelineRun) -> Op | None:
     if task.gather is not None and answer not in ("retry", "fail"):
         last = keeping.gather(run, frame, task, last)
     if answer in ("retry", "call"):
-        return _repeat(run, frame)
+        return _repeat(run, frame, task)
     if answer == "fail":
         run.fail(frame.error or last.error or ErrorInfo(f"{task.label} failed"))
         return None
@@ -173,11 +173,11 @@ def leave(run: PipelineRun) -> Op | None:
     return None
 
 
-def _repeat(run: PipelineRun, frame: Frame) -> Op | None:
-    if frame.answer == "call":
-        label = run.sequences[-1][frame.pc].label
-        run.state.visits[label] += 1
-        frame.attempt = 0
+def _repeat(run: PipelineRun, frame: Frame, task: Task) -> Op | None:
     frame.phase = "call"
-    delay = frame.delay if frame.answer == "retry" else 0.0
-    return run.suspend(delay) if delay > 0 else None
+    if frame.answer == "call":
+        run.state.visits[task.label] += 1
+        frame.attempt = 0
+        return None
+    journal.retry_scheduled(run, frame, task)
+    return run.suspend(frame.delay) if frame.delay > 0 else None

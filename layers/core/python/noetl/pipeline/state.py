@@ -58,6 +58,8 @@ class Frame(msgspec.Struct, omit_defaults=True):
     answer: Answer = ""
     chance: float = 0.0
     delay: float = 0.0
+    again: dict[str, Any] = {}
+    """What history will tell of the retry that is the answer."""
     to: int = 0
     error: ErrorInfo | None = None
     """Why the answer is ``fail``."""

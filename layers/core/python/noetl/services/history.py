@@ -180,9 +180,7 @@ def _tell_call(told: _Told, fact: Mapping[str, Any], command: tuple[str, int] | 
         yield _Told("command.claimed", "in_progress", command[0], {}, command_meta)
         yield _Told("command.started", "in_progress", command[0], {}, command_meta)
     yield from _tell_tasks(fact, told, meta)
-    if told.name == "retry.scheduled" and any(
-        entry.get("name") == told.name for entry in fact.get("trace", ())
-    ):
+    if told.name == "retry.scheduled" and _ends_with(fact.get("trace"), told.name):
         return
     yield _Told(
         told.name, told.status, told.entity, told.payload, told.meta, "worker" if command else "server"
@@ -202,6 +200,11 @@ def _tell_tasks(report: Mapping[str, Any], told: _Told, meta: dict[str, Any]) ->
     facts = {key: value for key, value in (report.get("meta") or {}).items() if key == "duration_ms"}
     yield _Told("task.started", "in_progress", told.entity, {}, meta)
     yield _Told("task.done", told.status, told.entity, facts, meta)
+
+
+def _ends_with(trace: Any, name: str) -> bool:
+    """Whether the trace tells already why the run stopped there. A retry further up was carried out in the same turn."""
+    return isinstance(trace, list) and bool(trace) and trace[-1].get("name") == name
 
 
 def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
@@ -233,7 +236,7 @@ def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
         shown = {key: suspend[key] for key in ("delay", "child") if suspend.get(key) is not None}
         trace = outcome.get("trace") or ()
         yield from _tell_trace(trace, meta)
-        if any(entry.get("name") == name for entry in trace):
+        if _ends_with(trace, name):
             return
         yield _Told(name, "in_progress", step, shown, meta)
         return
