@@ -69,6 +69,7 @@ class Deployed:
             ),
             variables=PostgresVariables(self.database),
             credentials=None,  # type: ignore[arg-type]
+            names=None,  # type: ignore[arg-type]
             results=results,
             programs=programs,
             compile=registrar.compile,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
@@ -17,6 +18,7 @@ from noetl.domain.events import Event
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.worker_credentials import KnownCredentials
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
 ARN = "arn:aws:sts::123456789012:assumed-role/Deploy/ci"
@@ -103,6 +105,7 @@ class Ground:
             ),
             variables=self.store,
             credentials=self.database.credentials,
+            names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,

@@ -19,7 +19,9 @@ from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import Registry
+from noetl.ports.credentials import CredentialNames
 from noetl.runtime.programs import Programs
+from noetl.services.check_keychain import check_keychain
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
@@ -130,6 +132,8 @@ class Database:
         kept = MemoryCredentialStore(self.clock)
         self.store = MemoryExecutionStore(self.clock, self.results, kept.forget_execution)
         self.credentials = credentials(kept)
+        self.names: CredentialNames | None = None
+        """What keychains are held against; None: they are not."""
         self.catalog = MemoryCatalog()
         self.schedules = MemoryScheduleStore()
         self.kinds = registry()
@@ -160,6 +164,7 @@ class MemoryRuntime:
             resolve=self.programs.resolve,
             hydrate=make_hydrate(self.results),
             owner=self.owner,
+            credentials=database.names,
         )
         self.worker = WorkerDeps(
             programs=self.programs,
@@ -187,6 +192,8 @@ class MemoryRuntime:
             now_ms=int(self.database.now * 1000) + number,
             random_bits=number,
         )
+        if self.database.names is not None:
+            check_keychain(self.programs(entry.program), event, self.database.names, self.database.now)
         self._handle([event])
         return event.execution_id
 

@@ -27,6 +27,7 @@ TYPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Type → groups of fields of which one has to be there. Other types are kept as they are: third parties have kinds of their own."""
 
+_OVER_HTTP = frozenset({"basic", "bearer", "header", "oauth2_client_credentials"})
 _SPELLINGS = {
     "postgresql": "postgres",
     "postgres_credential": "postgres",
@@ -79,6 +80,20 @@ def known_type(kind: str) -> str:
     """A type in the spelling of ``TYPES``, or as it is."""
     word = kind.lower().replace("-", "_")
     return _SPELLINGS.get(word, word)
+
+
+def serves(kind: str, type_: str) -> bool:
+    """Whether a credential of ``type_`` can be what a keychain entry calls ``kind``: what is sent over HTTP stands for one another, a generic
+    credential for all, and of kinds and types that are unknown here nothing is said."""
+    wanted, given = _family(kind), _family(type_)
+    return not wanted or not given or wanted == given
+
+
+def _family(kind: str) -> str:
+    known = known_type(kind)
+    if known in _OVER_HTTP:
+        return "http"
+    return known if known in TYPES and known != "generic" else ""
 
 
 def _shape(kind: str) -> str:

@@ -190,7 +190,7 @@ def _check_stuck(d: Decider) -> None:
 
 def _start(d: Decider, event: Start) -> None:
     try:
-        workload = _workload(d, event)
+        workload = workload_of(d, event)
         failure = None
     except NoetlError as error:
         workload, failure = dict(event.payload), error
@@ -225,7 +225,7 @@ def _execution_timer(d: Decider) -> None:
         fail_execution(d, d.error_of(error))
 
 
-def _workload(d: Decider, event: Start) -> dict[str, Any]:
+def workload_of(d: Decider, event: Start) -> dict[str, Any]:
     """Defaults rendered from the top, each seeing the earlier ones; the payload is merged over them and wins."""
     node = d.program.workload
     done: dict[str, Any] = dict(event.payload)

@@ -14,6 +14,8 @@ from noetl.domain.patches import MISSING
 from noetl.domain.results import INLINE_LIMIT
 
 Key = tuple[str, str]
+SCOPES = frozenset(("args", "workload", "ctx", "vars", "step"))
+"""All but ``undo``, which holds as many slots as runs were registered: those are asked for one by one."""
 
 
 class NeedSlots(BaseException):

@@ -25,6 +25,7 @@ from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
+from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
@@ -36,7 +37,7 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.oauth_tokens import make_exchange
 from noetl.services.recent import Recent
-from noetl.services.worker_credentials import RegisteredFirst
+from noetl.services.worker_credentials import KnownCredentials, RegisteredFirst
 from noetl.services.worker_deps import WorkerDeps
 
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
@@ -64,6 +65,7 @@ class Opened(Stores):
 
     engine: EngineDeps
     worker: WorkerDeps
+    names: CredentialNames
     pool_sizes: dict[str, int]
     stack: ExitStack
 
@@ -151,6 +153,8 @@ def open_engine(
         raise
     sizes = {"io": settings.io_workers, "cpu": settings.cpu_workers, "python": settings.python_workers}
     hydrate = make_hydrate(stores.results)
+    own = FileCredentials(settings.credentials_file, log)
+    names = KnownCredentials(stores.credentials.store, own)
     engine = EngineDeps(
         store=stores.store,
         results=stores.results,
@@ -161,6 +165,7 @@ def open_engine(
         limits=Limits(inline_bytes=settings.inline_limit, tier=stores.results.name),
         workers=lambda pool: sizes.get(pool, settings.io_workers),
         log=log,
+        credentials=names,
         recent=Recent(),
     )
     grants = TaskSettings(
@@ -175,7 +180,7 @@ def open_engine(
         programs=stores.programs,
         registry=kinds,
         results=stores.results,
-        credentials=RegisteredFirst(stores.credentials, FileCredentials(settings.credentials_file, log)),
+        credentials=RegisteredFirst(stores.credentials, own),
         settings=grants,
         hydrate=hydrate,
         inline_bytes=settings.inline_limit,
@@ -195,6 +200,7 @@ def open_engine(
         stores.credentials,
         engine,
         worker,
+        names,
         sizes,
         stack,
     )

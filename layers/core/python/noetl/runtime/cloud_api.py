@@ -84,6 +84,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         schedules=schedules,
         variables=PostgresVariables(parts.database),
         credentials=_credentials(settings, parts.database),
+        names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
         programs=programs,
         compile=registrar.compile,

@@ -139,6 +139,7 @@ def _open(settings: CloudSettings) -> Engine:
         hydrate=make_hydrate(results),
         limits=Limits(inline_bytes=settings.inline_limit, tier=results.name),
         workers=_concurrency(settings.workers),
+        credentials=parts.credential_names(settings.credentials_prefix),
         log=telemetry.log,
     )
 

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
+from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_keys import CloudKeys
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.services.send_events import EventSender
+from noetl.services.worker_credentials import KnownCredentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class CloudParts:
     stored_programs: S3ProgramStore
     events: SqsQueue
     keys: CloudKeys
+
+    def credential_names(self, prefix: str) -> KnownCredentials:
+        """Of what was registered, and of the secrets below ``prefix``."""
+        secrets = SecretsCredentials(prefix, make_client("secretsmanager"))
+        return KnownCredentials(PostgresCredentialStore(self.database), secrets)
 
     def sender(self, who: str, limit: int) -> EventSender:
         """Publishes as ``who`` what was committed; ``limit``: bytes of a message."""

@@ -35,6 +35,7 @@ from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
 from noetl.runtime.scheduler import Scheduler
 from noetl.runtime.settings import Settings
+from noetl.services.check_keychain import check_keychain
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
 from noetl.services.run_command import run_command
@@ -165,6 +166,8 @@ class LocalRuntime:
             )
             for payload in payloads
         ]
+        for event in events if program.keychain else ():
+            check_keychain(program, event, self.opened.names, time.time())
         for first in range(0, len(events), BATCH):
             self._handle(events[first : first + BATCH])
         return [event.execution_id for event in events]

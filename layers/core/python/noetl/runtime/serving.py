@@ -119,6 +119,7 @@ class Server:
             schedules=schedules,
             variables=PostgresVariables(opened.database),
             credentials=opened.credentials,
+            names=opened.names,
             results=opened.results,
             programs=opened.programs,
             compile=opened.programs.cache.compile,

@@ -11,6 +11,7 @@ from noetl.domain.events import Event, TimerFired
 from noetl.domain.state import Status
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
+from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.recent import Recent
@@ -37,6 +38,8 @@ class EngineDeps:
     limits: Limits = field(default_factory=Limits)
     workers: Callable[[str], int] = lambda pool: 1
     log: Callable[[str], None] = _silent
+    credentials: CredentialNames | None = None
+    """What keychains are held against when executions start; None: they are not."""
     recent: Recent | None = None
     """Executions this process has just committed; without it every batch reads first."""
 

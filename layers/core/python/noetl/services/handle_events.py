@@ -16,15 +16,16 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start, TimerFired
-from noetl.domain.facts import Superseded, encode_facts
+from noetl.domain.facts import Superseded
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, decode_state
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
 from noetl.engine.handle_event import cancel_unborn, give_up, handle_event, refuse_start
+from noetl.engine.keychain import refuse_keychain
 from noetl.engine.prefetch import prefetch
 from noetl.engine.undo import REPORT
-from noetl.engine.view import DELETED, NeedSlots, View
+from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
 from noetl.ports.execution_store import (
     Change,
     Committed,
@@ -34,17 +35,16 @@ from noetl.ports.execution_store import (
     Snapshot,
     VersionConflictError,
 )
+from noetl.services.check_keychain import start_problem
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
 from noetl.services.hydration import outages
-from noetl.services.make_change import make_change
+from noetl.services.make_change import late_row, make_change
 from noetl.services.recent import after_commit
 
 READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
-SCOPES = frozenset(("args", "workload", "ctx", "vars", "step"))
-"""All but ``undo``, which holds as many slots as runs were registered: those are asked for one by one."""
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
 MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")
@@ -348,6 +348,7 @@ def _one(
     state = state or ExecutionState()
     try:
         program = _program(work, event, snapshot, deps)
+        problem = start_problem(program, event, now, view, deps.credentials)
     except InfrastructureError:
         raise
     except NoetlError as error:
@@ -355,6 +356,8 @@ def _one(
             return refuse_start(MISSING_PROGRAM, event, error, now, view)
         raise
     try:
+        if problem is not None and isinstance(event, Start):
+            return refuse_keychain(program, event, problem, now, view)
         return handle_event(program, state, event, now, view)
     except Exception as error:
         deps.log(f"execution {event.execution_id}: the engine failed on {event.event_id}: {error!r}")
@@ -386,15 +389,3 @@ def _show(view: View, decision: Decision) -> None:
             view.slots.pop(key, None)
         else:
             view.slots[key] = value
-
-
-def late_row(event: MainEvent, now: float) -> EventRow:
-    """The row for something that came too late: recorded, changes nothing."""
-    command = event.command_id if isinstance(event, CommandDone) else ""
-    attempt = event.attempt if isinstance(event, CommandDone) else 0
-    turn = event.turn if isinstance(event, CommandDone) else 0
-    status = event.outcome.status if isinstance(event, CommandDone) else ""
-    fact = Superseded(event.event_id, command, attempt, turn, status)
-    return EventRow(
-        f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
-    )

@@ -7,7 +7,7 @@ from typing import Any
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, MainEvent, Start
-from noetl.domain.facts import Cancelled, Failed, encode_facts
+from noetl.domain.facts import Cancelled, Failed, Superseded, encode_facts
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
@@ -145,4 +145,16 @@ def _created(event: MainEvent, decision: Decision, deps: EngineDeps) -> CreatedE
         playbook_version=program.version if program is not None else "",
         parent_execution_id=event.parent.execution_id if event.parent is not None else None,
         principal=event.principal,
+    )
+
+
+def late_row(event: MainEvent, now: float) -> EventRow:
+    """The row for something that came too late: recorded, changes nothing."""
+    command = event.command_id if isinstance(event, CommandDone) else ""
+    attempt = event.attempt if isinstance(event, CommandDone) else 0
+    turn = event.turn if isinstance(event, CommandDone) else 0
+    status = event.outcome.status if isinstance(event, CommandDone) else ""
+    fact = Superseded(event.event_id, command, attempt, turn, status)
+    return EventRow(
+        f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
     )

@@ -19,6 +19,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.templating import MappingScope, render
@@ -66,13 +67,10 @@ class Secrets:
         return self.credential(name).data
 
     def _resolve(self, name: str) -> str:
-        """The credential behind a keychain entry: its ``credential``, ``auth`` or ``ref``, else the entry's own name."""
+        """The credential behind a keychain entry; any other name is a credential's own."""
         for entry in self._program.keychain:
             if entry.name == name:
-                params = render(entry.params, MappingScope({"workload": self._workload}))
-                given = params if isinstance(params, dict) else {}
-                wished = given.get("credential") or given.get("auth") or given.get("ref")
-                return wished if isinstance(wished, str) else name
+                return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
         return name
 
     # --- taking secrets out -----------------------------------------------------------------------

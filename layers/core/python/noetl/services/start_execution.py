@@ -14,7 +14,9 @@ from noetl.domain import codec, ids
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
 from noetl.dsl.program import Program
+from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import CreatedExecution, ExecutionStore, IdempotencyKey
+from noetl.services.check_keychain import check_keychain
 
 TRIES = 5
 """Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
@@ -51,11 +53,13 @@ def start_execution(
     now_ms: int,
     random_bits: int,
     again: bool = False,
+    names: CredentialNames | None = None,
 ) -> Started:
     """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
 
-    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. Raises
-    InvalidInputError(code="payload_invalid"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
+    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. ``names``: what
+    the playbook's keychain is held against; without it, the engine does that. Raises InvalidInputError(code="payload_invalid" or
+    "keychain_unresolved"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     created = CreatedExecution(
@@ -74,6 +78,8 @@ def start_execution(
             principal=wish.principal,
             principal_kind=wish.principal_kind,
         )
+        if names is not None and program.keychain:
+            check_keychain(program, start, names, now_ms / 1000)
         found = store.create(start, created, owner, key)
         if not found.same:
             raise ConflictError(

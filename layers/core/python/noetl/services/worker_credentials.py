@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import Credential
-from noetl.ports.credentials import Credentials
-from noetl.services.manage_credentials import CredentialDeps, read_credential
+from noetl.ports.credential_store import CredentialStore
+from noetl.ports.credentials import CredentialNames, Credentials
+from noetl.services.manage_credentials import SUGGESTED_FROM, CredentialDeps, read_credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +25,20 @@ class RegisteredFirst:
             return read_credential(name, self.deps, execution_id=execution_id)
         except NotFoundError:
             return self.otherwise.get(name, execution_id)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCredentials:
+    """Names of what was registered, and of what is known otherwise."""
+
+    store: CredentialStore
+    otherwise: CredentialNames
+
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        found = self.store.types(names)
+        rest = set(names) - found.keys()
+        return {**self.otherwise.types(rest), **found} if rest else found
+
+    def known(self) -> Sequence[str]:
+        registered = [one.name for one in self.store.entries(limit=SUGGESTED_FROM)]
+        return [*registered, *self.otherwise.known()]

@@ -6,11 +6,11 @@ import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from noetl.adapters.aws.clients import FAILURES, away, error_code, error_message
+from noetl.adapters.aws.clients import FAILURES, away, error_code, error_message, is_refusal
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
@@ -46,6 +46,26 @@ class SecretsCredentials:
                 self._kept.popitem(last=False)
         return found
 
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        """Types are not told: a secret is not opened for this. One that this role may not look at counts as there; whoever reads it will
+        see. Raises InfrastructureError."""
+        return {name: "" for name in names if self._is_there(name)}
+
+    def _is_there(self, name: str) -> bool:
+        if not _NAME.fullmatch(name):
+            return False
+        try:
+            return "DeletedDate" not in self._client.describe_secret(SecretId=self._prefix + name)
+        except FAILURES as error:
+            if _is_missing(error):
+                return False
+            if is_refusal(error):
+                return True
+            raise away(error, "secretsmanager") from error
+
+    def known(self) -> Sequence[str]:
+        return self._listed()[0]
+
     def _text(self, name: str) -> str:
         if not _NAME.fullmatch(name):
             raise self._unknown(name)
@@ -79,16 +99,22 @@ class SecretsCredentials:
 
     def _names(self) -> str:
         """What exists; nothing when this role may not list secrets (most may not)."""
+        known, whole = self._listed()
+        if whole is None:
+            return ""
+        return f"; known: {', '.join(known)}{'' if whole else ' …'}" if known else "; none is defined"
+
+    def _listed(self) -> tuple[list[str], bool | None]:
+        """Some names, and whether they are all; None when this role may not know."""
         try:
             answer = self._client.list_secrets(
                 Filters=[{"Key": "name", "Values": [self._prefix]}], MaxResults=20
             )
         except FAILURES:
-            return ""
+            return [], None
         names = [entry["Name"] for entry in answer.get("SecretList", ())]
         known = sorted(name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix))
-        more = " …" if answer.get("NextToken") else ""
-        return f"; known: {', '.join(known)}{more}" if known else "; none is defined"
+        return known, not answer.get("NextToken")
 
 
 def secret_text(client: Any, secret: str, stage: str = "AWSCURRENT") -> str | None:

@@ -10,7 +10,7 @@ YAML or JSON, by name::
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,15 @@ class FileCredentials:
             code="credential_not_found",
             hint=self._remedy(),
         )
+
+    def types(self, names: Collection[str]) -> Mapping[str, str]:
+        with self._lock:
+            known = self._read()
+        return {name: known[name].type for name in names if name in known}
+
+    def known(self) -> Sequence[str]:
+        with self._lock:
+            return list(self._read())
 
     def _remedy(self) -> str:
         if self._path is None:

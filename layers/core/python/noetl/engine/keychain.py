@@ -1,0 +1,67 @@
+"""The keychain of a playbook, resolved: which credential each entry means, when an execution starts and later.
+
+Only names are computed here. The secrets behind them never come near the engine.
+"""
+
+from __future__ import annotations
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import Start
+from noetl.domain.facts import Initialized
+from noetl.domain.state import ExecutionState
+from noetl.dsl.keychain import credential_of
+from noetl.dsl.program import KeychainEntry, Program
+from noetl.engine.decision import Decider, Decision
+from noetl.engine.ending import fail_execution
+from noetl.engine.handle_event import workload_of
+from noetl.engine.scope import EngineScope
+from noetl.engine.view import Overlay, View
+from noetl.templating import render, unwrap
+
+
+def names_at_start(program: Program, event: Start, now: float, view: View) -> dict[str, str]:
+    """Entry → credential. Raises TemplateError with the place of what cannot be computed."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    workload = workload_of(d, event)
+    scope = EngineScope(program, event.execution_id, d.slots, now, extra={"workload": workload})
+    return {entry.name: _name(entry, scope) for entry in program.keychain}
+
+
+def names_later(program: Program, execution_id: int, view: View) -> dict[str, str]:
+    """Entry → credential, of an execution that has started. ``view`` holds its workload."""
+    scope = EngineScope(program, execution_id, Overlay(view), 0.0)
+    return {entry.name: _name(entry, scope) for entry in program.keychain}
+
+
+def refuse_keychain(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
+    """An execution whose keychain cannot be resolved: it exists, has failed before its first step, and its parent hears of it."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    try:
+        workload = workload_of(d, event)
+    except NoetlError:
+        workload = dict(event.payload)
+    kept = d.keep(workload, "workload")
+    d.emit(
+        Initialized(
+            program.hash,
+            program.path,
+            program.entry,
+            1,
+            kept,
+            event.parent,
+            event.depth,
+            event.principal,
+            now,
+        )
+    )
+    fail_execution(d, d.error_of(error))
+    return d.decision
+
+
+def _name(entry: KeychainEntry, scope: EngineScope) -> str:
+    try:
+        return credential_of(entry, unwrap(render(entry.params, scope)))
+    except NoetlError as error:
+        if not error.details.get("line"):
+            error.details |= {"line": entry.pos.line, "column": entry.pos.column}
+        raise
