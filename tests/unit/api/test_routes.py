@@ -50,6 +50,9 @@ def exchange(ground: Ground, name: str):
         path = "list" if name == "findPlaybooks" else "resource"
         body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
         return ground.ask("POST", f"/api/catalog/{path}", body)
+    if name == "renderContext":
+        body = {"execution_id": ground.run(GATED), "template": {"n": "{{ start.data }}"}}
+        return ground.ask("POST", "/api/context/render", body)
     execution_id = ground.run()
     paths = {
         "listPlaybooks": "/api/catalog",

@@ -3,7 +3,7 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.routes import catalog, control, credentials, executions, schedules, state, variables
+from noetl.api.routes import catalog, control, credentials, executions, runtime, schedules, state, variables
 from noetl.api.routes.shape import Endpoint as Endpoint
 from noetl.api.routes.shape import Parameter as Parameter
 from noetl.api.routes.shape import Route as Route
@@ -15,5 +15,6 @@ ROUTES: tuple[Route, ...] = (
     *variables.ROUTES,
     *credentials.ROUTES,
     *schedules.ROUTES,
+    *runtime.ROUTES,
     *state.ROUTES,
 )
