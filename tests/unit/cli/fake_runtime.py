@@ -220,6 +220,9 @@ class MemoryRuntime:
         self.events += self.store.undelivered(self.owner, 1000)
         return sorted(info.execution_id for info in self.store.executions(limit=1000, status="running"))
 
+    def accept(self, events: Collection[Event]) -> None:
+        self.events += events
+
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
         program = self.store.info(execution_id).program
         self._handle(

@@ -15,7 +15,7 @@ from rich.console import Console
 from noetl.cli import doctor, live
 from noetl.cli.payload import parse_set, parse_value
 from noetl.cli.text import duration, one_line, printable
-from noetl.cli.watch import TaskLog
+from noetl.cli.watch import StoreFeed, TaskLog
 from noetl.services.progress import StepRun
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
@@ -232,7 +232,7 @@ def test_the_live_view_draws_states_loops_and_output(write, noetl, database, mon
     log = TaskLog()
     log.add("a task says hello")
     ids = [info.execution_id for info in MemoryRuntime(database).store.executions(limit=2)]
-    view = live.LiveView(database.store, ids, log)
+    view = live.LiveView(StoreFeed(database.store), ids, log)
     view.finish()
     shown = page.getvalue()
     for part in ("a task says hello", "3/3 items", "✓", "✗", "the pipe burst", "elapsed"):

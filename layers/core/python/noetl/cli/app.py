@@ -9,12 +9,16 @@ from typing import Annotated
 import typer
 
 from noetl.cli import errors
+from noetl.cli.context import context_app
 from noetl.cli.credential import credential_app
 from noetl.cli.local import invoke, local_app
-from noetl.cli.options import Home, Json
+from noetl.cli.look import events, list_, result, status
+from noetl.cli.options import Context, Home, Json, Payload, Quiet, Remote, Set, Target, end, where
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
+from noetl.cli.steer import cancel, exec_, inject, patch_app
 from noetl.cli.tests import test
+from noetl.cli.vars import vars_app
 
 _HELP = """Run durable playbooks: written in YAML, kept in Postgres, resumed after any crash.
 
@@ -35,28 +39,26 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-context_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
 database_app = typer.Typer(help="The database that executions live in.", no_args_is_help=True)
-app.add_typer(context_app, name="ctx")
+app.add_typer(context_app, name="context")
+app.add_typer(patch_app, name="ctx")
 app.add_typer(credential_app, name="credential")
 app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(token_app, name="token")
+app.add_typer(vars_app, name="vars")
 app.command()(invoke)
 app.command()(test)
 app.command()(serve)
+app.command("exec")(exec_)
+app.command()(cancel)
+app.command()(inject)
+app.command("list")(list_)
+app.command()(status)
+app.command()(events)
+app.command()(result)
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        "-s",
-        metavar="NAME=VALUE",
-        help="A value, typed like YAML 1.2 or JSON; dots nest: --set limits.days=7. Repeatable.",
-    ),
-]
 Timeout = Annotated[
     str | None,
     typer.Option(
@@ -64,11 +66,6 @@ Timeout = Annotated[
         help="Stop waiting after this long (30, 90s, 5m, 2h); the execution can be resumed.",
     ),
 ]
-Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]
-
-
-def _end(code: int) -> None:
-    raise typer.Exit(code)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -90,17 +87,14 @@ def _globals(home: Home = None) -> None:
 
 @app.command()
 def run(
-    target: Annotated[
-        str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
-    ],
+    target: Target,
     sets: Set = None,
-    payload: Annotated[
-        str | None,
-        typer.Option("--payload", "-p", metavar="FILE", help="Payload as a JSON or YAML file; - for stdin."),
-    ] = None,
+    payload: Payload = None,
     as_json: Json = False,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """Start a playbook and follow it to its end.
@@ -111,11 +105,12 @@ def run(
       echo '{"city": "Paris"}' | noetl run weather.yaml -p -
 
     With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
-    An execution that waits for an approval ends this command with code 0 and tells how to approve.
+    An execution that waits for an approval ends this command with code 0 and tells how to approve. With --remote (or --context NAME)
+    the server of a context runs it: noetl context --help.
     """
     from noetl.cli import execute
 
-    _end(
+    end(
         execute.run(
             target,
             sets=sets or [],
@@ -123,7 +118,7 @@ def run(
             as_json=as_json,
             quiet=quiet,
             timeout=_seconds(timeout),
-            home=home,
+            at=where(home, remote, context),
         )
     )
 
@@ -141,87 +136,7 @@ def resume(
     """Go on with executions that a killed or interrupted process left unfinished."""
     from noetl.cli import execute
 
-    _end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
-
-
-@app.command()
-def cancel(
-    execution: Id,
-    reason: Annotated[str, typer.Option(help="Why; kept in history.")] = "",
-    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
-    as_json: Json = False,
-    home: Home = None,
-) -> None:
-    """Cancel an execution and its sub-executions."""
-    from noetl.cli import execute
-
-    _end(execute.cancel(execution, reason=reason, cascade=not no_cascade, as_json=as_json, home=home))
-
-
-@context_app.command("patch")
-def context_patch(
-    execution: Id,
-    sets: Set = None,
-    reason: Annotated[str, typer.Option(help="Why; kept in history.")] = "",
-    as_json: Json = False,
-    quiet: Quiet = False,
-    home: Home = None,
-) -> None:
-    """Set context values of an execution: how a person approves a waiting step.
-
-    \b
-      noetl ctx patch latest --set approved=true --reason "checked the numbers"
-
-    The execution goes on at once in this process, unless another one runs it.
-    """
-    from noetl.cli import execute
-
-    _end(execute.patch(execution, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, home=home))
-
-
-@app.command("list")
-def list_(
-    status: Annotated[
-        str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
-    as_json: Json = False,
-    home: Home = None,
-) -> None:
-    """Executions, newest first."""
-    from noetl.cli import reading
-
-    _end(reading.show_list(status=status, limit=limit, as_json=as_json, home=home))
-
-
-@app.command()
-def status(execution: Id = "latest", as_json: Json = False, home: Home = None) -> None:
-    """One execution: its steps, loops, error, and what is outstanding."""
-    from noetl.cli import reading
-
-    _end(reading.show_status(execution, as_json=as_json, home=home))
-
-
-@app.command()
-def events(
-    execution: Id = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
-    vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
-    as_json: Json = False,
-    home: Home = None,
-) -> None:
-    """The history of an execution."""
-    from noetl.cli import reading
-
-    _end(reading.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, home=home))
-
-
-@app.command()
-def result(execution: Id = "latest", as_json: Json = False, home: Home = None) -> None:
-    """What a completed execution gave, whole, and nothing else."""
-    from noetl.cli import reading
-
-    _end(reading.show_result(execution, as_json=as_json, home=home))
+    end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
 
 
 @app.command()
@@ -236,7 +151,7 @@ def replay(
     """Rebuild state from history and compare it with what is stored; 1 when they differ."""
     from noetl.cli import reading
 
-    _end(reading.replay(execution, everything=everything, as_json=as_json, home=home))
+    end(reading.replay(execution, everything=everything, as_json=as_json, home=home))
 
 
 @app.command()
@@ -255,7 +170,7 @@ def validate(
     """Check playbooks: every problem with its line, column and what to write instead."""
     from noetl.cli import playbooks
 
-    _end(playbooks.validate(files, strict=strict, as_json=as_json))
+    end(playbooks.validate(files, strict=strict, as_json=as_json))
 
 
 @app.command()
@@ -287,19 +202,21 @@ def fmt(
     from noetl.cli import fmt as formatter
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
-    _end(formatter.fmt(files, wishes))
+    end(formatter.fmt(files, wishes))
 
 
 @app.command()
 def register(
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Playbooks, or folders of them.")],
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """Keep playbooks in the catalog, so that they can be called and run by path, and their schedules with them."""
     from noetl.cli import register as catalog
 
-    _end(catalog.register(files, as_json=as_json, home=home))
+    end(catalog.register(files, as_json=as_json, at=where(home, remote, context)))
 
 
 @app.command()
@@ -310,7 +227,7 @@ def graph(
     """A playbook as a flowchart: Mermaid, Graphviz or JSON."""
     from noetl.cli import playbooks
 
-    _end(playbooks.graph(file, form))
+    end(playbooks.graph(file, form))
 
 
 @app.command()
@@ -323,7 +240,7 @@ def schema(
     """The JSON Schema of playbooks, for editors."""
     from noetl.cli import playbooks
 
-    _end(playbooks.schema(output, of_tests=of_tests))
+    end(playbooks.schema(output, of_tests=of_tests))
 
 
 @app.command()
@@ -331,7 +248,7 @@ def doctor(as_json: Json = False, home: Home = None) -> None:
     """Check this machine: what is missing, and how to fix it."""
     from noetl.cli import doctor as checks
 
-    _end(checks.doctor(as_json=as_json, home=home))
+    end(checks.doctor(as_json=as_json, home=home))
 
 
 @database_app.command("migrate")
@@ -339,7 +256,7 @@ def database_migrate(as_json: Json = False, home: Home = None) -> None:
     """Bring the database to the newest schema; safe to repeat."""
     from noetl.cli import database
 
-    _end(database.migrate(as_json=as_json, home=home))
+    end(database.migrate(as_json=as_json, home=home))
 
 
 @database_app.command("status")
@@ -347,7 +264,7 @@ def database_status(as_json: Json = False, home: Home = None) -> None:
     """Where the database is, and whether its schema is the newest."""
     from noetl.cli import database
 
-    _end(database.status(as_json=as_json, home=home))
+    end(database.status(as_json=as_json, home=home))
 
 
 @app.command()
@@ -359,4 +276,4 @@ def version() -> None:
     from noetl.cli.text import out
 
     out(f"noetl {metadata.version('noetl-serverless')} (Python {platform.python_version()})")
-    _end(errors.DONE)
+    end(errors.DONE)

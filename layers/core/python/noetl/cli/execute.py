@@ -1,31 +1,26 @@
-"""Commands that run executions: run, resume, cancel, and patching a context."""
+"""Commands that run executions: run, exec, resume, cancel, patching a context, and injecting a token."""
 
 from __future__ import annotations
 
-import getpass
 import sys
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from noetl.cli import errors, wiring
+from noetl.cli.here import open_running_here
+from noetl.cli.options import Where
 from noetl.cli.payload import parse_set, read_payload
+from noetl.cli.places import Place, Registered, Running, open_place, open_running
 from noetl.cli.register import register_neighbours
 from noetl.cli.text import duration, note, out, out_json, pretty, shortened
-from noetl.cli.watch import JsonEvents, PlainLines, Silent, TaskLog, Watcher
-from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError, NotFoundError
+from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
+from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
-from noetl.services import read_execution
 from noetl.services.read_execution import ExecutionView
 
-if TYPE_CHECKING:
-    from noetl.ports.catalog import CatalogEntry
-
 _SUFFIXES = (".yaml", ".yml")
-_CANCEL_SECONDS = 30.0
 
 
 def run(
@@ -36,11 +31,11 @@ def run(
     as_json: bool,
     quiet: bool,
     timeout: float | None,
-    home: str | None,
+    at: Where,
 ) -> int:
     """Start a playbook and follow it to its end."""
     try:
-        return _run(target, read_payload(payload, sets), as_json, quiet, timeout, home)
+        return _run(target, read_payload(payload, sets), as_json, quiet, timeout, at)
     except NoetlError as error:
         if not as_json:
             raise
@@ -50,23 +45,55 @@ def run(
 
 
 def _run(
-    target: str, payload: dict[str, Any], as_json: bool, quiet: bool, timeout: float | None, home: str | None
+    target: str, payload: dict[str, Any], as_json: bool, quiet: bool, timeout: float | None, at: Where
 ) -> int:
-    text = _playbook_text(target)
-    source_name = str(Path(target).resolve()) if text is not None else ""
-    if text is not None:
-        _check_first(text, source_name, home, warn=not (as_json or quiet))
+    text = _checked_text(target, at, warn=not (as_json or quiet))
     log = TaskLog()
-    with wiring.open_local(home, on_log=log.add) as runtime:
-        if text is not None:
-            register_neighbours(runtime, text, Path(source_name))
-            entry = runtime.register(text, source_name=source_name)
-        else:
-            entry = _from_catalog(runtime, target)
-        execution_id = runtime.start(entry, payload)
+    with open_running(at, on_log=log.add) as place:
+        entry = _entry(place, target, text, warn=not (as_json or quiet))
+        execution_id = place.start(entry, payload)
         if not (as_json or quiet):
             out(f"execution {execution_id}  {entry.path} version {entry.version}")
-        return follow(runtime, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
+
+
+def start(target: str, *, sets: Sequence[str], payload: str | None, as_json: bool, at: Where) -> int:
+    """Start a playbook, and leave it to whoever runs executions there."""
+    given = read_payload(payload, sets)
+    text = _checked_text(target, at, warn=not as_json)
+    with open_place(at) as place:
+        entry = _entry(place, target, text, warn=not as_json)
+        execution_id = place.start(entry, given)
+    if as_json:
+        out_json({"execution_id": str(execution_id), "path": entry.path, "version": entry.version})
+        return errors.DONE
+    out(f"execution {execution_id}  {entry.path} version {entry.version}")
+    if not at.remote:
+        note(f"a running `noetl serve` takes it up, or: noetl resume {execution_id}")
+    return errors.DONE
+
+
+def _checked_text(target: str, at: Where, *, warn: bool) -> str | None:
+    """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
+    server says what it has kinds for)."""
+    text = _playbook_text(target)
+    if text is not None and not at.remote:
+        _check_first(text, _full(target), at.home, warn=warn)
+    return text
+
+
+def _entry(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
+    if text is None:
+        return _from_catalog(place, target)
+    register_neighbours(place, text, Path(_full(target)))
+    entry = place.register(text, source_name=_full(target))
+    if warn and entry.warnings:
+        note(errors.describe_diagnostics(entry.warnings, _full(target)))
+    return entry
+
+
+def _full(target: str) -> str:
+    return str(Path(target).resolve())
 
 
 def _playbook_text(target: str) -> str | None:
@@ -113,72 +140,62 @@ def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -
         note(errors.describe_diagnostics(warnings, source_name))
 
 
-def _from_catalog(runtime: wiring.Reading, target: str) -> CatalogEntry:
+def _from_catalog(place: Place, target: str) -> Registered:
     """``path`` (latest version) or ``path@version``."""
-    path, _, version = target.rpartition("@")
-    if not path or not version.isdigit():
-        path, version = target, ""
-    entry = runtime.catalog.get(path, int(version) if version else None)
-    if entry is not None:
-        return entry
-    from noetl.dsl.diagnostics import did_you_mean
-
-    known = [entry.path for entry in runtime.catalog.entries(limit=1000)]
-    raise NotFoundError(
-        f"there is neither a file nor a registered playbook {target}",
-        code="playbook_not_found",
-        hint=did_you_mean(path, known, "give the path of a YAML file"),
-    )
+    try:
+        return place.find(target)
+    except NotFoundError as unknown:
+        raise NotFoundError(
+            f"there is neither a file nor a registered playbook {target}",
+            code=unknown.code,
+            hint=unknown.hint,
+        ) from unknown
 
 
 # --- following ----------------------------------------------------------------------------------
 
 
 def follow(
-    runtime: wiring.Runtime,
+    place: Running,
     ids: Sequence[int],
     *,
     as_json: bool,
     quiet: bool,
+    at: Where,
     timeout: float | None = None,
     log: TaskLog | None = None,
 ) -> int:
-    """Run executions until they end, park, or ``timeout`` seconds have passed; tell what came of them."""
-    watcher = _watcher(runtime, ids, as_json, quiet, log or TaskLog())
+    """Stay with executions until they end, park, or ``timeout`` seconds have passed; tell what came of them."""
+    feed = place.feed()
+    watcher = _watcher(feed, ids, as_json, quiet, log or TaskLog())
     interrupted = False
     try:
-        runtime.run_until(ids, on_tick=watcher.tick, timeout=timeout)
+        place.run_until(ids, feed, on_tick=watcher.tick, timeout=timeout)
     except (KeyboardInterrupt, TimeoutError, errors.ReaderGoneError):
         interrupted = True
     finally:
         watcher.finish()
-    codes = [_tell_end(runtime, execution_id, as_json, quiet, interrupted) for execution_id in ids]
+    codes = [_tell_end(place, execution_id, as_json, quiet, interrupted, at) for execution_id in ids]
     return max(codes, default=errors.DONE)
 
 
-def _watcher(
-    runtime: wiring.Reading, ids: Sequence[int], as_json: bool, quiet: bool, log: TaskLog
-) -> Watcher:
+def _watcher(feed: Feed, ids: Sequence[int], as_json: bool, quiet: bool, log: TaskLog) -> Watcher:
     if as_json:
-        return JsonEvents(runtime.store, ids)
+        return JsonEvents(feed, ids)
     if quiet:
         return Silent()
     if sys.stdout.isatty():
         from noetl.cli.live import LiveView
 
-        return LiveView(runtime.store, ids, log)
-    return PlainLines(runtime.store, ids, log)
+        return LiveView(feed, ids, log)
+    return PlainLines(feed, ids, log)
 
 
 def _tell_end(
-    runtime: wiring.Reading, execution_id: int, as_json: bool, quiet: bool, interrupted: bool
+    place: Place, execution_id: int, as_json: bool, quiet: bool, interrupted: bool, at: Where
 ) -> int:
-    view = read_execution.describe(runtime.store, runtime.programs, execution_id, now=time.time())
-    value = (
-        read_execution.result(runtime.store, runtime.results, execution_id)
-        if view.status == "completed"
-        else None
-    )
+    view = place.describe(execution_id)
+    value = place.result(execution_id) if view.status == "completed" else None
     if as_json:
         error = view.error or ({"message": view.reason} if view.reason else None)
         out_json(
@@ -191,12 +208,14 @@ def _tell_end(
             )
         )
     else:
-        _tell(view, value, execution_id, quiet)
+        _tell(view, value, execution_id, quiet, at)
     if view.status in TERMINAL:
         return errors.DONE if view.status == "completed" else errors.FAILED
     if view.status == "waiting" and not interrupted:
         return errors.DONE
-    if not as_json:
+    if not as_json and at.remote:
+        note(f"it goes on there; follow it with: noetl events -f {execution_id}{at.option}")
+    elif not as_json:
         note(f"stopped before the end; go on with: noetl resume {execution_id}")
     return errors.INTERRUPTED
 
@@ -218,31 +237,31 @@ def _last_line(
     }
 
 
-def _tell(view: ExecutionView, value: Any, execution_id: int, quiet: bool) -> None:
+def _tell(view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where) -> None:
     spent = duration(view.summary.duration_ms)
     if view.status == "completed":
         if not quiet:
             out(f"completed in {spent}")
         text = pretty(value)
-        out(text if quiet else shortened(text, f"all of it: noetl result {execution_id}"))
+        out(text if quiet else shortened(text, f"all of it: noetl result {execution_id}{at.option}"))
     elif view.status == "failed" and view.error:
         step = view.error.get("step")
         note(f"failed in {spent}{f' at step {step}' if step else ''}")
         note(errors.describe_failure(view.error))
-        note(f"  more: noetl status {execution_id}")
+        note(f"  more: noetl status {execution_id}{at.option}")
     elif view.status == "cancelled":
         note(f"cancelled{f': {view.reason}' if view.reason else ''}")
     elif view.status == "waiting":
-        tell_parked(view, execution_id)
+        tell_parked(view, execution_id, at)
 
 
-def tell_parked(view: ExecutionView, execution_id: int) -> None:
+def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
     """How the gates that an execution waits at can be opened."""
     out(f"waiting: execution {execution_id} goes on when its context allows it")
     for parked in view.parked:
         out(f"  {parked.step} is admitted when: {parked.guard or 'its admission rules say so'}")
         sets = " ".join(f"--set {key}=true" for key in parked.keys) or "--set NAME=VALUE"
-        out(f"  to approve: noetl ctx patch {execution_id} {sets}")
+        out(f"  to approve: noetl ctx patch {execution_id} {sets}{at.option}")
 
 
 # --- other commands that change an execution ------------------------------------------------------
@@ -253,27 +272,26 @@ def resume(
 ) -> int:
     """Go on with what earlier processes left unfinished: the named executions, or all."""
     log = TaskLog()
-    with wiring.open_local(home, on_log=log.add) as runtime:
-        wanted = [resolve_id(runtime, name) for name in names]
+    with open_running_here(home, log.add) as place:
+        wanted = [resolve_id(place, name) for name in names]
         for execution_id in wanted:
-            read_execution.find(runtime.store, execution_id)
-        live = runtime.recover()
+            place.status(execution_id)
+        live = place.runtime.recover()
         ids = wanted or live
         if not ids:
             if not as_json:
                 out("nothing to resume")
             return errors.DONE
-        return follow(runtime, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log)
+        at = Where(home)
+        return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
-def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, home: str | None) -> int:
+def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
     """Cancel an execution, and its children with it."""
-    with wiring.open_local(home) as runtime:
-        execution_id = resolve_id(runtime, name)
-        _refuse_ended(runtime, execution_id, "cancelled")
-        runtime.cancel(execution_id, reason, principal(), cascade)
-        _let_children_end(runtime, execution_id)
-        status = read_execution.find(runtime.store, execution_id).status
+    with open_running(at) as place:
+        execution_id = resolve_id(place, name)
+        place.cancel(execution_id, reason, cascade=cascade)
+        status = place.status(execution_id)
     if as_json:
         out_json({"execution_id": str(execution_id), "status": status})
     else:
@@ -288,18 +306,29 @@ def patch(
     reason: str,
     as_json: bool,
     quiet: bool,
-    home: str | None,
+    at: Where,
 ) -> int:
-    """Change an execution's context, and go on with it when nobody else does."""
+    """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
     patches = [_patch(text) for text in sets]
     if not patches:
         raise InvalidInputError("nothing to set", code="invalid_set", hint="add --set approved=true")
     log = TaskLog()
-    with wiring.open_local(home, on_log=log.add) as runtime:
-        execution_id = resolve_id(runtime, name)
-        _refuse_ended(runtime, execution_id, "changed")
-        runtime.patch_context(execution_id, patches, principal(), reason)
-        return follow(runtime, [execution_id], as_json=as_json, quiet=quiet, log=log)
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.patch(execution_id, patches, reason)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+
+def inject(
+    name: str, step: str, *, sets: Sequence[str], reason: str, as_json: bool, quiet: bool, at: Where
+) -> int:
+    """Let a step run (once more) with these arguments, and stay with the execution."""
+    args = read_payload(None, sets)
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.inject(execution_id, step, args, reason)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
 
 
 def _patch(text: str) -> Patch:
@@ -312,39 +341,10 @@ def _patch(text: str) -> Patch:
     return Patch("ctx", keys[0], value, "merge")
 
 
-def _refuse_ended(runtime: wiring.Reading, execution_id: int, what: str) -> None:
-    status = read_execution.find(runtime.store, execution_id).status
-    if status in TERMINAL:
-        raise ConflictError(
-            f"execution {execution_id} is {status} and cannot be {what}", code="execution_ended"
-        )
-
-
-def _let_children_end(runtime: wiring.Runtime, execution_id: int) -> None:
-    """The word to sub-executions is on its way when ``cancel`` returns; it arrives while the runtime runs."""
-    children = [
-        info.execution_id
-        for status in ("running", "paused")
-        for info in runtime.store.executions(limit=10_000, status=status)
-        if info.parent_execution_id == execution_id
-    ]
-    if children:
-        with suppress(TimeoutError):
-            runtime.run_until(children, timeout=_CANCEL_SECONDS)
-
-
-def principal() -> str:
-    """Who types this: recorded with what they change."""
-    try:
-        return f"user:{getpass.getuser()}"
-    except (KeyError, OSError):
-        return "user:unknown"
-
-
-def resolve_id(reading: wiring.Reading, name: str) -> int:
+def resolve_id(place: Place, name: str) -> int:
     """An execution id as text, or ``latest``. Raises InvalidInputError and NotFoundError."""
     if name == "latest":
-        return read_execution.latest(reading.store)
+        return place.latest()
     if not (name.isascii() and name.isdigit() and len(name) <= 19 and 0 < int(name) < 2**63):
         raise InvalidInputError(
             f"{name[:80]!r} is not an execution id",

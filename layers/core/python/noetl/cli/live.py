@@ -12,9 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from noetl.cli.text import duration, one_line
-from noetl.cli.watch import TaskLog, Throttle, loop_text
-from noetl.ports.execution_store import ExecutionStore
-from noetl.services.progress import OVER, Progress, StepRun, read_progress
+from noetl.cli.watch import Feed, TaskLog, Throttle, loop_text
+from noetl.services.progress import OVER, Progress, StepRun
 
 _MARKS = {
     "running": ("●", "cyan"),
@@ -24,6 +23,8 @@ _MARKS = {
     "failed": ("✗", "red"),
     "skipped": ("−", "dim"),
     "cancelled": ("−", "dim"),
+    "compensating": ("↶", "yellow"),
+    "compensated": ("↶", "dim"),
 }
 _MOST_EXECUTIONS = 5
 
@@ -31,8 +32,8 @@ _MOST_EXECUTIONS = 5
 class LiveView:
     """Redrawn at most ten times a second, from the thread that waits for the executions."""
 
-    def __init__(self, store: ExecutionStore, ids: Sequence[int], log: TaskLog) -> None:
-        self._store = store
+    def __init__(self, feed: Feed, ids: Sequence[int], log: TaskLog) -> None:
+        self._feed = feed
         self._progress = {execution_id: Progress() for execution_id in ids}
         self._log = log
         self._console = Console()
@@ -53,8 +54,8 @@ class LiveView:
     def _show(self) -> None:
         for line in self._log.take():
             self._console.print(Text(f"  | {line}", style="dim"))
-        for execution_id, progress in list(self._progress.items())[:_MOST_EXECUTIONS]:
-            read_progress(self._store, execution_id, progress)
+        for execution_id in list(self._progress)[:_MOST_EXECUTIONS]:
+            self._progress[execution_id] = self._feed.progress(execution_id)
         self._live.update(self._draw(), refresh=True)
 
     def _draw(self) -> RenderableType:

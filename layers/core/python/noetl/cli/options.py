@@ -1,7 +1,8 @@
-"""Options that many commands share."""
+"""Options and arguments that many commands share, and what they say together."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -11,3 +12,64 @@ Home = Annotated[
     str | None,
     typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
 ]
+Remote = Annotated[
+    bool, typer.Option("--remote", help="At the server of the context in use (noetl context), not here.")
+]
+Context = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        envvar="NOETL_CONTEXT",
+        show_envvar=False,
+        help="At the server of this context; NOETL_CONTEXT says it for every command.",
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
+Reason = Annotated[str, typer.Option(help="Why; kept in history.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="NAME=VALUE",
+        help="A value, typed like YAML 1.2 or JSON; dots nest: --set limits.days=7. Repeatable.",
+    ),
+]
+Payload = Annotated[
+    str | None,
+    typer.Option("--payload", "-p", metavar="FILE", help="Payload as a JSON or YAML file; - for stdin."),
+]
+Target = Annotated[
+    str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]
+
+
+def end(code: int) -> None:
+    """The command is over, with this exit code."""
+    raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
+
+    home: str | None = None
+    context: str | None = None
+
+    @property
+    def remote(self) -> bool:
+        return self.context is not None
+
+    @property
+    def option(self) -> str:
+        """What a command line that is suggested needs in order to mean the same place."""
+        if self.context is None:
+            return ""
+        return f" --context {self.context}" if self.context else " --remote"
+
+
+def where(home: str | None, remote: bool, context: str | None) -> Where:
+    """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together."""
+    return Where(home, context or ("" if remote else None))

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from noetl.cli import errors, wiring
 from noetl.cli.execute import resolve_id, tell_parked
+from noetl.cli.here import Here
+from noetl.cli.options import Where
+from noetl.cli.places import open_place
 from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, table
-from noetl.cli.watch import step_line
+from noetl.cli.watch import run_of, step_line
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError
-from noetl.domain.state import TERMINAL
-from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
-from noetl.services import read_execution
+from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.history import HistoryEvent
-from noetl.services.progress import read_progress
 from noetl.services.read_execution import STATUSES, ExecutionView
-from noetl.services.read_history import HistoryReader
 from noetl.services.replay import ReplayReport
 from noetl.services.replay import replay as replay_one
 
-_POLL = 0.3
 
-
-def show_list(*, status: str | None, limit: int, as_json: bool, home: str | None) -> int:
+def show_list(*, status: str | None, limit: int, as_json: bool, at: Where) -> int:
     """Executions, newest first."""
     if status is not None and status not in STATUSES:
         raise InvalidInputError(
             f"{status!r} is not a status", code="invalid_status", hint=f"one of {', '.join(STATUSES)}"
         )
-    with wiring.open_reading(home) as reading:
-        found = read_execution.list_executions(reading.store, limit=limit, now=time.time(), status=status)
+    with open_place(at) as place:
+        found = place.executions(status=status, limit=limit)
     if as_json:
         for summary in found:
             out_json(summary)
@@ -47,24 +43,21 @@ def show_list(*, status: str | None, limit: int, as_json: bool, home: str | None
     return errors.DONE
 
 
-def show_status(name: str, *, as_json: bool, home: str | None) -> int:
+def show_status(name: str, *, as_json: bool, at: Where) -> int:
     """One execution with its steps."""
-    with wiring.open_reading(home) as reading:
-        execution_id = resolve_id(reading, name)
-        progress = read_progress(reading.store, execution_id)
-        view = read_execution.describe(
-            reading.store, reading.programs, execution_id, now=time.time(), progress=progress
-        )
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        view = place.describe(execution_id)
     if as_json:
         out_json(view.to_dict())
         return errors.DONE
     _tell_status(view)
-    for run in progress.runs.values():
-        out(step_line(run))
+    for step in view.steps:
+        out(step_line(run_of(step)))
     if view.error:
         out(errors.describe_failure(view.error))
     if view.status == "waiting":
-        tell_parked(view, execution_id)
+        tell_parked(view, execution_id, at)
     return errors.DONE
 
 
@@ -81,33 +74,20 @@ def _tell_status(view: ExecutionView) -> None:
         out(f"outstanding: {outstanding}")
 
 
-def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, home: str | None) -> int:
+def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: Where) -> int:
     """History, and with ``follow`` what is added to it until the execution ends."""
     words = next((known for known in VOCABULARIES if known == vocabulary), None)
     if words is None:
         raise InvalidInputError(
             f"{vocabulary!r} is not a vocabulary", code="invalid_vocabulary", hint=", ".join(VOCABULARIES)
         )
-    with wiring.open_reading(home) as reading:
-        execution_id = resolve_id(reading, name)
-        for event in _events(reading, execution_id, words, follow):
+    with open_place(at) as place:
+        for event in place.history(resolve_id(place, name), words, follow=follow):
             if as_json:
                 out_json(event)
             else:
                 out(event_line(event))
     return errors.DONE
-
-
-def _events(
-    reading: wiring.Reading, execution_id: int, vocabulary: Vocabulary, follow: bool
-) -> Iterator[HistoryEvent]:
-    reader = HistoryReader(reading.store, execution_id, vocabulary)
-    while True:
-        over = read_execution.find(reading.store, execution_id).status in TERMINAL
-        yield from reader.read(everything=over or not follow)
-        if over or not follow:
-            return
-        time.sleep(_POLL)
 
 
 def event_line(event: HistoryEvent) -> str:
@@ -120,18 +100,18 @@ def event_line(event: HistoryEvent) -> str:
     return f"{clock_time}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
 
 
-def show_result(name: str, *, as_json: bool, home: str | None) -> int:
+def show_result(name: str, *, as_json: bool, at: Where) -> int:
     """What a completed execution gave, and nothing else on stdout."""
-    with wiring.open_reading(home) as reading:
-        execution_id = resolve_id(reading, name)
-        info = read_execution.find(reading.store, execution_id)
-        if info.status in ("failed", "cancelled") and not as_json:
-            view = read_execution.describe(reading.store, reading.programs, execution_id, now=time.time())
-            note(f"execution {execution_id} {info.status}, so it has no result")
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        status = place.status(execution_id)
+        if status in ("failed", "cancelled") and not as_json:
+            view = place.describe(execution_id)
+            note(f"execution {execution_id} {status}, so it has no result")
             if view.error:
                 note(errors.describe_failure(view.error))
             return errors.FAILED
-        value = read_execution.result(reading.store, reading.results, execution_id)
+        value = place.result(execution_id)
     if as_json:
         out_json(value)
     else:
@@ -145,7 +125,7 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
         raise InvalidInputError("name one execution, or use --all", code="usage")
     differing = 0
     with wiring.open_reading(home) as reading:
-        ids = _all_ids(reading) if name is None else iter([resolve_id(reading, name)])
+        ids = _all_ids(reading) if name is None else iter([resolve_id(Here(reading), name)])
         count = 0
         for execution_id in ids:
             count += 1

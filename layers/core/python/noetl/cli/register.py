@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from noetl.cli import errors, wiring
+from noetl.cli import errors
+from noetl.cli.options import Where
+from noetl.cli.places import Place, open_place
 from noetl.cli.playbooks import playbook_files, playbook_text
 from noetl.cli.text import note, out, out_json
 from noetl.domain.errors import InvalidInputError, PlaybookError
-from noetl.ports.schedule_store import ScheduleRow
-from noetl.services.manage_schedules import view
+from noetl.services.manage_schedules import ScheduleView
 from noetl.services.register_playbook import SUFFIXES, is_playbook
-from noetl.services.register_schedules import register_schedule
 
 _CALLS = re.compile(r"""\bkind["']?\s*:\s*["']?playbook\b""")
 _MOST = 200
 
 
-def register(targets: Sequence[str], *, as_json: bool, home: str | None) -> int:
+def register(targets: Sequence[str], *, as_json: bool, at: Where) -> int:
     """Register playbook files (or folders of them) under their paths; unchanged ones keep their version."""
-    with wiring.open_reading(home) as reading:
+    with open_place(at) as place:
         for file in playbook_files(targets):
-            entry = reading.programs.register(playbook_text(file), source_name=str(file.resolve()))
-            schedule = register_schedule(
-                entry.path,
-                reading.programs(entry.program),
-                store=reading.schedules,
-                schedules=None,
-                now=time.time(),
-            )
+            entry, schedule = place.register_scheduled(playbook_text(file), source_name=str(file.resolve()))
             if as_json:
                 out_json(
                     {
@@ -39,24 +31,24 @@ def register(targets: Sequence[str], *, as_json: bool, home: str | None) -> int:
                         "version": entry.version,
                         "name": entry.name,
                         "file": str(file),
-                        "schedule": schedule and view(schedule),
+                        "schedule": schedule,
                     }
                 )
             else:
-                out(f"{entry.path} version {entry.version}{_fires(schedule)}")
+                out(f"{entry.path} version {entry.version}{_fires(schedule, at)}")
     return errors.DONE
 
 
-def _fires(schedule: ScheduleRow | None) -> str:
+def _fires(schedule: ScheduleView | None, at: Where) -> str:
     if schedule is None:
         return ""
-    shown = view(schedule)
-    if shown.next_at is None:
-        return f"  schedule {shown.name} is {shown.state}"
-    return f"  schedule {shown.name} fires next at {shown.next_at} (while `noetl schedule run` does)"
+    if schedule.next_at is None:
+        return f"  schedule {schedule.name} is {schedule.state}"
+    condition = "" if at.remote else " (while `noetl schedule run` does)"
+    return f"  schedule {schedule.name} fires next at {schedule.next_at}{condition}"
 
 
-def register_neighbours(runtime: wiring.Runtime, text: str, file: Path) -> None:
+def register_neighbours(place: Place, text: str, file: Path) -> None:
     """A playbook that calls others finds those beside it: what is in its folder is registered first, as it is now."""
     if not _CALLS.search(text):
         return
@@ -64,6 +56,6 @@ def register_neighbours(runtime: wiring.Runtime, text: str, file: Path) -> None:
     for one in beside[:_MOST]:
         if is_playbook(one):
             try:
-                runtime.register(playbook_text(one), source_name=str(one))
+                place.register(playbook_text(one), source_name=str(one))
             except (PlaybookError, InvalidInputError):
                 note(f"{errors.near(str(one))} is not registered: `noetl validate` tells why")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Home, Json
+from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 schedule_app = typer.Typer(
     help="Playbooks that start by themselves (metadata.schedule).",
@@ -17,28 +17,32 @@ schedule_app = typer.Typer(
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A schedule, as `noetl schedule list` names it.")]
 
 
-def _end(code: int) -> None:
-    raise typer.Exit(code)
-
-
 @schedule_app.command("list")
 def list_(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 100,
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """Every schedule: what it starts, when, and what came of the last time."""
     from noetl.cli import schedules
 
-    _end(schedules.show_list(limit=limit, as_json=as_json, home=home))
+    end(schedules.show_list(limit=limit, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()
-def show(name: Name, as_json: Json = False, home: Home = None) -> None:
+def show(
+    name: Name,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """One schedule, whole."""
     from noetl.cli import schedules
 
-    _end(schedules.show(name, as_json=as_json, home=home))
+    end(schedules.show(name, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command("next")
@@ -46,36 +50,56 @@ def next_(
     name: Name,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, help="How many.")] = 5,
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """When a schedule fires next, in its own time zone and in UTC."""
     from noetl.cli import schedules
 
-    _end(schedules.show_next(name, count=count, as_json=as_json, home=home))
+    end(schedules.show_next(name, count=count, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()
-def pause(name: Name, as_json: Json = False, home: Home = None) -> None:
+def pause(
+    name: Name,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """Start nothing by this schedule until it is resumed, also when its playbook is registered again."""
     from noetl.cli import schedules
 
-    _end(schedules.change("pause", name, as_json=as_json, home=home))
+    end(schedules.change("pause", name, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()
-def resume(name: Name, as_json: Json = False, home: Home = None) -> None:
+def resume(
+    name: Name,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """Fire again from now on; what was missed stays missed."""
     from noetl.cli import schedules
 
-    _end(schedules.change("resume", name, as_json=as_json, home=home))
+    end(schedules.change("resume", name, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()
-def delete(name: Name, as_json: Json = False, home: Home = None) -> None:
+def delete(
+    name: Name,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """Forget a schedule. One that a playbook declares comes back when that is registered again."""
     from noetl.cli import schedules
 
-    _end(schedules.change("delete", name, as_json=as_json, home=home))
+    end(schedules.change("delete", name, as_json=as_json, at=where(home, remote, context)))
 
 
 @schedule_app.command()
@@ -90,4 +114,4 @@ def run(as_json: Json = False, home: Home = None) -> None:
     """
     from noetl.cli import schedules
 
-    _end(schedules.run(as_json=as_json, home=home))
+    end(schedules.run(as_json=as_json, home=home))

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import queue
 import time
-from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from noetl.cli import errors, wiring
+from noetl.cli.options import Where
+from noetl.cli.places import Change, open_place
 from noetl.cli.text import clock, note, one_line, out, out_json, pretty, table
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.schedules import instant
 from noetl.domain.state import TERMINAL
-from noetl.ports.schedule_store import ScheduleRow
-from noetl.services import manage_schedules
 from noetl.services.fire_schedule import Fired
-from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, find_schedule, next_times, view
+from noetl.services.manage_schedules import ScheduleView
 
 _TICK = 0.25
-_CHANGES: dict[str, Callable[[ScheduleDeps, str], ScheduleRow]] = {
-    "pause": manage_schedules.pause_schedule,
-    "resume": manage_schedules.resume_schedule,
-    "delete": manage_schedules.delete_schedule,
-}
 
 
-def show_list(*, limit: int, as_json: bool, home: str | None) -> int:
+def show_list(*, limit: int, as_json: bool, at: Where) -> int:
     """Every schedule, by name."""
-    with wiring.open_reading(home) as reading:
-        found = [view(row) for row in reading.schedules.entries(limit=limit)]
+    with open_place(at) as place:
+        found = place.schedules(limit)
     if as_json:
         for one in found:
             out_json(one)
@@ -51,10 +45,10 @@ def _when(one: ScheduleView) -> str:
     return f"every {one.rate}" if one.rate else f"{one.cron} {one.timezone}"
 
 
-def show(name: str, *, as_json: bool, home: str | None) -> int:
+def show(name: str, *, as_json: bool, at: Where) -> int:
     """One schedule."""
-    with wiring.open_reading(home) as reading:
-        _tell(view(find_schedule(reading.schedules, name)), as_json)
+    with open_place(at) as place:
+        _tell(place.schedule(name), as_json)
     return errors.DONE
 
 
@@ -75,34 +69,35 @@ def _tell(one: ScheduleView, as_json: bool) -> None:
         out(pretty({"payload": one.payload}))
 
 
-def show_next(name: str, *, count: int, as_json: bool, home: str | None) -> int:
+def show_next(name: str, *, count: int, as_json: bool, at: Where) -> int:
     """The next moments, in the schedule's zone and in UTC."""
-    with wiring.open_reading(home) as reading:
-        row = find_schedule(reading.schedules, name)
-    for at in next_times(row, time.time(), count):
-        local = datetime.fromtimestamp(at, ZoneInfo(row.timezone))
+    with open_place(at) as place:
+        one = place.schedule(name)
+        times = place.next_times(name, count)
+    for moment in times:
+        local = datetime.fromtimestamp(moment, ZoneInfo(one.timezone))
         if as_json:
-            out_json({"schedule": row.name, "at": instant(at), "local": local.isoformat()})
+            out_json({"schedule": one.name, "at": instant(moment), "local": local.isoformat()})
         else:
-            out(f"{local:%a %Y-%m-%d %H:%M %Z}  {instant(at)}")
-    if not row.active:
-        note(f"it is {view(row).state}, so it fires at none of these")
+            out(f"{local:%a %Y-%m-%d %H:%M %Z}  {instant(moment)}")
+    if one.state != "active":
+        note(f"it is {one.state}, so it fires at none of these")
     return errors.DONE
 
 
-def change(what: Literal["pause", "resume", "delete"], name: str, *, as_json: bool, home: str | None) -> int:
+def change(what: Change, name: str, *, as_json: bool, at: Where) -> int:
     """Pause, resume or delete one."""
-    with wiring.open_reading(home) as reading:
-        deps = ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
-        row = _CHANGES[what](deps, name)
-    if what != "delete":
-        _tell(view(row), as_json)
+    with open_place(at) as place:
+        before = place.schedule(name)
+        after = place.change_schedule(what, name)
+    if what != "delete" and after is not None:
+        _tell(after, as_json)
     elif as_json:
-        out_json({"name": row.name, "deleted": True})
+        out_json({"name": before.name, "deleted": True})
     else:
-        out(f"{row.name} is deleted")
-        if row.declared:
-            note(f"{row.path} still declares it: it comes back when that is registered again")
+        out(f"{before.name} is deleted")
+        if before.declared:
+            note(f"{before.path} still declares it: it comes back when that is registered again")
     return errors.DONE
 
 

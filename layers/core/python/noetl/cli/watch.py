@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from noetl.cli.text import duration, one_line, out, out_json, printable
 from noetl.ports.execution_store import ExecutionStore
-from noetl.services.progress import OVER, Progress, StepRun, read_progress
+from noetl.services.history import HistoryEvent
+from noetl.services.progress import OVER, LoopCount, Progress, StepRun, read_progress
+from noetl.services.read_execution import StepView
 from noetl.services.read_history import HistoryReader
 
 _LINE = 400
@@ -24,6 +26,35 @@ class Watcher(Protocol):
 
     def tick(self) -> None: ...
     def finish(self) -> None: ...
+
+
+class Feed(Protocol):
+    """Where watchers learn what happens."""
+
+    def new_events(self, execution_id: int, *, everything: bool) -> Iterable[HistoryEvent]:
+        """Events since the last call. ``everything``: also those that wait for earlier ones (nothing more will be asked)."""
+
+    def progress(self, execution_id: int) -> Progress:
+        """How far its steps are by now."""
+
+
+class StoreFeed:
+    """From a store that is at hand."""
+
+    def __init__(self, store: ExecutionStore) -> None:
+        self._store = store
+        self._readers: dict[int, HistoryReader] = {}
+        self._progress: dict[int, Progress] = {}
+
+    def new_events(self, execution_id: int, *, everything: bool) -> Iterable[HistoryEvent]:
+        """Read as it is consumed."""
+        reader = self._readers.setdefault(execution_id, HistoryReader(self._store, execution_id))
+        return reader.read(everything=everything)
+
+    def progress(self, execution_id: int) -> Progress:
+        """Folds what was added since the last call."""
+        known = self._progress.setdefault(execution_id, Progress())
+        return read_progress(self._store, execution_id, known)
 
 
 class Silent:
@@ -71,8 +102,8 @@ class TaskLog:
 class JsonEvents:
     """Every event as a line of JSON."""
 
-    def __init__(self, store: ExecutionStore, ids: Sequence[int]) -> None:
-        self._readers = [HistoryReader(store, execution_id) for execution_id in ids]
+    def __init__(self, feed: Feed, ids: Sequence[int]) -> None:
+        self._feed, self._ids = feed, tuple(ids)
         self._due = Throttle(0.2)
 
     def tick(self) -> None:
@@ -83,8 +114,8 @@ class JsonEvents:
         self._show(everything=True)
 
     def _show(self, *, everything: bool) -> None:
-        for reader in self._readers:
-            for event in reader.read(everything=everything):
+        for execution_id in self._ids:
+            for event in self._feed.new_events(execution_id, everything=everything):
                 out_json(event)
 
 
@@ -101,9 +132,8 @@ class _Told:
 class PlainLines:
     """A line whenever a step run changes, and now and then while a loop runs."""
 
-    def __init__(self, store: ExecutionStore, ids: Sequence[int], log: TaskLog) -> None:
-        self._store = store
-        self._progress = {execution_id: Progress() for execution_id in ids}
+    def __init__(self, feed: Feed, ids: Sequence[int], log: TaskLog) -> None:
+        self._feed, self._ids = feed, tuple(ids)
         self._told: dict[tuple[int, int], _Told] = {}
         self._log = log
         self._due = Throttle(0.2)
@@ -118,10 +148,9 @@ class PlainLines:
     def _show(self) -> None:
         for line in self._log.take():
             out(f"  | {line}")
-        for execution_id, progress in self._progress.items():
-            read_progress(self._store, execution_id, progress)
-            prefix = f"{execution_id} " if len(self._progress) > 1 else ""
-            for run in progress.runs.values():
+        for execution_id in self._ids:
+            prefix = f"{execution_id} " if len(self._ids) > 1 else ""
+            for run in self._feed.progress(execution_id).runs.values():
                 self._tell(prefix, execution_id, run)
 
     def _tell(self, prefix: str, execution_id: int, run: StepRun) -> None:
@@ -132,6 +161,23 @@ class PlainLines:
         if changed or (done != told.loop_done and now - told.loop_at >= _LOOP_SECONDS):
             told.status, told.attempts, told.loop_at, told.loop_done = run.status, run.attempts, now, done
             out(prefix + step_line(run))
+
+
+def run_of(view: StepView) -> StepRun:
+    """A step run as it was shown, for ``step_line``."""
+    loop = view.loop
+    over = view.status in OVER
+    return StepRun(
+        view.run,
+        view.step,
+        view.status,  # type: ignore[arg-type]
+        view.started_at,
+        view.started_at + view.duration_ms / 1000 if over else None,
+        view.attempts,
+        LoopCount(loop.total, loop.mode, 0, loop.issued, loop.done, loop.failed) if loop else None,
+        int(view.child_execution_id) if view.child_execution_id else None,
+        view.error,
+    )
 
 
 def step_line(run: StepRun) -> str:

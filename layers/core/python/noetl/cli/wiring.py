@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from noetl.domain.events import Event
     from noetl.domain.outcomes import Patch
     from noetl.dsl.diagnostics import Diagnostic
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.results import ResultStore
     from noetl.ports.schedule_store import ScheduleStore
+    from noetl.ports.variables import Variables
     from noetl.runtime.programs import Programs
     from noetl.services.fire_schedule import Fired
     from noetl.services.manage_credentials import CredentialDeps
@@ -34,11 +36,16 @@ class Reading(Protocol):
     def programs(self) -> Programs: ...
     @property
     def credentials(self) -> CredentialDeps: ...
+    @property
+    def variables(self) -> Variables: ...
 
 
 class Runtime(Reading, Protocol):
-    """A process that runs executions; see ``noetl.runtime.local``."""
+    """A process that runs executions; see ``noetl.runtime.local``. ``owner``: its name; ``accept``: events that are durable as its own."""
 
+    @property
+    def owner(self) -> str: ...
+    def accept(self, events: Collection[Event]) -> None: ...
     def register(self, text: str, *, source_name: str, path: str | None = None) -> CatalogEntry: ...
     def start(self, entry: CatalogEntry, payload: dict[str, Any]) -> int: ...
     def run_until(

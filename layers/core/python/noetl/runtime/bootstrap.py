@@ -19,6 +19,7 @@ from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.domain import ids
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
@@ -29,6 +30,7 @@ from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
+from noetl.ports.variables import Variables
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
@@ -57,6 +59,7 @@ class Stores:
     workspace: str | None
     database: Database
     credentials: CredentialDeps
+    variables: Variables
 
 
 @dataclass(slots=True)
@@ -104,6 +107,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
         workspace,
         database,
         _credentials(settings, database),
+        PostgresVariables(database),
     )
 
 
@@ -198,6 +202,7 @@ def open_engine(
         stores.workspace,
         stores.database,
         stores.credentials,
+        stores.variables,
         engine,
         worker,
         names,

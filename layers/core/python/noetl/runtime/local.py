@@ -99,6 +99,7 @@ class LocalRuntime:
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
         self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
+        self.variables = self.opened.variables
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():

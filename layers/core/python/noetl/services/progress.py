@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Literal
 
 from noetl.domain import codec
 from noetl.domain.vocabulary import TERMINAL_EVENTS
 from noetl.ports.execution_store import ExecutionStore, LoopProgress, StoredEvent
+from noetl.services.history import HistoryEvent
 
 PAGE = 500
 
@@ -72,6 +74,23 @@ class Progress:
         for fact in facts if isinstance(facts, list) else ():
             if isinstance(fact, dict) and (fold := _FOLDS.get(str(fact.get("name")))):
                 fold(self, fact, row.at)
+
+    def add_event(self, event: HistoryEvent) -> None:
+        """Fold the next event of a history that is read in stored names (``services.history``) instead of rows."""
+        fold = _FOLDS.get(event.event_type)
+        run = event.meta.get("run")
+        if event.meta.get("lane"):
+            self._count_item(event)
+        elif fold is not None and (isinstance(run, int) or event.event_type in _OF_ALL):
+            fact = {"step": event.entity_id, "run": run, **event.payload, "name": event.event_type}
+            at = datetime.fromisoformat(event.timestamp).timestamp()
+            fold(self, {**fact, "meta": event.meta}, at)
+
+    def _count_item(self, event: HistoryEvent) -> None:
+        step_run = self.runs.get(int(event.meta["lane"]))
+        if event.event_type == "loop.item" and step_run is not None and step_run.loop is not None:
+            step_run.loop.done += event.status != "error"
+            step_run.loop.failed += event.status == "error"
 
     def count(self, loops: Iterable[LoopProgress]) -> None:
         """Take over how far loops are; rows of loops say it, history only at the end."""
@@ -213,3 +232,5 @@ _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "compensation.started": _dropped,
     **dict.fromkeys(TERMINAL_EVENTS, _terminal),
 }
+_OF_ALL = TERMINAL_EVENTS | {"compensation.started"}
+"""Facts about the execution, not about one run of it."""

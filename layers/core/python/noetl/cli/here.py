@@ -1,0 +1,266 @@
+"""This machine as a place: the stores in its home folder, and the runtime that works on them while it is open."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from noetl.api.bodies import VariableView
+from noetl.cli import wiring
+from noetl.cli.places import Change, Registered
+from noetl.cli.watch import Feed, StoreFeed
+from noetl.domain import ids
+from noetl.domain.errors import ConflictError, NotFoundError
+from noetl.domain.outcomes import Patch
+from noetl.domain.state import TERMINAL
+from noetl.domain.variables import Variable
+from noetl.domain.vocabulary import Vocabulary
+from noetl.ports.catalog import CatalogEntry
+from noetl.services import change_execution, manage_schedules, read_execution
+from noetl.services.change_execution import Asked
+from noetl.services.find_playbook import find_playbook
+from noetl.services.history import HistoryEvent, rfc3339
+from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
+from noetl.services.read_execution import ExecutionSummary, ExecutionView
+from noetl.services.read_history import HistoryReader
+from noetl.services.register_schedules import register_schedule
+from noetl.services.start_execution import Wish, start_execution
+
+POLL = 0.3
+CANCEL_SECONDS = 30.0
+_CHANGES = {
+    "pause": manage_schedules.pause_schedule,
+    "resume": manage_schedules.resume_schedule,
+    "delete": manage_schedules.delete_schedule,
+}
+
+
+@contextmanager
+def open_here(home: str | None) -> Iterator[Here]:
+    """Stores without workers. What is changed is done by whichever process runs executions here."""
+    with wiring.open_reading(home) as reading:
+        yield Here(reading)
+
+
+@contextmanager
+def open_running_here(home: str | None, on_log: Callable[[str], None] | None) -> Iterator[RunningHere]:
+    with wiring.open_local(home, on_log=on_log) as runtime:
+        yield RunningHere(runtime)
+
+
+class Here:
+    """``noetl.cli.places.Place`` over stores at hand."""
+
+    def __init__(self, reading: wiring.Reading) -> None:
+        self._reading = reading
+
+    def latest(self) -> int:
+        return read_execution.latest(self._reading.store)
+
+    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]:
+        return read_execution.list_executions(
+            self._reading.store, limit=limit, now=time.time(), status=status
+        )
+
+    def describe(self, execution_id: int) -> ExecutionView:
+        return read_execution.describe(
+            self._reading.store, self._reading.programs, execution_id, now=time.time()
+        )
+
+    def status(self, execution_id: int) -> str:
+        return read_execution.find(self._reading.store, execution_id).status
+
+    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
+        reader = HistoryReader(self._reading.store, execution_id, words)
+        while True:
+            over = self.status(execution_id) in TERMINAL
+            yield from reader.read(everything=over or not follow)
+            if over or not follow:
+                return
+            time.sleep(POLL)
+
+    def result(self, execution_id: int) -> Any:
+        return read_execution.result(self._reading.store, self._reading.results, execution_id)
+
+    # --- playbooks ---
+
+    def find(self, target: str) -> Registered:
+        path, _, version = target.rpartition("@")
+        if not path or not version.isdigit():
+            path, version = target, ""
+        return _registered(find_playbook(self._reading.catalog, path, int(version) if version else None))
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        return _registered(self._reading.programs.register(text, source_name=source_name))
+
+    def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        entry = self.register(text, source_name=source_name)
+        schedule = register_schedule(
+            entry.path,
+            self._reading.programs(entry.program),
+            store=self._reading.schedules,
+            schedules=None,
+            now=time.time(),
+        )
+        return entry, None if schedule is None else view(schedule)
+
+    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
+        wish = Wish(payload, entry.path, entry.version, f"local:{os.getuid()}")
+        started = start_execution(
+            self._reading.programs(entry.program),
+            wish,
+            self._reading.store,
+            owner="",
+            now_ms=time.time_ns() // 1_000_000,
+            random_bits=secrets.randbits(ids.RANDOM_BITS),
+        )
+        return started.execution_id
+
+    # --- variables ---
+
+    def variables(self, execution_id: int) -> Mapping[str, VariableView]:
+        read_execution.find(self._reading.store, execution_id)
+        return {one.name: _view(one) for one in self._reading.variables.variables(execution_id)}
+
+    def variable(self, execution_id: int, name: str) -> VariableView:
+        read_execution.find(self._reading.store, execution_id)
+        found = self._reading.variables.read_variable(execution_id, name)
+        if found is None:
+            raise _no_variable(execution_id, name)
+        return _view(found)
+
+    def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None:
+        change_execution.set_variables(self._reading.store, execution_id, _asked("", reason), values)
+
+    def delete_variable(self, execution_id: int, name: str) -> None:
+        change_execution.live(self._reading.store, execution_id, "changed")
+        if all(one.name != name for one in self._reading.variables.variables(execution_id)):
+            raise _no_variable(execution_id, name)
+        change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
+
+    # --- schedules ---
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]:
+        return [view(row) for row in self._reading.schedules.entries(limit=limit)]
+
+    def schedule(self, name: str) -> ScheduleView:
+        return view(manage_schedules.find_schedule(self._reading.schedules, name))
+
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        row = manage_schedules.find_schedule(self._reading.schedules, name)
+        return manage_schedules.next_times(row, time.time(), count)
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView:
+        reading = self._reading
+        deps = ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
+        return view(_CHANGES[what](deps, name))
+
+
+class RunningHere(Here):
+    """``noetl.cli.places.Running`` over the local runtime."""
+
+    def __init__(self, runtime: wiring.Runtime) -> None:
+        super().__init__(runtime)
+        self.runtime = runtime
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        return _registered(self.runtime.register(text, source_name=source_name))
+
+    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
+        kept = self.runtime.catalog.get(entry.path, entry.version)
+        if kept is None:
+            raise NotFoundError(f"{entry.path} has no version {entry.version}", code="playbook_not_found")
+        return self.runtime.start(kept, payload)
+
+    def feed(self) -> Feed:
+        return StoreFeed(self.runtime.store)
+
+    def run_until(
+        self,
+        ids: Collection[int],
+        feed: Feed,
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        self.runtime.run_until(ids, on_tick=on_tick, timeout=timeout)
+
+    def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        self._refuse_ended(execution_id, "cancelled")
+        self.runtime.cancel(execution_id, reason, principal(), cascade)
+        self._let_children_end(execution_id)
+
+    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
+        self._refuse_ended(execution_id, "changed")
+        self.runtime.patch_context(execution_id, patches, principal(), reason)
+
+    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None:
+        runtime = self.runtime
+        event = change_execution.inject_token(
+            runtime.store,
+            runtime.programs,
+            execution_id,
+            _asked(runtime.owner, reason),
+            step=step,
+            args=args,
+        )
+        runtime.accept([event])
+
+    def _refuse_ended(self, execution_id: int, what: str) -> None:
+        status = self.status(execution_id)
+        if status in TERMINAL:
+            raise ConflictError(
+                f"execution {execution_id} is {status} and cannot be {what}", code="execution_ended"
+            )
+
+    def _let_children_end(self, execution_id: int) -> None:
+        """The word to sub-executions is on its way when ``cancel`` returns; it arrives while the runtime runs."""
+        children = [
+            info.execution_id
+            for status in ("running", "paused")
+            for info in self.runtime.store.executions(limit=10_000, status=status)
+            if info.parent_execution_id == execution_id
+        ]
+        if children:
+            with suppress(TimeoutError):
+                self.runtime.run_until(children, timeout=CANCEL_SECONDS)
+
+
+def principal() -> str:
+    """Who types this: recorded with what they change."""
+    try:
+        return f"user:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "user:unknown"
+
+
+def _asked(owner: str, reason: str) -> Asked:
+    return Asked(principal(), secrets.token_hex(16), owner, reason)
+
+
+def _registered(entry: CatalogEntry) -> Registered:
+    return Registered(entry.path, entry.version, entry.name, entry.program)
+
+
+def _no_variable(execution_id: int, name: str) -> NotFoundError:
+    return NotFoundError(
+        f"execution {execution_id} has no variable {name[:80]!r}",
+        code="variable_not_found",
+        hint=f"`noetl vars list {execution_id}` shows them",
+    )
+
+
+def _view(variable: Variable) -> VariableView:
+    return VariableView(
+        variable.value,
+        variable.type,
+        variable.source_step,
+        rfc3339(variable.created_at),
+        rfc3339(variable.accessed_at),
+        variable.access_count,
+    )

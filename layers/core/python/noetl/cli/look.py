@@ -1,0 +1,67 @@
+"""``noetl list``, ``status``, ``events``, ``result``: their options and their help. What they do is in ``reading``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl.cli.options import Context, Home, Id, Json, Remote, end, where
+
+
+def list_(
+    status: Annotated[
+        str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Executions, newest first."""
+    from noetl.cli import reading
+
+    end(reading.show_list(status=status, limit=limit, as_json=as_json, at=where(home, remote, context)))
+
+
+def status(
+    execution: Id = "latest",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """One execution: its steps, loops, error, and what is outstanding."""
+    from noetl.cli import reading
+
+    end(reading.show_status(execution, as_json=as_json, at=where(home, remote, context)))
+
+
+def events(
+    execution: Id = "latest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    vocabulary: Annotated[str, typer.Option(help="Names: stored, formal or canonical.")] = "stored",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """The history of an execution."""
+    from noetl.cli import reading
+
+    at = where(home, remote, context)
+    end(reading.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, at=at))
+
+
+def result(
+    execution: Id = "latest",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """What a completed execution gave, whole, and nothing else."""
+    from noetl.cli import reading
+
+    end(reading.show_result(execution, as_json=as_json, at=where(home, remote, context)))

@@ -1,0 +1,134 @@
+"""Where executions are: on this machine, or at a server. Commands speak to a place and do not ask which it is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from noetl.cli.options import Where
+from noetl.cli.watch import Feed
+from noetl.domain.outcomes import Patch
+from noetl.domain.vocabulary import Vocabulary
+from noetl.services.history import HistoryEvent
+from noetl.services.manage_schedules import ScheduleView
+from noetl.services.read_execution import ExecutionSummary, ExecutionView
+
+if TYPE_CHECKING:
+    from noetl.api.bodies import VariableView
+    from noetl.cli.remote.contexts import Contexts
+    from noetl.dsl.diagnostics import Diagnostic
+
+Change = Literal["pause", "resume", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: told by the place that compiled it."""
+
+    path: str
+    version: int
+    name: str
+    program: str
+    warnings: Sequence[Diagnostic] = ()
+
+
+class Place(Protocol):
+    """To look at executions and to change them without waiting. Ids are execution ids; everything raises NotFoundError for unknown ones,
+    ConflictError for what does not fit the present state, and InfrastructureError when the place cannot be reached."""
+
+    def latest(self) -> int:
+        """The execution that was started last, and not by another."""
+
+    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]: ...
+    def describe(self, execution_id: int) -> ExecutionView: ...
+    def status(self, execution_id: int) -> str: ...
+    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
+        """In order; ``follow``: until the execution ends."""
+
+    def result(self, execution_id: int) -> Any:
+        """Whole."""
+
+    def find(self, target: str) -> Registered:
+        """A playbook of the catalog: ``path``, or ``path@version``."""
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        """Raises InvalidPlaybookError with every diagnostic."""
+
+    def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        """As ``register``, and its schedule with it."""
+
+    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
+        """Durable when this returns."""
+
+    def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
+    def variable(self, execution_id: int, name: str) -> VariableView:
+        """The read is counted."""
+
+    def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None: ...
+    def delete_variable(self, execution_id: int, name: str) -> None: ...
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]: ...
+    def schedule(self, name: str) -> ScheduleView: ...
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        """Epoch seconds."""
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
+        """As it is afterwards; None when it is gone."""
+
+
+class Running(Place, Protocol):
+    """A place where executions go on while it is open."""
+
+    def feed(self) -> Feed: ...
+    def run_until(
+        self,
+        ids: Collection[int],
+        feed: Feed,
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
+
+    def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        """It has ended when this returns, unless that takes long."""
+
+    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None: ...
+    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None: ...
+
+
+def open_place(at: Where) -> AbstractContextManager[Place]:
+    """To look, and to change what somebody else runs."""
+    if at.context is not None:
+        return _remote(at)
+    from noetl.cli.here import open_here
+
+    return open_here(at.home)
+
+
+def open_running(
+    at: Where, *, on_log: Callable[[str], None] | None = None
+) -> AbstractContextManager[Running]:
+    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here."""
+    if at.context is not None:
+        return _remote(at)
+    from noetl.cli.here import open_running_here
+
+    return open_running_here(at.home, on_log)
+
+
+def _remote(at: Where) -> AbstractContextManager[Running]:
+    from noetl.cli.remote.place import RemotePlace
+
+    return nullcontext(RemotePlace.at(contexts(at.home).find(at.context or "")))
+
+
+def contexts(home: str | None) -> Contexts:
+    """The contexts of a home folder. (Other settings are not read: they are about this machine's database.)"""
+    from noetl.cli.remote.contexts import Contexts
+
+    return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())

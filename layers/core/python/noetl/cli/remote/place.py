@@ -1,0 +1,265 @@
+"""A server as a place: what commands ask for, over the routes of docs/api.md."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+import msgspec
+
+from noetl.api.bodies import (
+    AcceptedAnswer,
+    DeletedAnswer,
+    Download,
+    ExecutionAnswer,
+    ExecutionPage,
+    NextAnswer,
+    PlaybookAnswer,
+    RegisteredAnswer,
+    ResultAnswer,
+    SchedulePage,
+    StartedAnswer,
+    VariableAnswer,
+    VariableDeletedAnswer,
+    VariablesAnswer,
+    VariablesSetAnswer,
+    VariableView,
+)
+from noetl.cli.places import Change, Registered
+from noetl.cli.remote.client import Client, segment
+from noetl.cli.remote.contexts import Context
+from noetl.cli.remote.following import ONE, History, RemoteFeed, run_until, status_of
+from noetl.cli.remote.problems import diagnostics
+from noetl.cli.watch import Feed
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
+from noetl.domain.outcomes import Patch
+from noetl.domain.patches import deep_merge
+from noetl.domain.schedules import name_for, parse_instant
+from noetl.domain.state import TERMINAL
+from noetl.domain.vocabulary import Vocabulary
+from noetl.services import read_execution
+from noetl.services.history import HistoryEvent
+from noetl.services.manage_schedules import ScheduleView
+from noetl.services.read_execution import ExecutionSummary, ExecutionView
+
+CANCEL_SECONDS = 30.0
+PAGE = 500
+
+
+class RemotePlace:
+    """``noetl.cli.places.Running``: a server's executions go on by themselves."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._expected: set[str] = set()
+
+    @classmethod
+    def at(cls, context: Context) -> RemotePlace:
+        return cls(Client(context))
+
+    # --- looking ---
+
+    def latest(self) -> int:
+        for page in self._client.pages("/api/executions", ExecutionPage, limit=100):
+            for one in page.executions:
+                if one.parent_execution_id is None:
+                    return int(one.execution_id)
+        raise NotFoundError(
+            "nothing has been executed there yet",
+            code="execution_not_found",
+            hint="start with `noetl exec PATH --remote`",
+        )
+
+    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]:
+        found: list[ExecutionSummary] = []
+        size = min(limit, PAGE)
+        for page in self._client.pages("/api/executions", ExecutionPage, status=status, limit=size):
+            found += page.executions
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def describe(self, execution_id: int) -> ExecutionView:
+        """Its steps, or the last of them where there are very many."""
+        found = self._client.get(ONE.format(execution_id), ExecutionAnswer)
+        summary = ExecutionSummary(
+            found.execution_id,
+            found.path,
+            found.name,
+            found.status,
+            found.started_at,
+            found.ended_at,
+            found.duration_ms,
+            found.parent_execution_id,
+        )
+        return ExecutionView(summary, found.steps, found.error, found.reason, found.parked, found.outstanding)
+
+    def status(self, execution_id: int) -> str:
+        return status_of(self._client, execution_id).status
+
+    def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
+        history = History(self._client, execution_id, words)
+        return history.follow() if follow else history.all()
+
+    def result(self, execution_id: int) -> Any:
+        """What is too large for an answer is downloaded. Raises TaskError when a part is gone, or is not what was kept."""
+        found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer)
+        if found.complete:
+            return found.result
+        links = {one.ref: one for one in found.downloads}
+        return read_execution.resolve_with(found.result, lambda ref: self._part(links.get(str(ref["ref"]))))
+
+    def _part(self, link: Download | None) -> Any:
+        if link is None:
+            raise _gone("there is no link to a part of the result")
+        data = self._client.download(link.url)
+        if link.sha256 and hashlib.sha256(data).hexdigest() != link.sha256:
+            raise _gone(f"{link.ref} is not what was kept")
+        try:
+            return codec.decode(data)
+        except (ValueError, RecursionError) as error:
+            raise _gone(f"{link.ref} cannot be read: {error}") from error
+
+    # --- playbooks ---
+
+    def find(self, target: str) -> Registered:
+        path, _, version = target.rpartition("@")
+        if not path or not version.isdigit():
+            path, version = target, ""
+        where = "/".join(segment(part) for part in path.split("/"))
+        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=version or None)
+        return Registered(found.path, found.version, found.name, found.program)
+
+    def register(self, text: str, *, source_name: str) -> Registered:
+        """The server is told the file's name, not where it is here."""
+        body = {"content": text, "source_name": PurePath(source_name).name}
+        found = self._client.post("/api/catalog/register", RegisteredAnswer, body, source_name=source_name)
+        warnings = diagnostics([msgspec.to_builtins(one) for one in found.warnings])
+        return Registered(found.path, found.version, found.name, found.program, warnings)
+
+    def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        """The schedule by its usual name; one that its playbook names otherwise is not looked for."""
+        entry = self.register(text, source_name=source_name)
+        try:
+            schedule = self.schedule(name_for(entry.path))
+        except NotFoundError:
+            return entry, None
+        return entry, schedule if schedule.declared and schedule.path == entry.path else None
+
+    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
+        body = {"path": entry.path, "version": entry.version, "payload": payload}
+        return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
+
+    # --- variables ---
+
+    def variables(self, execution_id: int) -> Mapping[str, VariableView]:
+        return self._client.get(f"/api/vars/{execution_id}", VariablesAnswer).variables
+
+    def variable(self, execution_id: int, name: str) -> VariableView:
+        one = self._client.get(f"/api/vars/{execution_id}/{segment(name)}", VariableAnswer)
+        return VariableView(
+            one.value, one.type, one.source_step, one.created_at, one.accessed_at, one.access_count
+        )
+
+    def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None:
+        body = {"variables": dict(values), "reason": reason}
+        self._client.post(f"/api/vars/{execution_id}", VariablesSetAnswer, body)
+
+    def delete_variable(self, execution_id: int, name: str) -> None:
+        self._client.delete(f"/api/vars/{execution_id}/{segment(name)}", VariableDeletedAnswer)
+
+    # --- schedules ---
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]:
+        found: list[ScheduleView] = []
+        for page in self._client.pages("/api/schedules", SchedulePage, limit=min(limit, PAGE)):
+            found += page.schedules
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def schedule(self, name: str) -> ScheduleView:
+        return self._client.get(f"/api/schedules/{segment(name)}", ScheduleView)
+
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        found = self._client.get(f"/api/schedules/{segment(name)}/next", NextAnswer, count=count)
+        return [parse_instant(one) for one in found.times]
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
+        path = f"/api/schedules/{segment(name)}"
+        if what == "delete":
+            self._client.delete(path, DeletedAnswer)
+            return None
+        return self._client.post(f"{path}/{what}", ScheduleView, {})
+
+    # --- running ---
+
+    def feed(self) -> RemoteFeed:
+        return RemoteFeed(self._client, expected=self._expected)
+
+    def run_until(
+        self,
+        ids: Collection[int],
+        feed: Feed,
+        *,
+        on_tick: Callable[[], None] | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        assert isinstance(feed, RemoteFeed)
+        run_until(self._client, feed, ids, on_tick=on_tick, timeout=timeout)
+
+    def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        body = {"reason": reason, "cascade": cascade}
+        self._client.post(f"{ONE.format(execution_id)}/cancel", AcceptedAnswer, body)
+        until, pause = time.monotonic() + CANCEL_SECONDS, 0.1
+        while self.status(execution_id) not in TERMINAL and time.monotonic() < until:
+            time.sleep(pause)
+            pause = min(pause * 1.5, 2.0)
+
+    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
+        body = {"patch": context_patch(patches), "reason": reason}
+        done = self._client.patch(f"{ONE.format(execution_id)}/ctx", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+
+    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None:
+        body = {"step": step, "args": args, "reason": reason}
+        done = self._client.post(f"{ONE.format(execution_id)}/tokens", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+
+
+def context_patch(patches: Sequence[Patch]) -> dict[str, Any] | list[dict[str, Any]]:
+    """The body of a patch that does what ``--set`` does here: a JSON Merge Patch; a JSON Patch where that would remove (null), or merge
+    where a mapping is to be set. Raises InvalidInputError when neither can say all of it at once."""
+    if not any(_says_more(one) for one in patches):
+        merged: dict[str, Any] = {}
+        for one in patches:
+            merged[one.name] = deep_merge(merged.get(one.name), one.value) if one.op == "merge" else one.value
+        return merged
+    if any(one.op == "merge" for one in patches):
+        raise InvalidInputError(
+            "a dotted --set does not go together with one that sets a mapping or null",
+            code="invalid_set",
+            hint="patch twice",
+        )
+    return [{"op": "add", "path": f"/{_pointer(one.name)}", "value": one.value} for one in patches]
+
+
+def _says_more(patch: Patch) -> bool:
+    """Whether a merge patch would do something else."""
+    return _has_null(patch.value) or (patch.op == "set" and isinstance(patch.value, dict))
+
+
+def _has_null(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and any(map(_has_null, value.values())))
+
+
+def _pointer(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _gone(what: str) -> TaskError:
+    return TaskError(what, code="REFERENCE_NOT_AVAILABLE", hint="ask for the result once more")

@@ -1,0 +1,98 @@
+"""``noetl exec``, ``cancel``, ``inject`` and ``ctx patch``: their options and their help. What they do is in ``execute``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Reason, Remote, Set, Target, end, where
+
+patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
+
+
+def exec_(
+    target: Target,
+    sets: Set = None,
+    payload: Payload = None,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Start a playbook and print its execution's id, without following it.
+
+    \b
+      noetl exec etl/daily --set day=2026-03-01 --remote
+      noetl exec weather.yaml
+
+    On this machine, a running `noetl serve` takes it up, or `noetl resume`.
+    """
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(execute.start(target, sets=sets or [], payload=payload, as_json=as_json, at=at))
+
+
+def cancel(
+    execution: Id,
+    reason: Reason = "",
+    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Cancel an execution and its sub-executions."""
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(execute.cancel(execution, reason=reason, cascade=not no_cascade, as_json=as_json, at=at))
+
+
+def inject(
+    execution: Id,
+    step: Annotated[str, typer.Argument(metavar="STEP", help="A step of its playbook.")],
+    sets: Set = None,
+    reason: Reason = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Let a step of a running execution run, once more or out of turn, with these arguments.
+
+    \b
+      noetl inject latest notify --set to=ops --reason "the mail got lost"
+
+    It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(execute.inject(execution, step, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, at=at))
+
+
+@patch_app.command("patch")
+def patch(
+    execution: Id,
+    sets: Set = None,
+    reason: Reason = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Set context values of an execution: how a person approves a waiting step.
+
+    \b
+      noetl ctx patch latest --set approved=true --reason "checked the numbers"
+
+    The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(execute.patch(execution, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, at=at))
