@@ -46,6 +46,18 @@ def test_body_reads(program, task, reads):
     assert step.enter_reads.names == tuple(sorted({*reads, "workload.rows"}))
 
 
+def test_what_computes_the_name_of_a_credential_goes_with_every_task(program):
+    entry = 'keychain: [{ name: k, kind: bearer, credential: "shop_{{ workload.data }}" }]\n'
+    undo = '    spec: { compensate: { kind: http, url: "http://x", auth: k } }\n'
+    text = LOOP.format(task='{ kind: http, url: "{{ row }}", auth: k }').replace(
+        "    tool:", undo + "    tool:"
+    )
+    step = program(entry + text).step("start")
+    assert step.body.reads.names == step.compensate.reads.names == ("workload.data",)
+    assert step.enter_reads.names == ("workload.data", "workload.rows")
+    assert step.exit_reads.names == ()
+
+
 def warnings(compiled, body):
     return [(d.code, d.line, d.column) for d in compiled(body).diagnostics]
 

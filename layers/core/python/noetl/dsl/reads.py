@@ -34,25 +34,35 @@ _POOLS = ("control", "io", "cpu", "python")
 def with_reads(program: Program, kinds: KindLookup) -> Program:
     """``reads`` and ``pool`` of bodies, ``ordered_writes`` of loops, ``enter_reads`` and ``exit_reads`` of steps."""
     aliases = {step.alias: step.name for step in program.steps if step.alias}
-    steps = tuple(_renamed(_step(step, kinds), aliases) for step in program.steps)
+    secrets = names_in(program.keychain)
+    steps = tuple(_widened(_step(step, kinds), aliases, secrets) for step in program.steps)
     return msgspec.structs.replace(program, steps=steps)
 
 
-def _renamed(step: Step, aliases: dict[str, str]) -> Step:
-    """Second names of results are kept nowhere: what is read is the step, and whatever else has that name."""
-    if not aliases:
+def _widened(step: Step, aliases: dict[str, str], secrets: set[str]) -> Step:
+    """What a step reads without naming it.
+
+    Second names of results are kept nowhere: what is read is the step, and whatever else has that name. ``secrets``: what decides which
+    credentials the keychain's entries stand for; any task may ask for one, by ``keychain`` or ``auth``.
+    """
+    if not aliases and not secrets:
         return step
 
     def renamed(reads: Reads) -> Reads:
         return _reads({*reads.names, *(aliases[name] for name in reads.names if name in aliases)})
 
+    def widened(reads: Reads) -> Reads:
+        return _reads({*renamed(reads).names, *secrets})
+
     bodies = {
-        name: msgspec.structs.replace(body, reads=renamed(body.reads))
+        name: msgspec.structs.replace(body, reads=widened(body.reads))
         for name in ("body", "compensate")
         if (body := getattr(step, name)) is not None
     }
+    enter = widened if step.body is not None or step.cases else renamed
+    leave = widened if step.cases else renamed
     return msgspec.structs.replace(
-        step, enter_reads=renamed(step.enter_reads), exit_reads=renamed(step.exit_reads), **bodies
+        step, enter_reads=enter(step.enter_reads), exit_reads=leave(step.exit_reads), **bodies
     )
 
 
