@@ -178,6 +178,7 @@ def _sure(guard: Node | None) -> bool:
 
 def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
     arriving = [way for way in ways if way.sync and way.target == step.name]
+    _check_comes_round(step, diagnostics)
     wanted = step.incoming if step.join == "all" else int(step.join) if step.join.isdigit() else 0
     if wanted < 2 or step.join_of == "arrivals":
         return
@@ -190,6 +191,19 @@ def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Dia
             f"step {step.name!r} waits for all of {wanted} arcs, and {chosen!r} takes only one of the ways to them",
             step.pos,
             hint="remove `join`: the default waits for what can still arrive; or make the choice inclusive",
+        )
+
+
+def _check_comes_round(step: Step, diagnostics: Diagnostics) -> None:
+    """A join that fires before all have arrived, on a cycle: its own run is on its way to it, so its wave never ends in between."""
+    needed = 1 if step.join == "any" else int(step.join) if step.join.isdigit() else step.incoming
+    early = needed < step.incoming or step.join_of == "arrivals"
+    if early and step.join_rest != "hold" and step.name in step.reaches:
+        diagnostics.warning(
+            "join-round",
+            f"step {step.name!r} leads back to itself: what comes round after its join has fired ends there (`rest: {step.join_rest}`)",
+            step.pos,
+            hint=f"write join: {{ wait: {step.join}, rest: hold }}, or `each`: then what comes round fires it again",
         )
 
 
