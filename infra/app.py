@@ -81,8 +81,8 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         code=digest_of(build_layer("core", target_of(config))),
     )
     engine = EngineStack(app, name("Engine"), platform=platform, **common)
-    workers = WorkersStack(app, name("Workers"), platform=platform, **common)
     api = ApiStack(app, name("Api"), platform=platform, **common)
+    workers = WorkersStack(app, name("Workers"), platform=platform, api=api.http, **common)
     triggers = triggers_of(read_programs(playbook_files(config.playbooks), kinds))
     schedules = SchedulesStack(
         app, name("Schedules"), platform=platform, engine=engine, triggers=triggers, **common

@@ -96,11 +96,14 @@ class Platform:
         made.allow(*self._engine_grants(scope))
         return made
 
-    def worker_variables(self, worker: str, *, isolated: bool) -> dict[str, str]:
-        """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either."""
+    def worker_variables(self, worker: str, *, isolated: bool, api_url: str = "") -> dict[str, str]:
+        """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either. ``api_url``: where
+        it asks for them."""
         variables = self._common_variables() | {"NOETL_WORKER": worker}
         if not isolated:
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
+            if api_url:
+                variables["NOETL_API_URL"] = api_url
             if self.config.workspace:
                 variables["NOETL_WORKSPACE"] = self.config.workspace
         if self.config.data_folders:
@@ -127,7 +130,6 @@ class Platform:
             "NOETL_QUEUES": json.dumps(self.plan.routes),
             "NOETL_WORKERS": json.dumps(self.plan.concurrency()),
             "NOETL_TOKEN_SECRET_ARN": self.data.token_secret.secret_arn,
-            "NOETL_KMS_KEY_ID": self.data.secrets_key.key_arn,
             "NOETL_CREDENTIALS_PREFIX": self.config.credentials_prefix,
             "NOETL_SCHEDULE_GROUP": self.config.prefix,
             "NOETL_SCHEDULER_TARGET_ARN": self.scheduler_arn(scope),
@@ -160,7 +162,7 @@ class Platform:
             grants.list_objects(data.results),
             grants.read_secret(data.token_secret),
             grants.use_key_through(scope, data.data_key, "sqs", "s3"),
-            grants.use_key(data.secrets_key),
+            grants.use_key_through(scope, data.secrets_key, "secretsmanager"),
         ]
 
     def schedule_grants(self, scope: Construct) -> list[Grant]:

@@ -91,9 +91,15 @@ def read_secret(*secrets: secretsmanager.ISecret) -> Grant:
 
 
 def named(
-    scope: Construct, service: str, resource: str, name: str, actions: Sequence[str], reason: str
+    scope: Construct,
+    service: str,
+    resource: str,
+    name: str,
+    actions: Sequence[str],
+    reason: str,
+    shown: str = "",
 ) -> Grant:
-    """``actions`` on resources whose names begin with a fixed part: ``name`` ends with *."""
+    """``actions`` on resources whose names begin with a fixed part: ``name`` ends with *. ``shown``: ``resource`` as cdk-nag writes it."""
     stack = cdk.Stack.of(scope)
     separator = ":" if service == "secretsmanager" else "/"
     tail = f"{resource}{separator}{name}"
@@ -104,7 +110,7 @@ def named(
             actions=[f"{service}:{action}" for action in actions],
             resources=[f"arn:{stack.partition}:{service}:{stack.region}:{stack.account}:{tail}"],
         ),
-        (f"arn:<AWS::Partition>:{service}:{region}:{account}:{tail}",),
+        (f"arn:<AWS::Partition>:{service}:{region}:{account}:{shown or resource}{separator}{name}",),
         reason,
     )
 
@@ -131,6 +137,25 @@ def use_key_through(scope: Construct, key: kms.IKey, *services: str) -> Grant:
     )
 
 
-def use_key(key: kms.IKey) -> Grant:
-    """Seal and open small secrets with the key itself."""
-    return grant(["kms:Encrypt", "kms:Decrypt", "kms:GenerateDataKey"], [key.key_arn])
+def seal_credentials(key: kms.IKey) -> Grant:
+    """Make and open the data keys of credentials and their cached copies: what else the key seals stays closed."""
+    return Grant(
+        iam.PolicyStatement(
+            actions=["kms:Decrypt", "kms:GenerateDataKey"],
+            resources=[key.key_arn],
+            conditions={"StringEquals": {"kms:EncryptionContext:purpose": ["auth_cache", "credential"]}},
+        )
+    )
+
+
+def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
+    """One route of the API: credentials, for the command that a worker runs. ``exported``: name under which the API's stack exports its id."""
+    return named(
+        scope,
+        "execute-api",
+        api_id,
+        "$default/GET/api/keychain/*",
+        ["Invoke"],
+        "the route ends with an execution and a name",
+        shown=exported,
+    )

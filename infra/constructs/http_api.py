@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import aws_cdk as cdk
 from aws_cdk import aws_apigatewayv2 as gateway
 from aws_cdk import aws_apigatewayv2_authorizers as authorizers
 from aws_cdk import aws_apigatewayv2_integrations as integrations
@@ -32,7 +33,7 @@ ACCESS_LOG = {
 
 
 class HttpApi(Construct):
-    """``api`` and ``url`` (the custom domain's, when there is one)."""
+    """``api``, ``url`` (the custom domain's, when there is one) and ``exported``: the name under which other stacks find the API's id."""
 
     def __init__(
         self,
@@ -56,6 +57,14 @@ class HttpApi(Construct):
             default_integration=integrations.HttpLambdaIntegration("Function", function),
             default_authorizer=self._authorizer(),
         )
+        if env.api.auth == "jwt":
+            # Workers have no tokens of people: they sign as their role, and show their command.
+            self.api.add_routes(
+                path="/api/keychain/{proxy+}",
+                methods=[gateway.HttpMethod.GET],
+                integration=integrations.HttpLambdaIntegration("Keychain", function),
+                authorizer=authorizers.HttpIamAuthorizer(),
+            )
         stage = gateway.HttpStage(
             self,
             "Stage",
@@ -68,6 +77,8 @@ class HttpApi(Construct):
         )
         _log_requests(stage, access_log)
         self.url = f"https://{env.api.domain_name}" if domain else self.api.api_endpoint
+        stack = cdk.Stack.of(self)
+        self.exported = str(stack.resolve(stack.export_value(self.api.api_id))["Fn::ImportValue"])
         if env.api.auth == "none":
             nag.acknowledge(self.api, "APIG4", "an emulator on this machine asks nobody who they are")
 

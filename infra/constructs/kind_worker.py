@@ -7,10 +7,12 @@ from aws_cdk import aws_applicationautoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecs as ecs
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra.constructs import grants, nag
 from infra.constructs.grants import Grant, give
+from infra.constructs.http_api import HttpApi
 from infra.constructs.layers import Layers
 from infra.constructs.python_function import Placement, PythonFunction, log_group
 from infra.constructs.queue_with_dlq import QueueWithDlq
@@ -21,8 +23,11 @@ BACKLOG_PER_TASK = 10
 """Commands that wait for each running task before another one starts."""
 
 
-def worker_grants(scope: Construct, platform: Platform, worker: Worker, queue: QueueWithDlq) -> list[Grant]:
-    """Its queue, its results, the engine's queue; secrets of playbooks only for workers that run none of their code."""
+def worker_grants(
+    scope: Construct, platform: Platform, worker: Worker, queue: QueueWithDlq, api: HttpApi | None
+) -> list[Grant]:
+    """Its queue, its results, the engine's queue; secrets of playbooks only for workers that run none of their code. ``api``: where it asks
+    for those that were registered."""
     statements = [
         grants.consume(queue.queue),
         platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions"]),
@@ -35,7 +40,14 @@ def worker_grants(scope: Construct, platform: Platform, worker: Worker, queue: Q
             grants.credentials(scope, platform.config.credentials_prefix, ["GetSecretValue"]),
             grants.use_key_through(scope, platform.data.secrets_key, "secretsmanager"),
         ]
+    if api is not None:
+        statements.append(grants.ask_for_credentials(scope, api.api.api_id, api.exported))
     return statements
+
+
+def _asks(worker: Worker, api: HttpApi, *, reaches: bool) -> HttpApi | None:
+    """The API, for a worker that may have credentials and gets as far."""
+    return api if reaches and not worker.isolated else None
 
 
 def _placement(platform: Platform, worker: Worker) -> Placement | None:
@@ -57,8 +69,10 @@ class FunctionWorker(Construct):
         worker: Worker,
         queue: QueueWithDlq,
         layers: Layers,
+        api: HttpApi,
     ) -> None:
         super().__init__(scope, id)
+        asks = _asks(worker, api, reaches=worker.needs_network or platform.closed_placement is None)
         self.function = PythonFunction(
             self,
             "Worker",
@@ -70,9 +84,11 @@ class FunctionWorker(Construct):
             layers=layers.get(*worker.layers),
             log_key=platform.data.data_key,
             placement=_placement(platform, worker),
-            variables=platform.worker_variables(worker.name, isolated=worker.isolated),
+            variables=platform.worker_variables(
+                worker.name, isolated=worker.isolated, api_url=asks.url if asks else ""
+            ),
         )
-        self.function.allow(*worker_grants(self, platform, worker, queue))
+        self.function.allow(*worker_grants(self, platform, worker, queue, asks))
         self.function.consume(queue.queue, batch=worker.batch, concurrency=worker.concurrency)
 
 
@@ -89,14 +105,23 @@ class FargateWorker(Construct):
         queue: QueueWithDlq,
         cluster: ecs.ICluster,
         image: ecs.ContainerImage,
+        api: HttpApi,
     ) -> None:
         super().__init__(scope, id)
         self._platform = platform
         config = platform.config
+        asks = _asks(worker, api, reaches=True)
         task = ecs.FargateTaskDefinition(
             self,
             "Task",
             family=f"{config.prefix}-worker-{worker.name}",
+            task_role=iam.Role(
+                self,
+                "Role",
+                role_name=f"{config.prefix}-task-{worker.name}",
+                assumed_by=iam.ServicePrincipal("ecs-tasks.amazonaws.com"),
+                description=f"What tasks of {worker.name} may do; the API knows them by its name",
+            ),
             cpu=1024,
             memory_limit_mib=max(2048, worker.memory),
             runtime_platform=ecs.RuntimePlatform(
@@ -111,10 +136,12 @@ class FargateWorker(Construct):
             "Worker",
             image=image,
             logging=ecs.LogDrivers.aws_logs(stream_prefix="worker", log_group=logs),
-            environment=platform.worker_variables(worker.name, isolated=worker.isolated),
+            environment=platform.worker_variables(
+                worker.name, isolated=worker.isolated, api_url=asks.url if asks else ""
+            ),
             stop_timeout=cdk.Duration.seconds(120),
         )
-        give(task.task_role, *worker_grants(self, platform, worker, queue))
+        give(task.task_role, *worker_grants(self, platform, worker, queue, asks))
         nag.acknowledge(task, "IAM5[Resource::*]", "the token that pulls images belongs to no repository")
         nag.acknowledge(task, "ECS2", "the variables name queues and buckets; none is a secret")
         self.service = self._service(worker, task, cluster)

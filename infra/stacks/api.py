@@ -26,8 +26,17 @@ class ApiStack(cdk.Stack):
         config, messaging = platform.config, platform.messaging
         layers = Layers(self, "Layers", env=config)
         scopes = {"NOETL_SCOPES": json.dumps(dict(config.api.scopes))} if config.api.scopes else {}
+        variables = scopes | {
+            "NOETL_KMS_KEY_ID": platform.data.secrets_key.key_arn,
+            "NOETL_WORKER_ROLES": ",".join(
+                f"arn:*:sts::*:assumed-role/{pattern}"
+                for pattern in (f"*/{config.prefix}-worker-*", f"{config.prefix}-task-*")
+            ),
+        }
+        if config.workspace:
+            variables["NOETL_WORKSPACE"] = config.workspace
         self.function = platform.database_function(
-            self, "api", timeout=29, layers=layers.get(), variables=scopes
+            self, "api", timeout=29, layers=layers.get(), variables=variables
         )
         dlqs = [pair.dlq for pair in messaging.pairs().values()]
         self.function.allow(
@@ -35,6 +44,7 @@ class ApiStack(cdk.Stack):
                 [messaging.events.queue, messaging.timers.queue, *messaging.command_queues(), *dlqs]
             ),
             *platform.schedule_grants(self),
+            grants.seal_credentials(platform.data.secrets_key),
             grants.credentials(
                 self,
                 config.credentials_prefix,

@@ -52,7 +52,12 @@ class EngineStack(cdk.Stack):
         messaging = platform.messaging
         made = platform.database_function(self, "engine", timeout=ENGINE_TIMEOUT, layers=self._layers.get())
         timers = platform.config.timer_concurrency
-        made.allow(grants.consume(messaging.events.queue), grants.consume(messaging.timers.queue))
+        made.allow(
+            grants.consume(messaging.events.queue),
+            grants.consume(messaging.timers.queue),
+            # Whether what a keychain names exists; never what is in it.
+            grants.credentials(self, platform.config.credentials_prefix, ["DescribeSecret"]),
+        )
         made.consume(
             messaging.events.queue,
             batch=BATCH,

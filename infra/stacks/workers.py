@@ -10,6 +10,7 @@ from aws_cdk import aws_ecs as ecs
 from constructs import Construct
 
 from infra.config import ConfigError
+from infra.constructs.http_api import HttpApi
 from infra.constructs.kind_worker import FargateWorker, FunctionWorker
 from infra.constructs.layers import Layers
 from infra.shared import Platform
@@ -21,10 +22,11 @@ class WorkersStack(cdk.Stack):
     """``functions`` and ``services`` by worker."""
 
     def __init__(
-        self, scope: Construct, id: str, *, platform: Platform, **stack: Unpack[StackArguments]
+        self, scope: Construct, id: str, *, platform: Platform, api: HttpApi, **stack: Unpack[StackArguments]
     ) -> None:
         super().__init__(scope, id, **stack)
         self._platform = platform
+        self._api = api
         self._cluster: ecs.Cluster | None = None
         self._image: ecs.ContainerImage | None = None
         layers = Layers(self, "Layers", env=platform.config)
@@ -41,6 +43,7 @@ class WorkersStack(cdk.Stack):
                     worker=worker,
                     queue=platform.messaging.commands[worker.name],
                     layers=layers,
+                    api=api,
                 )
 
     def _fargate(self, worker: Worker) -> FargateWorker:
@@ -52,6 +55,7 @@ class WorkersStack(cdk.Stack):
             queue=self._platform.messaging.commands[worker.name],
             cluster=self._get_cluster(worker),
             image=self._get_image(),
+            api=self._api,
         )
 
     def _get_cluster(self, worker: Worker) -> ecs.Cluster:

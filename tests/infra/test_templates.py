@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -222,6 +223,51 @@ def test_secrets_are_read_by_those_who_need_them(templates: Templates) -> None:
     assert readers["credentials"] == workers | {"api"}
     assert workers and not workers & {"worker-python", "worker-script"}
     assert readers.keys() == {"tokens", "app", "owner", "credentials"}
+
+
+@both
+def test_workers_that_may_have_credentials_ask_the_api_for_them_and_for_nothing_else(
+    templates: Templates, name: str
+) -> None:
+    asking = set()
+    for function in ours(templates):
+        short = function.properties["FunctionName"].removeprefix(f"noetl-{name}-")
+        rights = {
+            one for one in templates.allowed(templates.role_of(function)) if one[0].startswith("execute-api")
+        }
+        assert bool(rights) == ("NOETL_API_URL" in templates.variables(function))
+        if rights:
+            asking.add(short)
+            ((action, resource),) = rights
+            assert action == "execute-api:Invoke"
+            assert re.fullmatch(r"arn:.*:<Api\.\w+>/\$default/GET/api/keychain/\*", resource), resource
+    assert {"worker-io" if name == "dev" else "worker-http", "worker-mixed"} <= asking
+    assert not asking & {"worker-python", "worker-script", "api", "engine"}
+    patterns = templates.variables(templates.function(f"noetl-{name}-api"))["NOETL_WORKER_ROLES"].split(",")
+    for short in asking:
+        arn = f"arn:aws:sts::123456789012:assumed-role/AnyRole/noetl-{name}-{short}"
+        assert any(fnmatchcase(arn, pattern) for pattern in patterns)
+    assert not any(
+        fnmatchcase(f"arn:aws:sts::123456789012:assumed-role/Deploy/{who}", pattern)
+        for who in ("ci", f"noetl-{name}-api", "noetl-other-worker-io")
+        for pattern in patterns
+    )
+
+
+@both
+def test_the_api_alone_seals_credentials_and_opens_nothing_else_with_that_key(
+    templates: Templates, name: str
+) -> None:
+    for function in ours(templates):
+        short = function.properties["FunctionName"].removeprefix(f"noetl-{name}-")
+        purposes = [
+            statement["Condition"]["StringEquals"].get("kms:EncryptionContext:purpose")
+            for _, statement in templates.statements(templates.role_of(function))
+            if any(action.startswith("kms:") for action in as_list(statement["Action"]))
+            and "kms:ViaService" not in statement["Condition"]["StringEquals"]
+        ]
+        assert purposes == ([["auth_cache", "credential"]] if short == "api" else []), short
+        assert ("NOETL_KMS_KEY_ID" in templates.variables(function)) == (short == "api")
 
 
 def _secret(templates: Templates, resource: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
@@ -83,7 +84,13 @@ class FakePublisher:
 class Ground:
     """``ask`` sends a request; ``settle`` lets the engine and workers finish what was published."""
 
-    def __init__(self, auth: str = "iam", grants: dict[str, str] | None = None, **deps: Any) -> None:
+    def __init__(
+        self,
+        auth: str = "iam",
+        grants: dict[str, str] | None = None,
+        workers: tuple[str, ...] = (),
+        **deps: Any,
+    ) -> None:
         self.database = Database()
         self.runtime = MemoryRuntime(self.database)
         self.store = self.database.store
@@ -104,6 +111,8 @@ class Ground:
                 self.database.clock,
             ),
             variables=self.store,
+            inspection=MemoryInspection(self.store),
+            metrics=lambda: "noetl_live 0\n",
             credentials=self.database.credentials,
             names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
             results=self.database.results,
@@ -122,7 +131,7 @@ class Ground:
         self.deps = replace(self.deps, **deps)
         self.opened = 0
         self.api = Api(
-            self._open, auth, grants or {}, {"stack": "Noetl-test", "version": "1"}, self.logs.append
+            self._open, auth, grants or {}, {"stack": "Noetl-test", "version": "1"}, self.logs.append, workers
         )
         self.resolve = make_resolver(self.api)
 

@@ -4,7 +4,8 @@ The gateway has authenticated the caller (IAM signature or JWT); this reads what
 ``write``, ``admin`` (all but ``worker``) and ``worker``.
 
 * **IAM**: policies on ``execute-api:Invoke`` decide which routes a principal reaches. A deployment may grant scopes by ARN as well
-  (``NOETL_SCOPES``: pattern → scopes separated by spaces); without any, whoever the gateway lets in has all of them.
+  (``NOETL_SCOPES``: pattern → scopes separated by spaces); without any, whoever the gateway lets in has all of them. The deployment's own
+  workers (``NOETL_WORKER_ROLES``) have none: the token of a command says what they may do.
 * **JWT**: the claim ``scope`` (or ``scp``), plain or prefixed: ``read``, ``noetl:read``, ``noetl/read``, ``https://…/read``.
 * **none** (the local environment): everybody may do everything.
 """
@@ -12,7 +13,7 @@ The gateway has authenticated the caller (IAM signature or JWT); this reads what
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -26,23 +27,40 @@ LOCAL = Principal("local", "local", "local", SCOPES)
 
 
 def principal_of(
-    auth: str, authorizer: Mapping[str, Any], grants: Mapping[str, str] | None = None
+    auth: str,
+    authorizer: Mapping[str, Any],
+    grants: Mapping[str, str] | None = None,
+    workers: Sequence[str] = (),
 ) -> Principal | None:
-    """``auth``: iam, jwt or none; ``authorizer``: what the gateway says (``requestContext.authorizer``). None: it says nothing."""
+    """``auth``: iam, jwt or none; ``authorizer``: what the gateway says (``requestContext.authorizer``). None: it says nothing.
+
+    ``workers``: patterns of ARNs. Behind JWT, too, they sign with IAM; it is the gateway that lets nobody else in that way.
+    """
     if auth == "none":
         return LOCAL
     about = authorizer.get(auth)
-    if not isinstance(about, Mapping):
-        return None
-    return _iam(about, grants or {}) if auth == "iam" else _jwt(about)
+    if isinstance(about, Mapping):
+        return _iam(about, grants or {}, workers) if auth == "iam" else _jwt(about)
+    signed = authorizer.get("iam")
+    return _worker(signed, workers) if isinstance(signed, Mapping) else None
 
 
-def _iam(about: Mapping[str, Any], grants: Mapping[str, str]) -> Principal | None:
+def _iam(about: Mapping[str, Any], grants: Mapping[str, str], workers: Sequence[str]) -> Principal | None:
     arn = about.get("userArn")
     if not isinstance(arn, str) or not arn:
         return None
+    if worker := _worker(about, workers):
+        return worker
     granted = " ".join(scopes for pattern, scopes in grants.items() if fnmatchcase(arn, pattern))
     return Principal(arn, "iam", _account(arn), widened(granted.split()) if grants else SCOPES)
+
+
+def _worker(about: Mapping[str, Any], workers: Sequence[str]) -> Principal | None:
+    """A worker of this deployment: known by its role, and without any scope."""
+    arn = about.get("userArn")
+    if not isinstance(arn, str) or not any(fnmatchcase(arn, pattern) for pattern in workers):
+        return None
+    return Principal(arn, "iam", _account(arn), frozenset())
 
 
 def _account(arn: str) -> str:

@@ -14,6 +14,7 @@ from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import MethodError, problem
 from noetl.api.routing import Router
 from noetl.api.table import ROUTES, Route
+from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
 LOST = ("outcome_unknown", "database_unreachable")
@@ -25,19 +26,21 @@ _ROUTER = Router(ROUTES)
 @dataclass(frozen=True, slots=True)
 class Api:
     """``open``: what the routes need, made on first use (health needs none of it). ``auth``: iam, jwt or none; ``grants``: pattern of an
-    ARN → scopes."""
+    ARN → scopes; ``workers``: patterns of the ARNs of this deployment's workers, which have no scope but what their commands' tokens say."""
 
     open: Callable[[], ApiDeps]
     auth: str = "iam"
     grants: Mapping[str, str] = field(default_factory=dict)
     deployment: Mapping[str, str] = field(default_factory=dict)
     log: Callable[[str], None] = lambda line: None
+    workers: tuple[str, ...] = ()
 
 
 def answer(api: Api, route: Route, request: Request, principal: Principal | None) -> Answer:
     """Never raises: whatever goes wrong becomes a problem."""
     try:
-        request = replace(request, principal=check_scope(principal, route.scope))
+        shown = route.for_commands and principal is not None and HEADER.lower() in request.headers
+        request = replace(request, principal=check_scope(principal, None if shown else route.scope))
         found = _run(api, route, request)
         _check_size(found)
     except Exception as error:

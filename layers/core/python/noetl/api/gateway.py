@@ -19,7 +19,7 @@ def make_resolver(api: Api) -> Callable[[Event, Any], dict[str, Any]]:
 
     def handle(event: Event, context: Any) -> dict[str, Any]:
         about = event.get("requestContext") or {}
-        principal = principal_of(api.auth, about.get("authorizer") or {}, api.grants)
+        principal = principal_of(api.auth, about.get("authorizer") or {}, api.grants, api.workers)
         return _response(resolve(api, _request(event, about), principal))
 
     return handle

@@ -3,7 +3,17 @@ the tests read this one table."""
 
 from __future__ import annotations
 
-from noetl.api.routes import catalog, control, credentials, executions, runtime, schedules, state, variables
+from noetl.api.routes import (
+    catalog,
+    control,
+    credentials,
+    executions,
+    keychain,
+    runtime,
+    schedules,
+    state,
+    variables,
+)
 from noetl.api.routes.shape import Endpoint as Endpoint
 from noetl.api.routes.shape import Parameter as Parameter
 from noetl.api.routes.shape import Route as Route
@@ -14,6 +24,7 @@ ROUTES: tuple[Route, ...] = (
     *control.ROUTES,
     *variables.ROUTES,
     *credentials.ROUTES,
+    *keychain.ROUTES,
     *schedules.ROUTES,
     *runtime.ROUTES,
     *state.ROUTES,

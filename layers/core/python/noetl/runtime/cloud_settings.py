@@ -48,6 +48,10 @@ class CloudSettings:
     auth: str = "iam"
     scopes: Mapping[str, str] = field(default_factory=dict)
     """Pattern of an IAM principal's ARN → scopes of the API, separated by spaces. Empty: IAM policies alone decide."""
+    worker_roles: tuple[str, ...] = ()
+    """Patterns of the ARNs of this deployment's workers: the API lets their commands' tokens speak."""
+    api_url: str = ""
+    """Where a worker asks for credentials; empty: not over the API."""
     inline_limit: int = INLINE_LIMIT
     message_limit: int = MESSAGE_LIMIT
     http_allow: tuple[str, ...] = ()
@@ -89,6 +93,8 @@ class CloudSettings:
             trigger_queues=_lists(env, "NOETL_TRIGGER_QUEUES"),
             auth=auth,
             scopes=_texts(env, "NOETL_SCOPES"),
+            worker_roles=tuple(filter(None, map(str.strip, env.get("NOETL_WORKER_ROLES", "").split(",")))),
+            api_url=env.get("NOETL_API_URL", "").rstrip("/"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
             message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
             http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),

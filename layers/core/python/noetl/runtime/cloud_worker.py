@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +13,15 @@ from pathlib import Path
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
+from noetl.adapters.aws.signing import SignedRequests
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.http_credentials import HttpCredentials
+from noetl.domain.capability import Capability
+from noetl.domain.commands import Command
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.kinds import Credential, TaskSettings
 from noetl.kinds.registry import Registry, default_registry
+from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.stored_programs import StoredPrograms
@@ -30,6 +36,7 @@ MARGIN_SECONDS = 5.0
 """Kept of an invocation's time for sending what its commands said."""
 START_SECONDS = 20.0
 """Kept of it for what comes before a call: reading the program, waiting for another command of the batch."""
+_EXECUTE_API = re.compile(r"https?://([a-z0-9]+)\.execute-api\.")
 WORK_FOLDER = "/tmp/noetl"
 OWN_MEMORY = 192 * 1024 * 1024
 """What a function's own process needs of its memory; code of playbooks gets the rest."""
@@ -77,6 +84,20 @@ class _Secrets:
         return self._found.get(name, execution_id)
 
 
+def _over_api(url: str, otherwise: Credentials) -> Callable[[Command, str], Credentials]:
+    """Registered credentials, asked for with the token of the command that needs them."""
+    source = HttpCredentials(
+        reachable(url, os.environ.get("AWS_ENDPOINT_URL", "")), SignedRequests().get, otherwise
+    )
+    return lambda command, token: source.of(Capability.of(command, token))
+
+
+def reachable(url: str, endpoint: str) -> str:
+    """``url``, where names below ``execute-api`` resolve; by path at an emulator."""
+    found = _EXECUTE_API.match(url)
+    return f"{endpoint.rstrip('/')}/_aws/execute-api/{found[1]}" if endpoint and found else url
+
+
 def open_worker(settings: CloudSettings, registry: Registry | None = None) -> CloudWorker:
     """Wire the worker that ``settings`` name. Its kinds are imported now, when time costs least.
 
@@ -119,6 +140,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         slots=slots,
         revoked=revoked.now,
         message_limit=settings.message_limit,
+        credentials=_over_api(settings.api_url, worker.credentials) if settings.api_url else None,
         about=telemetry.about,
     )
     return CloudWorker(deps, IO_SLOTS if pools <= {"io", "control"} else processors)

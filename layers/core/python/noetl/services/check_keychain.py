@@ -8,7 +8,6 @@ from noetl.domain.credentials import serves
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.domain.events import Event, Start
 from noetl.dsl.program import KeychainEntry, Program
-from noetl.engine.keychain import names_at_start
 from noetl.engine.view import SCOPES, View
 from noetl.ports.credentials import CredentialNames
 
@@ -38,6 +37,9 @@ def start_problem(
     """Why an execution cannot begin, with the place of the entry; None when it can. Raises InfrastructureError."""
     if names is None or not program.keychain or not isinstance(event, Start):
         return None
+    # Templates are loaded with it: only where something has a keychain.
+    from noetl.engine.keychain import names_at_start
+
     try:
         wanted = names_at_start(program, event, now, view)
         found = names.types(set(wanted.values()))

@@ -12,12 +12,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.services.messages import MESSAGE_LIMIT, pack, unpack
 from noetl.services.run_command import run_command
@@ -47,7 +48,8 @@ def _nobody(execution_id: int) -> AbstractContextManager[None]:
 class BatchDeps:
     """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
     ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
-    than a moment; 0 leaves the queue's own visibility alone. ``about``: names the execution in what its thread logs. ``now``: epoch seconds.
+    than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token), where a worker has to prove which command it runs;
+    without it, those of ``worker``. ``about``: names the execution in what its thread logs. ``now``: epoch seconds.
     """
 
     worker: WorkerDeps
@@ -57,6 +59,7 @@ class BatchDeps:
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
     message_limit: int = MESSAGE_LIMIT
     lease_seconds: int = 60
+    credentials: Callable[[Command, str], Credentials] | None = None
     about: Callable[[int], AbstractContextManager[None]] = _nobody
     now: Callable[[], float] = time.time
 
@@ -192,7 +195,7 @@ class _Batch:
                 with self.changed:
                     self.worked.revoked += 1
             else:
-                run_command(command, self.worker, lambda event: self._emit(job, event))
+                run_command(command, self._worker_of(job), lambda event: self._emit(job, event))
         except InfrastructureError as away:
             self._fail(job, f"is tried again: {away}")
         except BaseException as error:
@@ -200,6 +203,11 @@ class _Batch:
         else:
             with self.changed:
                 self._end(job)
+
+    def _worker_of(self, job: _Job) -> WorkerDeps:
+        if self.deps.credentials is None:
+            return self.worker
+        return replace(self.worker, credentials=self.deps.credentials(job.command, job.token))
 
     def _unwanted(self, job: _Job) -> bool:
         """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from noetl.api import reading
 from noetl.api.bodies import CredentialDeletedAnswer, CredentialPage
 from noetl.api.deps import ApiDeps
+from noetl.api.endpoints.keychain import as_ours
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError, ForbiddenError
+from noetl.domain.errors import TaskError
 from noetl.services.manage_credentials import (
     CredentialWish,
     find_credential,
@@ -16,6 +20,7 @@ from noetl.services.manage_credentials import (
     list_credentials,
     read_credential,
     remove_credential,
+    reseal,
     view,
 )
 
@@ -52,14 +57,25 @@ def get(deps: ApiDeps, request: Request) -> Answer:
             hint="ask without include_data",
             details={"scope": "worker"},
         )
-    found = read_credential(
-        stored.name,
-        deps.credentials,
-        execution_id=wanted.execution_id,
-        parent_execution_id=wanted.parent_execution_id,
-    )
+    try:
+        found = read_credential(
+            stored.name,
+            deps.credentials,
+            execution_id=wanted.execution_id,
+            parent_execution_id=wanted.parent_execution_id,
+        )
+    except TaskError as refused:
+        raise as_ours(refused) from refused
     shown = view(stored, dict(found.data))
     return Answer(200, shown, headers=_PRIVATE)
+
+
+class ResealedAnswer(msgspec.Struct, frozen=True):
+    resealed: int
+
+
+def reseal_all(deps: ApiDeps, request: Request) -> Answer:
+    return Answer(200, ResealedAnswer(reseal(deps.credentials)))
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:

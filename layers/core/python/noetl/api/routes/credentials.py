@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from noetl.api import bodies
 from noetl.api.endpoints import credentials
+from noetl.api.endpoints.credentials import ResealedAnswer
 from noetl.api.routes.shape import AFTER, Parameter, Route, limit
 from noetl.services.manage_credentials import CredentialView, CredentialWish
 
@@ -21,6 +22,16 @@ ROUTES: tuple[Route, ...] = (
         {201: CredentialView, 200: CredentialView},
         "credentials",
         body=CredentialWish,
+    ),
+    Route(
+        "POST",
+        "/api/credentials/reseal",
+        "resealCredentials",
+        "Seal every credential again: with a new key of this machine, or with the deployment's key as it is now.",
+        "admin",
+        credentials.reseal_all,
+        {200: ResealedAnswer},
+        "credentials",
     ),
     Route(
         "GET",

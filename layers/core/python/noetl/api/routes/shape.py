@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.api.deps import ApiDeps
-from noetl.api.exchange import Answer, Request
+from noetl.api.exchange import JSON, Answer, Request
 
 Endpoint = Callable[[ApiDeps, Request], Answer]
 
@@ -39,6 +39,10 @@ class Route:
     body: Any = None
     yaml: bool = False
     keyed: bool = False
+    media: str = JSON
+    """What its answers are."""
+    for_commands: bool = False
+    """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 
 
 def limit(default: int, most: int) -> Parameter:
