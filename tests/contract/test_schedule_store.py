@@ -21,6 +21,9 @@ DAILY = ScheduleRow(
     payload={"n": 12345678901234567890123, "text": "ä\0\ud800", "list": [None, {"b": 1, "a": 2}]},
     declared=True,
     next_at=1_800_003_600.0,
+    catch_up="all",
+    catch_up_max=7,
+    overlap="skip",
 )
 
 
@@ -58,7 +61,7 @@ def test_a_new_definition_replaces_the_old_one_but_not_its_past_nor_its_pause(sc
     )
     assert schedules.put(changed)
     assert schedules.get("etl.daily") == replace(
-        changed, paused=True, last_at=1_800_003_600.0, last_execution=2**62
+        changed, paused=True, last_at=1_800_003_600.0, last_execution=2**62, latest_execution=2**62
     )
 
 
@@ -69,7 +72,9 @@ def test_a_name_belongs_to_one_path(schedules):
 
 
 def test_a_made_schedule_has_no_past(schedules):
-    schedules.put(replace(DAILY, paused=True, last_at=1.0, last_execution=5, last_error="x"))
+    schedules.put(
+        replace(DAILY, paused=True, last_at=1.0, last_execution=5, last_error="x", latest_execution=5)
+    )
     assert schedules.get("etl.daily") == DAILY
 
 
@@ -108,7 +113,7 @@ def test_one_moment_is_settled_once(schedules):
         row, 1_800_090_000.0, next_at=None, execution_id=None, error="no playbook \0\ud800"
     )
     row = schedules.get("etl.daily")
-    assert (row.next_at, row.last_execution) == (None, None)
+    assert (row.next_at, row.last_execution, row.latest_execution) == (None, None, 7)
     assert row.last_error.startswith("no playbook ")
 
 
@@ -151,3 +156,29 @@ def test_a_playbook_takes_back_what_it_declared_and_nothing_else(schedules):
     assert list(schedules.delete_declared("etl/daily", keep="etl.daily")) == ["older"]
     assert list(schedules.delete_declared("etl/daily")) == ["etl.daily"]
     assert [row.name for row in schedules.entries(limit=10)] == ["by_hand", "other"]
+
+
+def test_what_was_started_for_a_moment_is_remembered_and_the_first_word_stays(schedules):
+    first, second, third = (1_800_003_600.0 + 86_400 * day for day in range(3))
+    schedules.put(DAILY)
+    schedules.keep_moment("etl.daily", first, 1)
+    assert schedules.fired(DAILY, second, next_at=third, execution_id=2)
+    assert not schedules.fired(DAILY, first, next_at=third, execution_id=3), "an earlier moment"
+    schedules.fired(DAILY, third, next_at=None, execution_id=None, error="no playbook")
+    schedules.keep_moment("etl.daily", second, 9)
+    schedules.keep_moment("nobody", first, 9)
+    assert list(schedules.moments("etl.daily", first, third).items()) == [(first, 1), (second, 2)]
+    assert dict(schedules.moments("etl.daily", first + 1, second)) == {second: 2}
+    assert not schedules.moments("etl.daily", third, third) and not schedules.moments("nobody", first, third)
+    schedules.put(replace(DAILY, anchor=1_800_000_001.0, next_at=5.0))
+    assert not schedules.fired(DAILY, third, next_at=6.0, execution_id=4), "by another timing"
+    assert schedules.moments("etl.daily", third, third) == {third: 4}
+
+
+def test_what_was_started_goes_with_the_schedule(schedules):
+    for gone in (lambda: schedules.delete("etl.daily"), lambda: schedules.delete_declared("etl/daily")):
+        schedules.put(DAILY)
+        schedules.keep_moment("etl.daily", 5.0, 1)
+        gone()
+        schedules.put(DAILY)
+        assert not schedules.moments("etl.daily", 0.0, 10.0)

@@ -101,7 +101,8 @@ def test_a_sample_is_started_and_published_once(deployment, handler, name, path)
     assert handler(sample(name)) is None
     (event,) = deployment.published()
     assert event.path == path
-    assert event.payload == ({"days": 1} if path == "reports/daily" else {"event": sample(name)["event"]})
+    told = {"days": 1, "schedule": {"name": "reports.daily", "at": "2026-03-02T05:00:00Z"}}
+    assert event.payload == (told if path == "reports/daily" else {"event": sample(name)["event"]})
     assert deployment.store.info(event.execution_id).status == "running"
     assert handler(sample(name)) is None
     assert deployment.published() == [] and len(deployment.store.executions(limit=9)) == 1

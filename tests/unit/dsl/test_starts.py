@@ -13,13 +13,16 @@ from noetl.dsl.triggers import event_pattern, queue_name
 from noetl.kinds.registry import default_registry
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: started\n"
-TAIL = "workflow:\n  - step: start\n    tool: { kind: noop, args: { seen: '{{ workload.event }}', day: '{{ workload.day }}' } }\n"
+TAIL = "workflow:\n  - step: start\n    tool: { kind: noop, args: { seen: '{{ workload.event }}', at: '{{ workload.schedule.at }}', day: '{{ workload.day }}' } }\n"
 STARTED = """\
   schedule:
     cron: " 0  6 * * mon-fri"
     timezone: Europe/Berlin
     payload: { day: today, limits: [1, 2] }
     enabled: false
+    catch_up: all
+    catch_up_max: 5
+    overlap: cancel_previous
   triggers:
     - { type: s3, bucket: orders-in, prefix: in/, suffix: .csv, events: [created, created, deleted] }
     - { type: eventbridge, name: paid, pattern: { source: [shop], detail: { total: [ { numeric: [ ">", 10 ] } ] } }, bus: shop }
@@ -40,6 +43,9 @@ def test_the_program_carries_them_as_data():
         timezone="Europe/Berlin",
         payload={"day": "today", "limits": [1, 2]},
         enabled=False,
+        catch_up="all",
+        catch_up_max=5,
+        overlap="cancel_previous",
     )
     assert program.triggers == (
         S3Trigger("s3-1", "orders-in", "in/", ".csv", ("created", "deleted")),
@@ -97,6 +103,9 @@ def test_a_queue_is_known_by_its_name(queue):
         ("  schedule: { rate: 5 minutes }\n", True),
         ("  schedule: { cron: 0 0 1 * MON }\n", False),
         ("  schedule: { rate: 5 seconds }\n", False),
+        ("  schedule: { rate: 5 minutes, catch_up: none, overlap: skip }\n", True),
+        ("  schedule: { rate: 5 minutes, catch_up: sometimes }\n", False),
+        ("  schedule: { rate: 5 minutes, catch_up_max: 1001 }\n", False),
         ("  triggers: [ { type: kafka } ]\n", False),
         ("  triggers: [ { type: s3 } ]\n", False),
         ("  triggers: [ { type: sqs, queue: 'https://sqs/q' } ]\n", False),

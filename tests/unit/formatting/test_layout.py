@@ -229,6 +229,13 @@ def test_unknown_keys_and_writes_keep_their_order() -> None:
     assert "{ ctx.b: 1, ctx.a: 2 }" in made
 
 
+def test_a_schedule_says_when_before_what_and_what_if() -> None:
+    keys = ["name", "cron", "timezone", "payload", "enabled", "catch_up", "catch_up_max", "overlap"]
+    lines = "".join(f"    {key}: x\n" for key in reversed(keys))
+    made = formatted(f"apiVersion: noetl.io/v2\nmetadata:\n  schedule:\n{lines}")
+    assert [line.split(":")[0].strip() for line in made.split("\n")[3:-1]] == keys
+
+
 def test_a_document_with_anchors_keeps_its_order() -> None:
     text = "workload: &all { a: 1 }\napiVersion: noetl.io/v2\nmetadata:\n  labels: *all\n"
     assert formatted(text) == text

@@ -94,7 +94,7 @@ def test_a_moment_that_is_due_is_not_lost_by_registering(world):
     world.now += 3700
     world.register("rate: 1 hour, payload: { n: 2 }")
     (fired,) = world.fire()
-    assert fired.at == MONDAY + 3600 and fired.event.payload == {"n": 2}
+    assert fired.at == MONDAY + 3600 and fired.event.payload["n"] == 2
 
 
 def test_a_version_without_a_schedule_or_with_another_name_takes_the_old_one_away(world):
@@ -119,7 +119,8 @@ def test_due_fires_once_with_its_payload_and_counts_on(world):
     assert world.fire() == []
     world.now += 600
     (fired,) = world.fire()
-    assert fired.event.payload == {"n": 1}
+    told = {"name": "etl.daily", "at": "2026-03-02T05:10:00Z"}
+    assert fired.event.payload == {"n": 1, "schedule": told}
     assert (fired.event.principal, fired.event.principal_kind) == ("etl.daily", "schedule")
     assert world.store.info(fired.execution_id).path == "etl/daily"
     row = world.row()
@@ -133,6 +134,115 @@ def test_what_was_missed_is_made_up_for_once(world):
     assert len(world.fire()) == 1
     assert world.row().next_at == MONDAY + 600 * 51
     assert world.fire() == []
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "away", "expected"),
+    [
+        ("once", 3605, [3600]),
+        ("none", 3605, [3600]),
+        ("none", 3660, []),
+        ("all, catch_up_max: 2", 3605, [3000, 3600]),
+        ("all", 3605, [600, 1200, 1800, 2400, 3000, 3600]),
+    ],
+)
+def test_what_is_done_about_missed_moments_is_the_schedules_choice(world, catch_up, away, expected):
+    world.register(f"rate: 10 minutes, catch_up: {catch_up}")
+    world.now += away
+    fired = world.fire()
+    started = [one for one in fired if one.execution_id is not None]
+    assert [one.at - MONDAY for one in started] == expected
+    assert [one.event.payload["schedule"]["at"] for one in started] == [instant(one.at) for one in started]
+    assert len({one.execution_id for one in started}) == len(expected)
+    row = world.row()
+    assert row.next_at == MONDAY + 4200 and row.last_at == MONDAY + 3600
+    assert row.last_error == ("" if expected else "missed: it was missed, and catch_up is none")
+    assert world.fire() == []
+
+
+def test_making_up_for_all_goes_on_where_a_process_died(world, monkeypatch):
+    world.register("rate: 10 minutes, catch_up: all")
+    world.now += 1805
+    create, calls = world.store.create, itertools.count()
+
+    def away(*args, **kwargs):
+        if next(calls) == 1:
+            raise InfrastructureError("away")
+        return create(*args, **kwargs)
+
+    monkeypatch.setattr(world.store, "create", away)
+    with pytest.raises(InfrastructureError):
+        world.fire()
+    assert world.row().next_at == MONDAY + 1200
+    assert [one.at - MONDAY for one in world.fire()] == [1200, 1800]
+    assert len(world.store.executions(limit=9)) == 3
+
+
+def test_a_start_waits_for_no_one_skips_or_cancels_the_one_before(world):
+    for overlap in ("allow", "skip", "cancel_previous"):
+        world.register(f"rate: 10 minutes, overlap: {overlap}", path=overlap)
+    world.now += 600
+    before = {one.name: one.execution_id for one in world.fire()}
+    world.now += 600
+    fired = {one.name: one for one in world.fire()}
+    assert fired["allow"].event and fired["allow"].cancelled is None
+    assert fired["skip"].execution_id is None and world.row("skip").last_execution is None
+    assert world.row("skip").last_error == f"overlap: execution {before['skip']} still runs"
+    replaced = fired["cancel_previous"]
+    assert replaced.event and replaced.cancelled.execution_id == before["cancel_previous"]
+    assert (replaced.cancelled.principal, replaced.cancelled.cascade) == ("cancel_previous", True)
+    world.store._tables.executions[before["skip"]].status = "completed"
+    world.now += 600
+    (again,) = (one for one in world.fire() if one.name == "skip")
+    assert again.event, "what it started before has ended"
+
+
+def test_a_repeat_cancels_nothing_that_it_started_itself(world):
+    world.register("rate: 10 minutes, overlap: cancel_previous")
+    world.now += 600
+    (first,) = world.fire()
+    world.now += 600
+    unsaved = world.row()
+    (second,) = world.fire()
+    world.table._rows["etl.daily"] = unsaved  # whoever fired died before that was written
+    (again,) = world.fire()
+    assert again.execution_id == second.execution_id and again.event is None
+    assert again.cancelled.event_id == second.cancelled.event_id, "asked for once"
+    told = fire_schedule("etl.daily", second.at, world.table, world.deps)
+    assert (told.execution_id, told.cancelled) == (second.execution_id, None)
+    old = fire_schedule("etl.daily", first.at - 1, world.table, world.deps)
+    assert old.execution_id is None and "later moment" in old.reason
+
+
+def test_moments_that_are_told_late_follow_the_same_choice(world):
+    for word in ("none", "once", "all, catch_up_max: 2"):
+        world.register(f"rate: 1 hour, catch_up: {word}", path=word[:4].strip(","))
+
+    def tell(name, minutes):
+        return fire_schedule(name, MONDAY + 60 * minutes, world.table, world.deps)
+
+    world.now += 3600 + 179
+    assert tell("none", 60).event, "within the minutes that EventBridge and a cold start may take"
+    world.now = MONDAY + 3 * 3600 + 600
+    late = tell("none", 120)
+    assert late.execution_id is None and "catch_up is none" in late.reason
+    assert tell("once", 180).event and tell("once", 120).execution_id is None
+    assert "catch_up_max" in tell("all", 60).reason
+    assert tell("all", 120).event and tell("all", 180).event
+
+
+def test_what_a_schedule_sends_wins_over_what_it_tells(world):
+    extra = (
+        "input: { type: object, properties: { schedule: { type: string } }, additionalProperties: false }\n"
+    )
+    world.register("rate: 10 minutes, payload: { schedule: mine }", extra=extra)
+    world.now += 600
+    (fired,) = world.fire()
+    assert fired.event.payload == {"schedule": "mine"}
+    world.register("rate: 10 minutes, payload: {}", extra=extra)
+    world.now += 600
+    (fired,) = world.fire()
+    assert fired.event.payload["schedule"]["name"] == "etl.daily", "input is about the payload"
 
 
 def test_processes_that_die_between_starting_and_remembering_start_nothing_twice(world):

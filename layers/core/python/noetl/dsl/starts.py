@@ -9,7 +9,7 @@ import msgspec
 
 class ScheduleSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """``metadata.schedule``: one of ``cron`` and ``rate`` (domain/schedules.py says what they mean). ``name`` empty: made
-    of the path that the playbook is registered under."""
+    of the path that the playbook is registered under. ``catch_up``, ``overlap``: see domain/firing.py."""
 
     name: str = ""
     cron: str | None = None
@@ -17,6 +17,9 @@ class ScheduleSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     timezone: str = "UTC"
     payload: dict[str, Any] = {}
     enabled: bool = True
+    catch_up: Literal["once", "all", "none"] = "once"
+    catch_up_max: int = 100
+    overlap: Literal["allow", "skip", "cancel_previous"] = "allow"
 
 
 class S3Trigger(msgspec.Struct, frozen=True, tag="s3", tag_field="type", omit_defaults=True):

@@ -16,6 +16,10 @@ _ROOT: Order = (
     (),
 )
 _METADATA: Order = (("name", "path", "version", "description", "labels", "schedule", "triggers"), ())
+_SCHEDULE: Order = (
+    ("name", "cron", "rate", "timezone", "payload", "enabled", "catch_up", "catch_up_max", "overlap"),
+    (),
+)
 _STEP: Order = (
     ("step", "desc", "spec", "args", "input", "loop"),
     ("tool", "output", "as", "vars", "case", "retry", "sink", "set", "set_ctx", "next"),
@@ -63,7 +67,9 @@ def _sort(block: Map, wanted: Order) -> None:
 
 def _document(root: Map) -> None:
     _sort(root, _ROOT)
-    _sort(map_of(root.get("metadata")), _METADATA)
+    metadata = map_of(root.get("metadata"))
+    _sort(metadata, _METADATA)
+    _sort(map_of(metadata.get("schedule")), _SCHEDULE)
     workbook = root.get("workbook")
     tasks = items_of(workbook) if isinstance(workbook, List) else [e.value for e in map_of(workbook).entries]
     for task in tasks:

@@ -7,16 +7,19 @@ when something is looked at, never whether it happens once (that is the idempote
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
+
+from noetl.domain.firing import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """``version`` None: the latest when it fires. ``declared``: its playbook says so; otherwise somebody made it by hand.
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
-    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing."""
+    ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` tells why that started nothing.
+    ``latest_execution``: the newest that a firing started. ``catch_up``, ``catch_up_max``, ``overlap``: see ``domain/firing.py``."""
 
     name: str
     path: str
@@ -33,6 +36,14 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     last_at: float | None = None
     last_execution: int | None = None
     last_error: str = ""
+    catch_up: CatchUp = "once"
+    catch_up_max: int = MOST_CAUGHT_UP
+    overlap: Overlap = "allow"
+    latest_execution: int | None = None
+
+    @property
+    def conduct(self) -> Conduct:
+        return Conduct(self.catch_up, self.catch_up_max, self.overlap)
 
     @property
     def active(self) -> bool:
@@ -43,7 +54,8 @@ class ScheduleStore(Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def put(self, row: ScheduleRow) -> bool:
-        """Make the schedule, or replace the one of this name: what it is and ``next_at``; ``paused`` and ``last_*`` stay as they are.
+        """Make the schedule, or replace the one of this name: what it is and ``next_at``; ``paused``, ``last_*``, ``latest_execution`` and
+        what it started stay as they are.
 
         False, and nothing is changed, when the name belongs to the schedule of another path.
         """
@@ -62,8 +74,15 @@ class ScheduleStore(Protocol):
         """Remember that ``row`` fired for the moment ``at``, and when it does next.
 
         False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment already:
-        of several processes that fire one moment, one is told True.
+        of several processes that fire one moment, one is told True. In any case ``moments`` knows then what was started for it (what was
+        told first stays), and ``latest_execution`` stays when nothing was.
         """
+
+    def keep_moment(self, name: str, at: float, execution_id: int) -> None:
+        """Remember what was started for a moment, without a firing; what was told first stays. Nothing when there is no such schedule."""
+
+    def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
+        """What was started for the moments of ``since`` ≤ at ≤ ``until``, ascending: moment → execution. It goes with the schedule."""
 
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         """As it is afterwards; None when there is none."""

@@ -7,10 +7,13 @@ from typing import Any, Protocol
 
 import msgspec
 
+from noetl.domain.firing import CatchUp
+
 
 class ScheduleEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """``name``: unique. ``expression``: as the playbook wrote it, checked: ``cron: 0 6 * * 1-5`` (five fields) or ``rate: 5 minutes``.
-    ``path``/``version``: what starts (latest when None). ``payload``: the workload it starts with."""
+    ``path``/``version``: what starts (latest when None). ``payload``: the workload it starts with.
+    ``catch_up``: how long a moment that cannot be delivered is tried again."""
 
     name: str
     path: str
@@ -20,6 +23,7 @@ class ScheduleEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int | None = None
     payload: dict[str, Any] = {}
     enabled: bool = True
+    catch_up: CatchUp = "once"
 
 
 class Schedules(Protocol):

@@ -174,8 +174,9 @@ class LocalRuntime:
         return [event.execution_id for event in events]
 
     def _start_fired(self, fired: Fired) -> None:
-        if fired.event is not None:
-            self.emit(fired.event)
+        for event in (fired.event, fired.cancelled):
+            if event is not None:
+                self.emit(event)
         if self.on_fired is not None:
             self.on_fired(fired)
 

@@ -1,26 +1,37 @@
-"""A schedule fires: one execution per schedule and moment, whoever tells of it and however often."""
+"""A schedule fires: one execution per schedule and moment, whoever tells of it and however often.
+
+The execution sees which firing started it: ``workload.schedule`` is ``{name, at}``, unless the schedule's payload has a ``schedule``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from noetl.domain.errors import InfrastructureError, NoetlError
-from noetl.domain.events import Start
-from noetl.domain.schedules import Timing, fire_key, next_fire
+from msgspec.structs import replace
+
+from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError
+from noetl.domain.events import Event, Start
+from noetl.domain.firing import due_moments, too_late
+from noetl.domain.schedules import Timing, fire_key, instant, next_fire
+from noetl.domain.state import TERMINAL
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
+from noetl.services.change_execution import Asked, cancel
+from noetl.services.start_execution import Started
 from noetl.services.start_playbook import StartDeps, start_playbook
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """``event`` has to be published, when there is one. ``execution_id`` None: nothing was started, and ``reason`` says why."""
+    """``event`` has to be published, when there is one, and ``cancelled``: the word to the execution before. ``execution_id`` None:
+    nothing was started, and ``reason`` says why."""
 
     name: str
     at: float
     execution_id: int | None = None
     event: Start | None = None
     reason: str = ""
+    cancelled: Event | None = None
 
 
 def timing_of(row: ScheduleRow) -> Timing:
@@ -38,31 +49,112 @@ def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDep
         return Fired(name, at, reason="there is no such schedule")
     if not row.active:
         return Fired(name, at, reason="it is paused" if row.paused else "it is disabled")
-    return _fire(row, at, schedules, deps)
+    reason = too_late(row.conduct, timing_of(row), at, row.last_at, deps.clock())
+    if reason:
+        return _leave_out(row, at, reason, schedules, deps)
+    return _fire(row, at, next_fire(timing_of(row), max(at, deps.clock())), schedules, deps)[0]
 
 
 def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Iterator[Fired]:
-    """Fire what is due by the table's own times, each schedule once however many moments were missed.
+    """Fire what is due by the table's own times; what becomes of missed moments is said by ``catch_up``.
 
     Several processes may do so at once. Raises InfrastructureError (what is left is still due).
     """
-    for row in schedules.due(deps.clock(), limit):
+    now = deps.clock()
+    for row in schedules.due(now, limit):
         if row.next_at is not None:
-            yield _fire(row, row.next_at, schedules, deps)
+            yield from _fire_row(row, row.next_at, now, schedules, deps)
 
 
-def _fire(row: ScheduleRow, at: float, schedules: ScheduleStore, deps: StartDeps) -> Fired:
-    """Start first, then remember: whoever dies in between is repeated, and the key makes the repeat the same execution."""
-    key = fire_key(row.name, at)
-    upcoming = next_fire(timing_of(row), max(at, deps.clock()))
+def _fire_row(
+    row: ScheduleRow, since: float, now: float, schedules: ScheduleStore, deps: StartDeps
+) -> Iterator[Fired]:
+    times, dropped = due_moments(row.conduct, timing_of(row), since, now)
+    if dropped is not None:
+        yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps)
+    following = [*times[1:], next_fire(timing_of(row), now)]
+    for at, upcoming in zip(times, following, strict=False):
+        fired, settled = _fire(row, at, upcoming, schedules, deps)
+        yield fired
+        if not settled:
+            return  # another process fires this schedule at the moment
+        row = replace(row, last_at=at, latest_execution=fired.execution_id or row.latest_execution)
+
+
+def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
+    """What the schedule starts for a moment, once however often and by whomever it is asked for. Raises as ``start_playbook`` does."""
+    return start_playbook(
+        row.path,
+        row.version,
+        row.payload,
+        by=row.name,
+        kind="schedule",
+        key=fire_key(row.name, at),
+        deps=deps,
+        told={"schedule": {"name": row.name, "at": instant(at)}},
+    )
+
+
+def _fire(
+    row: ScheduleRow, at: float, upcoming: float | None, schedules: ScheduleStore, deps: StartDeps
+) -> tuple[Fired, bool]:
+    """Start first, then remember: whoever dies in between is repeated, and the key makes the repeat the same execution.
+
+    The second value is false when the row is another by now, or knows this moment already.
+    """
+    if row.last_at == at and row.last_execution is not None:
+        return Fired(row.name, at, row.last_execution), False
+    before = _running(row, deps)
+    reason = _overlap(row, at, before)
+    if reason:
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=reason)
+        return Fired(row.name, at, reason=reason), settled
     try:
-        started = start_playbook(
-            row.path, row.version, row.payload, by=row.name, kind="schedule", key=key, deps=deps
-        )
+        started = start_moment(row, at, deps)
     except NoetlError as error:
         if isinstance(error, InfrastructureError) or error.retryable:
             raise
-        schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"{error.code}: {error}")
-        return Fired(row.name, at, reason=str(error))
-    schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
-    return Fired(row.name, at, started.execution_id, started.event)
+        told = f"{error.code}: {error}"
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=told)
+        return Fired(row.name, at, reason=str(error)), settled
+    cancelled = None
+    if before is not None and before != started.execution_id and row.overlap == "cancel_previous":
+        cancelled = _cancel(row, at, before, deps)
+    settled = schedules.fired(row, at, next_at=upcoming, execution_id=started.execution_id)
+    return Fired(row.name, at, started.execution_id, started.event, cancelled=cancelled), settled
+
+
+def _running(row: ScheduleRow, deps: StartDeps) -> int | None:
+    """The execution that this schedule started before, while it runs; not asked for where it does not matter."""
+    if row.overlap == "allow" or row.latest_execution is None:
+        return None
+    info = deps.store.info(row.latest_execution)
+    return None if info is None or info.status in TERMINAL else info.execution_id
+
+
+def _overlap(row: ScheduleRow, at: float, before: int | None) -> str:
+    if row.overlap == "skip" and before is not None:
+        return f"overlap: execution {before} still runs"
+    if row.overlap == "cancel_previous" and row.last_at is not None and at < row.last_at:
+        return "overlap: a later moment has started already"
+    return ""
+
+
+def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event | None:
+    """None: it has ended meanwhile."""
+    asked = Asked(
+        row.name,
+        f"{fire_key(row.name, at)}:cancel",
+        deps.owner,
+        f"the schedule {row.name} started its next execution",
+    )
+    try:
+        return cancel(deps.store, before, asked)
+    except (ConflictError, NotFoundError):
+        return None
+
+
+def _leave_out(row: ScheduleRow, at: float, reason: str, schedules: ScheduleStore, deps: StartDeps) -> Fired:
+    upcoming = next_fire(timing_of(row), max(at, deps.clock()))
+    schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"missed: {reason}")
+    return Fired(row.name, at, reason=reason)

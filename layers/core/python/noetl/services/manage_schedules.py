@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from noetl.domain.firing import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap, check_conduct
 from noetl.domain.schedules import Timing, check_name, check_timing, instant, name_for, next_fire, next_fires
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
@@ -35,7 +36,8 @@ class ScheduleDeps:
 
 
 class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A schedule made by hand. ``name``: made of the path unless given. One of ``cron`` and ``rate``."""
+    """A schedule made by hand. ``name``: made of the path unless given. One of ``cron`` and ``rate``. ``catch_up``: what is done about
+    missed moments; ``overlap``: about a start while the execution before still runs."""
 
     path: str
     name: str | None = None
@@ -45,6 +47,9 @@ class ScheduleWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
     payload: dict[str, Any] = {}
     enabled: bool = True
+    catch_up: CatchUp = "once"
+    catch_up_max: int = MOST_CAUGHT_UP
+    overlap: Overlap = "allow"
 
 
 class ScheduleView(msgspec.Struct, frozen=True):
@@ -64,6 +69,9 @@ class ScheduleView(msgspec.Struct, frozen=True):
     last_at: str | None
     last_execution_id: str | None
     last_error: str | None
+    catch_up: CatchUp
+    catch_up_max: int
+    overlap: Overlap
 
 
 def view(row: ScheduleRow) -> ScheduleView:
@@ -81,6 +89,9 @@ def view(row: ScheduleRow) -> ScheduleView:
         last_at=None if row.last_at is None else instant(row.last_at),
         last_execution_id=None if row.last_execution is None else str(row.last_execution),
         last_error=row.last_error or None,
+        catch_up=row.catch_up,
+        catch_up_max=row.catch_up_max,
+        overlap=row.overlap,
     )
 
 
@@ -111,6 +122,7 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
     """Make a schedule by hand, or replace one that was. Raises InvalidInputError, NotFoundError (of the playbook), ConflictError when
     a playbook declares the schedule of that name, InfrastructureError."""
     timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
+    conduct = check_conduct(Conduct(wish.catch_up, wish.catch_up_max, wish.overlap))
     entry = find_playbook(deps.catalog, wish.path, wish.version)
     check_payload(deps.programs(entry.program), wish.payload)
     name = name_for(wish.path) if wish.name is None else check_name(wish.name)
@@ -131,6 +143,9 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
         version=wish.version,
         payload=wish.payload,
         enabled=wish.enabled,
+        catch_up=conduct.catch_up,
+        catch_up_max=conduct.catch_up_max,
+        overlap=conduct.overlap,
     )
     return Put(put(row, store=deps.store, schedules=deps.schedules, now=deps.clock()), old is None)
 

@@ -37,6 +37,9 @@ def register_schedule(
                 payload=spec.payload,
                 enabled=spec.enabled,
                 declared=True,
+                catch_up=spec.catch_up,
+                catch_up_max=spec.catch_up_max,
+                overlap=spec.overlap,
             ),
             store=store,
             schedules=schedules,
@@ -90,4 +93,5 @@ def entry_of(row: ScheduleRow) -> ScheduleEntry:
         version=row.version,
         payload=row.payload,
         enabled=row.active,
+        catch_up=row.catch_up,
     )

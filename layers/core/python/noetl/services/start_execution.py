@@ -7,7 +7,8 @@ one commit. Behind queues, ``start_execution`` makes the execution and its Start
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain import codec, ids
@@ -25,7 +26,8 @@ TRIES = 5
 @dataclass(frozen=True, slots=True)
 class Wish:
     """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
-    everything that was asked for under it."""
+    everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
+    ``input`` is not held against it."""
 
     payload: dict[str, Any]
     path: str = ""
@@ -34,6 +36,7 @@ class Wish:
     principal_kind: str = ""
     key: str = ""
     asked: Any = None
+    told: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ def start_execution(
             random_bits=bits,
             principal=wish.principal,
             principal_kind=wish.principal_kind,
+            told=wish.told,
         )
         if names is not None and program.keychain:
             check_keychain(program, start, names, now_ms / 1000)
@@ -113,6 +117,7 @@ def start_event(
     random_bits: int,
     principal: str = "",
     principal_kind: str = "",
+    told: Mapping[str, Any] | None = None,
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
@@ -125,7 +130,7 @@ def start_event(
         ids.start_event(),
         program.hash,
         program.path,
-        payload=payload,
+        payload={**(told or {}), **payload},
         principal=principal,
         principal_kind=principal_kind,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,22 @@ class StartDeps:
 
 
 def start_playbook(
-    path: str, version: int | None, payload: dict[str, Any], *, by: str, kind: str, key: str, deps: StartDeps
+    path: str,
+    version: int | None,
+    payload: dict[str, Any],
+    *,
+    by: str,
+    kind: str,
+    key: str,
+    deps: StartDeps,
+    told: Mapping[str, Any] | None = None,
 ) -> Started:
-    """``by``/``kind``: the principal. ``key``: the same happening has the same; the first payload counts.
+    """``by``/``kind``: the principal. ``key``: the same happening has the same; the first payload counts. ``told``: see ``Wish``.
 
     Raises NotFoundError(code="playbook_not_found"), InvalidInputError(code="payload_invalid"), InfrastructureError.
     """
     entry = find_playbook(deps.catalog, path, version)
-    wish = Wish(payload, entry.path, entry.version, by, kind, key)
+    wish = Wish(payload, entry.path, entry.version, by, kind, key, told=told or {})
     return start_execution(
         deps.programs(entry.program),
         wish,

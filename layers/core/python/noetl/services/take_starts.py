@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain.errors import InvalidInputError, NoetlError
-from noetl.domain.events import Start
+from noetl.domain.events import Event, Start
 from noetl.domain.schedules import parse_instant
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.services.fire_schedule import fire_schedule
@@ -38,7 +38,7 @@ class Taken:
     messages that the queue keeps; None for what is not a batch of messages."""
 
     executions: list[int] = field(default_factory=list)
-    events: list[Start] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     give_back: list[str] | None = None
 
     def add(self, execution_id: int, event: Start | None) -> None:
@@ -61,6 +61,7 @@ def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
         fired = fire_schedule(name, at, deps.schedules, deps.start)
         if fired.execution_id is not None:
             taken.add(fired.execution_id, fired.event)
+            taken.events += [] if fired.cancelled is None else [fired.cancelled]
         else:
             deps.log(f"schedule {name} started nothing: {fired.reason}")
         return taken

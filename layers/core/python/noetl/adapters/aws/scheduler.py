@@ -10,10 +10,16 @@ from noetl.adapters.aws.cron import aws_cron, aws_rate
 from noetl.adapters.schedule_entry import check_entry, is_name
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.firing import CatchUp
 from noetl.ports.schedules import ScheduleEntry
 
 MAX_INPUT = 256 * 1024
-RETRY = {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 30}
+RETRY: dict[CatchUp, dict[str, int]] = {
+    "none": {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 5},
+    "once": {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 30},
+    "all": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185},
+}
+"""How long a moment is delivered again; a minute is the least and a day the most that the service takes."""
 TIME = "<aws.scheduler.scheduled-time>"
 
 
@@ -93,7 +99,7 @@ class EventBridgeSchedules:
             "Arn": self._target_arn,
             "RoleArn": self._role_arn,
             "Input": _input(entry),
-            "RetryPolicy": dict(RETRY),
+            "RetryPolicy": dict(RETRY[entry.catch_up]),
         }
         if self._dead_letter_arn:
             target["DeadLetterConfig"] = {"Arn": self._dead_letter_arn}
@@ -133,7 +139,8 @@ def _input(entry: ScheduleEntry) -> str:
 def _entry(found: dict[str, Any]) -> ScheduleEntry | None:
     word, separator, expression = str(found.get("Description") or "").partition(": ")
     try:
-        facts = codec.decode(found["Target"].get("Input") or "null")
+        target = found["Target"]
+        facts = codec.decode(target.get("Input") or "null")
         if not separator or word not in ("cron", "rate"):
             return None
         return ScheduleEntry(
@@ -145,6 +152,12 @@ def _entry(found: dict[str, Any]) -> ScheduleEntry | None:
             version=facts["version"],
             payload=facts["payload"],
             enabled=found.get("State") != "DISABLED",
+            catch_up=_catch_up(target.get("RetryPolicy")),
         )
     except (ValueError, TypeError, KeyError):
         return None
+
+
+def _catch_up(policy: dict[str, int] | None) -> CatchUp:
+    age = (policy or {}).get("MaximumEventAgeInSeconds")
+    return next((word for word, told in RETRY.items() if told["MaximumEventAgeInSeconds"] == age), "once")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -13,6 +13,7 @@ from noetl.ports.schedule_store import ScheduleRow
 class MemoryScheduleStore:
     def __init__(self) -> None:
         self._rows: dict[str, ScheduleRow] = {}
+        self._moments: dict[str, dict[float, int]] = {}
         self._lock = threading.Lock()
 
     def put(self, row: ScheduleRow) -> bool:
@@ -20,7 +21,7 @@ class MemoryScheduleStore:
             old = self._rows.get(row.name)
             if old is None:
                 self._rows[row.name] = replace(
-                    row, paused=False, last_at=None, last_execution=None, last_error=""
+                    row, paused=False, last_at=None, last_execution=None, last_error="", latest_execution=None
                 )
             elif old.path == row.path:
                 self._rows[row.name] = replace(
@@ -29,6 +30,7 @@ class MemoryScheduleStore:
                     last_at=old.last_at,
                     last_execution=old.last_execution,
                     last_error=old.last_error,
+                    latest_execution=old.latest_execution,
                 )
             else:
                 return False
@@ -56,12 +58,32 @@ class MemoryScheduleStore:
     ) -> bool:
         with self._lock:
             old = self._rows.get(row.name)
+            if old is not None and execution_id is not None:
+                self._moments.setdefault(row.name, {}).setdefault(at, execution_id)
             if old is None or old.anchor != row.anchor or (old.last_at is not None and old.last_at >= at):
                 return False
             self._rows[row.name] = replace(
-                old, next_at=next_at, last_at=at, last_execution=execution_id, last_error=error
+                old,
+                next_at=next_at,
+                last_at=at,
+                last_execution=execution_id,
+                last_error=error,
+                latest_execution=old.latest_execution if execution_id is None else execution_id,
             )
             return True
+
+    def keep_moment(self, name: str, at: float, execution_id: int) -> None:
+        with self._lock:
+            if name in self._rows:
+                self._moments.setdefault(name, {}).setdefault(at, execution_id)
+
+    def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
+        with self._lock:
+            return {
+                at: started
+                for at, started in sorted(self._moments.get(name, {}).items())
+                if since <= at <= until
+            }
 
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         with self._lock:
@@ -72,6 +94,7 @@ class MemoryScheduleStore:
 
     def delete(self, name: str) -> bool:
         with self._lock:
+            self._moments.pop(name, None)
             return self._rows.pop(name, None) is not None
 
     def delete_declared(self, path: str, keep: str = "") -> Sequence[str]:
@@ -83,4 +106,5 @@ class MemoryScheduleStore:
             ]
             for name in names:
                 del self._rows[name]
+                self._moments.pop(name, None)
             return names

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import flag, number, text
 from noetl.domain import codec
+from noetl.domain.firing import CatchUp, Overlap
 from noetl.ports.schedule_store import ScheduleRow
 
 _SHOWN_ERROR = 2000
@@ -34,6 +36,9 @@ class PostgresScheduleStore:
             "declared": flag(row.declared),
             "anchor": number(row.anchor),
             "next_at": _maybe(row.next_at),
+            "catch_up": text(row.catch_up),
+            "catch_up_max": number(row.catch_up_max),
+            "overlap": text(row.overlap),
         }
         return bool(self._database.run("put_schedule", values))
 
@@ -61,6 +66,15 @@ class PostgresScheduleStore:
         }
         return bool(self._database.run("schedule_fired", values))
 
+    def keep_moment(self, name: str, at: float, execution_id: int) -> None:
+        values = {"name": text(name), "at": number(at), "execution_id": number(execution_id)}
+        self._database.run("keep_schedule_moment", values)
+
+    def moments(self, name: str, since: float, until: float) -> Mapping[float, int]:
+        values = {"name": text(name), "since": number(since), "until": number(until)}
+        rows = self._database.run("schedule_moments", values)
+        return {float(at or 0): int(execution_id or 0) for at, execution_id in rows}
+
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         values = {"name": text(name), "paused": flag(paused), "next_at": _maybe(next_at)}
         return _first(self._database.run("pause_schedule", values))
@@ -83,7 +97,8 @@ def _first(rows: list[Row]) -> ScheduleRow | None:
 
 def _schedule(row: Row) -> ScheduleRow:
     name, path, version, cron, rate, timezone, payload, enabled, paused, declared = row[:10]
-    anchor, next_at, last_at, last_execution, last_error = row[10:]
+    anchor, next_at, last_at, last_execution, last_error = row[10:15]
+    catch_up, catch_up_max, overlap, latest_execution = row[15:]
     return ScheduleRow(
         name=_text(name),
         path=_text(path),
@@ -100,6 +115,10 @@ def _schedule(row: Row) -> ScheduleRow:
         last_at=_number(last_at),
         last_execution=None if last_execution is None else int(last_execution),
         last_error=_text(last_error),
+        catch_up=cast(CatchUp, _text(catch_up)),
+        catch_up_max=int(catch_up_max or 0),
+        overlap=cast(Overlap, _text(overlap)),
+        latest_execution=None if latest_execution is None else int(latest_execution),
     )
 
 

@@ -70,6 +70,7 @@ def _read_names(lowering: Lowering, root: Mapping) -> None:
     names.workload |= set(mapping_of(schema.get("properties")).entries)
     metadata = mapping_of(root.get("metadata"))
     names.workload |= set(mapping_of(mapping_of(metadata.get("schedule")).get("payload")).entries)
+    names.workload |= {"schedule"} if metadata.has("schedule") else set()
     names.workload |= {"event"} if metadata.has("triggers") else set()
     names.keychain |= {text_of(mapping_of(item).get("name")) or "" for item in items_of(root.get("keychain"))}
 

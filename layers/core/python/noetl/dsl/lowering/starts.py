@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from noetl.domain import schedules
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.firing import CatchUp, Overlap
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, Trigger
 from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
@@ -26,7 +27,18 @@ def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> Schedu
         timezone=_text(found.get("timezone")) or "UTC",
         payload=payload if isinstance(payload, dict) else {},
         enabled=found.get("enabled") is not False,
+        **_conduct(found),
     )
+
+
+def _conduct(found: dict[str, Any]) -> dict[str, Any]:
+    """What is said about missed moments and overlaps, without what cannot be (which was told already)."""
+    fits = {
+        "catch_up": found.get("catch_up") in get_args(CatchUp),
+        "catch_up_max": type(found.get("catch_up_max")) is int,
+        "overlap": found.get("overlap") in get_args(Overlap),
+    }
+    return {key: found[key] for key, fit in fits.items() if fit}
 
 
 def _checked(check: Callable[[str], str], value: Any) -> str | None:

@@ -11,6 +11,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from noetl.domain import schedules
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.firing import MAX_CATCH_UP
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import has_template
 from noetl.dsl.model.types import problem
@@ -83,6 +84,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _most(value: Any) -> int:
+    if type(value) is not int or not 1 <= value <= MAX_CATCH_UP:
+        raise problem(
+            "wrong-value",
+            f"`catch_up_max` cannot be {str(value)[:40]}; it is a number from 1 to {MAX_CATCH_UP}",
+            "older moments are started by a backfill",
+        )
+    return value
+
+
+CatchUpMost = Annotated[
+    int,
+    PlainValidator(_most),
+    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": MAX_CATCH_UP}),
+]
 Cron = _text_type(
     _literal("`cron`", schedules.check_cron), pattern=r"^\s*\S+\s+\S+\s+(\*\s+\S+\s+\S+|\S+\s+\S+\s+\*)\s*$"
 )

@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
+from noetl.domain.firing import MOST_CAUGHT_UP
 from noetl.dsl.model.start_types import (
     Bucket,
     Bus,
+    CatchUpMost,
     Cron,
     KeyPart,
     Pattern,
@@ -30,6 +32,9 @@ class ScheduleBlock(Strict):
     timezone: Zone = "UTC"
     payload: Payload = Field(default_factory=dict)
     enabled: bool = True
+    catch_up: Literal["once", "all", "none"] = "once"
+    catch_up_max: CatchUpMost = MOST_CAUGHT_UP
+    overlap: Literal["allow", "skip", "cancel_previous"] = "allow"
 
     @model_validator(mode="after")
     def _one_rhythm(self) -> ScheduleBlock:

@@ -198,11 +198,25 @@ CREATE TABLE noetl.schedule (
     last_at TIMESTAMPTZ,
     last_execution BIGINT,
     last_error TEXT NOT NULL DEFAULT '',
+    catch_up TEXT NOT NULL DEFAULT 'once' CHECK (catch_up IN ('once', 'all', 'none')),
+    catch_up_max INTEGER NOT NULL DEFAULT 100 CHECK (catch_up_max BETWEEN 1 AND 1000),
+    overlap TEXT NOT NULL DEFAULT 'allow' CHECK (overlap IN ('allow', 'skip', 'cancel_previous')),
+    latest_execution BIGINT,
     PRIMARY KEY (namespace, name),
     CHECK (num_nonnulls(cron, rate) = 1)
 );
 CREATE INDEX schedule_due ON noetl.schedule (next_at) WHERE enabled AND NOT paused;
 CREATE INDEX schedule_path ON noetl.schedule (namespace, path) WHERE declared;
+
+-- What was started for which moment of a schedule, by a firing or by a backfill. It goes with its schedule.
+CREATE TABLE noetl.schedule_moment (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    name TEXT COLLATE "C" NOT NULL,
+    at TIMESTAMPTZ NOT NULL,
+    execution_id BIGINT NOT NULL,
+    PRIMARY KEY (namespace, name, at),
+    FOREIGN KEY (namespace, name) REFERENCES noetl.schedule ON DELETE CASCADE
+);
 
 -- Secrets, sealed: data_encrypted is opaque to the database.
 CREATE TABLE noetl.credential (

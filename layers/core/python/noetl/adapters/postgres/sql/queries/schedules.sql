@@ -3,47 +3,72 @@
 -- name: put_schedule
 -- Make or replace; nothing when the name belongs to another path.
 INSERT INTO noetl.schedule AS s
-    (name, path, version, cron, rate, timezone, payload, enabled, declared, anchor_at, next_at)
+    (name, path, version, cron, rate, timezone, payload, enabled, declared, anchor_at, next_at, catch_up, catch_up_max, overlap)
 VALUES (:name, :path, :version::bigint, :cron, :rate, :timezone, :payload::json, :enabled::boolean, :declared::boolean,
-        to_timestamp(:anchor::double precision), to_timestamp(:next_at::double precision))
+        to_timestamp(:anchor::double precision), to_timestamp(:next_at::double precision),
+        :catch_up, :catch_up_max::integer, :overlap)
 ON CONFLICT (namespace, name) DO UPDATE SET
     version = excluded.version, cron = excluded.cron, rate = excluded.rate, timezone = excluded.timezone,
     payload = excluded.payload, enabled = excluded.enabled, declared = excluded.declared,
-    anchor_at = excluded.anchor_at, next_at = excluded.next_at
+    anchor_at = excluded.anchor_at, next_at = excluded.next_at,
+    catch_up = excluded.catch_up, catch_up_max = excluded.catch_up_max, overlap = excluded.overlap
 WHERE s.path = excluded.path
 RETURNING s.name;
 
 -- name: schedule
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution
 FROM noetl.schedule WHERE namespace = 'default' AND name = :name;
 
 -- name: list_schedules
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution
 FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name LIMIT :limit::bigint;
 
 -- name: due_schedules
 -- Longest overdue first.
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution
 FROM noetl.schedule
 WHERE enabled AND NOT paused AND next_at <= to_timestamp(:now::double precision)
 ORDER BY next_at, name LIMIT :limit::bigint;
 
 -- name: schedule_fired
--- Once per moment, and only while the timing is the one that fired.
+-- Once per moment, and only while the timing is the one that fired. What was started is kept in any case.
+WITH kept AS (
+    INSERT INTO noetl.schedule_moment (name, at, execution_id)
+    SELECT s.name, to_timestamp(:at::double precision), :execution_id::bigint FROM noetl.schedule s
+    WHERE s.namespace = 'default' AND s.name = :name AND :execution_id::bigint IS NOT NULL
+    ON CONFLICT DO NOTHING
+)
 UPDATE noetl.schedule SET next_at = to_timestamp(:next_at::double precision), last_at = to_timestamp(:at::double precision),
-    last_execution = :execution_id::bigint, last_error = :error
+    last_execution = :execution_id::bigint, last_error = :error,
+    latest_execution = coalesce(:execution_id::bigint, latest_execution)
 WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:anchor::double precision)
   AND (last_at IS NULL OR last_at < to_timestamp(:at::double precision))
 RETURNING name;
+
+-- name: keep_schedule_moment
+INSERT INTO noetl.schedule_moment (name, at, execution_id)
+SELECT s.name, to_timestamp(:at::double precision), :execution_id::bigint FROM noetl.schedule s
+WHERE s.namespace = 'default' AND s.name = :name
+ON CONFLICT DO NOTHING;
+
+-- name: schedule_moments
+SELECT extract(epoch FROM at), execution_id FROM noetl.schedule_moment
+WHERE namespace = 'default' AND name = :name
+  AND at >= to_timestamp(:since::double precision) AND at <= to_timestamp(:until::double precision)
+ORDER BY at;
 
 -- name: pause_schedule
 UPDATE noetl.schedule SET paused = :paused::boolean, next_at = to_timestamp(:next_at::double precision)
 WHERE namespace = 'default' AND name = :name
 RETURNING name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error;
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution;
 
 -- name: delete_schedule
 DELETE FROM noetl.schedule WHERE namespace = 'default' AND name = :name RETURNING name;
