@@ -1,0 +1,77 @@
+"""What the routes need from outside, gathered once by ``noetl.runtime``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from noetl.domain.errors import NotFoundError
+from noetl.domain.events import Event
+from noetl.domain.tokens import KeyRing
+from noetl.dsl.program import Program
+from noetl.ports.catalog import Catalog
+from noetl.ports.credentials import CredentialNames
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.gauges import QueueGauge
+from noetl.ports.results import ResultStore
+from noetl.ports.variables import Variables
+from noetl.services.manage_credentials import CredentialDeps
+from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.register_playbook import Compiled
+
+MAX_BODY = 5 * 1024 * 1024
+"""Bytes of a request's body; Lambda takes 6 MB with everything around it."""
+MAX_ANSWER = 5_500_000
+"""Bytes of an answer as Lambda counts them (the body escaped once more); it gives 6 MB."""
+
+
+class Publisher(Protocol):
+    """Puts durable events on their queue."""
+
+    def owner(self) -> str:
+        """Whose an event is until it is published: what this invocation leaves behind is published by others, later."""
+
+    def events(self, owner: str, events: Sequence[Event]) -> None:
+        """Send and mark. Raises InfrastructureError when they could not be sent; they are durable all the same."""
+
+
+def _foreign(token: str) -> str:
+    raise NotFoundError("links of this deployment lead to its bucket", code="link_invalid")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiDeps:
+    """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
+    InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: told of each playbook that was registered.
+    ``link``: (result URI, seconds) → a URL that gives its bytes for so long, without further credentials. ``gauges``: how full queues are.
+    ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding. ``checks``: what has to be reachable, each raising NoetlError when it is not.
+    ``clock``: epoch seconds."""
+
+    store: ExecutionStore
+    catalog: Catalog
+    schedules: ScheduleDeps
+    variables: Variables
+    credentials: CredentialDeps
+    names: CredentialNames
+    results: ResultStore
+    programs: Callable[[str], Program]
+    compile: Callable[[str, str], Compiled]
+    keep: Callable[[Program], None]
+    publisher: Publisher
+    link: Callable[[str, int], str]
+    gauges: Callable[[], Sequence[QueueGauge]]
+    checks: Mapping[str, Callable[[], None]]
+    clock: Callable[[], float]
+    reconnect: Callable[[], None]
+    """Drop connections, so that the next call makes new ones."""
+    registered: Callable[[Program, str, int], None] = lambda program, path, version: None
+    keys: Callable[[bool], KeyRing] | None = None
+    """What tokens of commands are verified with (read anew when True); None: no command is known here."""
+    workspace: str = ""
+    """The credential of the scratch database, which tasks use that name none."""
+    linked: Callable[[str], str] = _foreign
+    """The URI behind a link that this process answers itself. Raises NotFoundError."""
+    log: Callable[[str], None] = lambda line: None
+    max_body: int = MAX_BODY
+    max_answer: int = MAX_ANSWER

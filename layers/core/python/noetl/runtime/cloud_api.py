@@ -1,0 +1,161 @@
+"""The API as a function: its routes over Postgres, SQS and S3. Everything is opened by the first request that needs it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from noetl.adapters.aws.clients import answering, make_client
+from noetl.adapters.aws.gauges import read_gauges
+from noetl.adapters.aws.kms import KmsCipher
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.migrations import check_current
+from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.api.deps import ApiDeps
+from noetl.api.dispatch import Api
+from noetl.api.gateway import make_resolver
+from noetl.domain import ids
+from noetl.runtime.cloud_database import database_address
+from noetl.runtime.cloud_parts import CloudParts, open_parts
+from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.registering import Registrar, schedule_deps
+from noetl.runtime.stored_programs import Programs, StoredPrograms
+from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.manage_credentials import CredentialDeps
+from noetl.services.manage_schedules import declared
+from noetl.services.oauth_tokens import make_exchange
+
+_EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
+
+
+@dataclass(slots=True)
+class CloudApi:
+    """``handle`` is what API Gateway calls."""
+
+    settings: CloudSettings
+    _database: Database | None = None
+    _deps: ApiDeps | None = None
+    _resolve: Callable[[dict[str, Any], Any], dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = self.settings
+        self._resolve = make_resolver(
+            Api(
+                self.deps,
+                settings.auth,
+                settings.scopes,
+                settings.deployment,
+                telemetry.log,
+                settings.worker_roles,
+            )
+        )
+
+    def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
+        """Answer one request; ``call`` is told what came of it."""
+        try:
+            answer = self._resolve(event, context)
+        finally:
+            if self.settings.close_connections and self._database is not None:
+                self._database.close()
+        _tell(call, event, answer)
+        return answer
+
+    def deps(self) -> ApiDeps:
+        """Opened once. Raises InvalidInputError and InfrastructureError."""
+        if self._deps is None:
+            settings = self.settings
+            parts = open_parts(settings)
+            self._database = parts.database
+            self._deps = _deps(settings, parts)
+        return self._deps
+
+
+def open_api(settings: CloudSettings) -> CloudApi:
+    """Opens nothing yet: health is answered even when nothing else can be."""
+    return CloudApi(settings)
+
+
+def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
+    catalog, stored = parts.catalog, parts.stored_programs
+    registrar = Registrar(catalog, stored)
+    programs = Programs(StoredPrograms(stored), catalog, registrar)
+    schedules = schedule_deps(settings, parts.database, catalog, programs)
+    return ApiDeps(
+        store=parts.store,
+        catalog=catalog,
+        schedules=schedules,
+        variables=PostgresVariables(parts.database),
+        credentials=_credentials(settings, parts.database),
+        names=parts.credential_names(settings.credentials_prefix),
+        results=parts.results,
+        programs=programs,
+        compile=registrar.compile,
+        keep=registrar.keep,
+        publisher=parts.sender("api", settings.message_limit),
+        link=parts.results.link,
+        gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
+        checks={
+            "database": lambda: check_current(database_address(settings)),
+            "queues": lambda: _queues_answer(settings),
+            "results": lambda: _bucket_answers(settings.results_bucket),
+        },
+        clock=time.time,
+        reconnect=parts.database.close,
+        keys=parts.keys,
+        workspace=settings.workspace,
+        registered=declared(schedules),
+        log=telemetry.log,
+    )
+
+
+def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
+    """Sealed with data keys of KMS, under the deployment's key for secrets."""
+    return CredentialDeps(
+        PostgresCredentialStore(database),
+        KmsCipher(settings.kms_key, make_client("kms"), shared=frozenset({"purpose"})),
+        make_exchange(settings.http_allow),
+        lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
+    )
+
+
+def queue_urls(settings: CloudSettings) -> dict[str, str]:
+    """Name → URL of every queue of the deployment."""
+    workers = sorted(settings.workers.keys() | set(settings.queues.values()))
+    return {
+        "events": settings.events_queue,
+        "timers": settings.timers_queue,
+        **{f"commands-{worker}": f"{settings.queue_prefix}{worker}" for worker in workers},
+    }
+
+
+def _queues_answer(settings: CloudSettings) -> None:
+    """Raises InfrastructureError when one is missing."""
+    sqs = make_client("sqs")
+    for url in queue_urls(settings).values():
+        with answering("sqs"):
+            sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
+
+
+def _bucket_answers(bucket: str) -> None:
+    """Raises InfrastructureError. Listing is what this function may do; the bucket's head would need the same right."""
+    with answering("s3"):
+        make_client("s3").list_objects_v2(Bucket=bucket, MaxKeys=1, Prefix="programs/")
+
+
+def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:
+    """For the line of the invocation: what was asked, what was answered, about which execution."""
+    http = (event.get("requestContext") or {}).get("http") or {}
+    status = int(answer["statusCode"])
+    call.note(method=http.get("method"), path=event.get("rawPath"), status=status)
+    call.count("Requests")
+    if status >= 500:
+        call.count("ServerErrors")
+    location = (answer.get("headers") or {}).get("Location", "")
+    found = _EXECUTION.match(str(location)) or _EXECUTION.match(str(event.get("rawPath") or ""))
+    if found:
+        call.about([int(found[1])])
