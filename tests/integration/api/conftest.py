@@ -14,6 +14,7 @@ from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
+from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
@@ -68,6 +69,7 @@ class Deployed:
                 PostgresScheduleStore(self.database), MemorySchedules(), self.catalog, programs, time.time
             ),
             variables=PostgresVariables(self.database),
+            inspection=PostgresInspection(self.database),
             credentials=None,  # type: ignore[arg-type]
             names=None,  # type: ignore[arg-type]
             results=results,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
+from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
@@ -154,6 +155,7 @@ class MemoryRuntime:
         self.owner = f"cli-test-{database.opened}"
         self.store, self.catalog = database.store, database.catalog
         self.results, self.programs = database.results, database.programs
+        self.inspection = MemoryInspection(database.store)
         self.schedules, self.credentials = database.schedules, database.credentials
         self.events: list[Event] = []
         self.commands: list[Command] = []

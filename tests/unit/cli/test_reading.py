@@ -47,6 +47,18 @@ def test_status_of_a_loop_counts_items(noetl, write):
     assert loop == {"total": 3, "done": 3, "failed": 0, "issued": 3, "mode": "parallel"}
 
 
+def test_analyze_tells_what_to_try_next(noetl, write):
+    noetl("run", write("parks.yaml", PARKS))
+    told = noetl("analyze")
+    assert told.code == 0 and "stuck" in told.out and "!  parked: step" in told.out
+    assert "try: `noetl ctx patch" in told.out
+    noetl("run", write("fails.yaml", FAILS))
+    (found,) = noetl("analyze", "latest", "--json").json
+    assert [one["kind"] for one in found["findings"]] == ["failed_step"]
+    noetl("run", write("greet.yaml", GREET))
+    assert "nothing is wrong" in noetl("analyze").out
+
+
 def test_list_is_newest_first_and_filters(noetl, write):
     assert noetl("list").code == 0
     noetl("run", write("greet.yaml", GREET))

@@ -8,7 +8,6 @@ import msgspec
 
 from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
-from noetl.ports.gauges import QueueGauge
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import CredentialView
 from noetl.services.manage_schedules import ScheduleView
@@ -296,10 +295,6 @@ class NextAnswer(msgspec.Struct, frozen=True):
 class DeletedAnswer(msgspec.Struct, frozen=True):
     name: str
     deleted: Literal[True] = True
-
-
-class QueuesAnswer(msgspec.Struct, frozen=True):
-    queues: list[QueueGauge]
 
 
 class HealthAnswer(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from noetl.ports.catalog import Catalog
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
+from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.variables import Variables
 from noetl.services.manage_credentials import CredentialDeps
@@ -52,6 +53,7 @@ class ApiDeps:
     catalog: Catalog
     schedules: ScheduleDeps
     variables: Variables
+    inspection: Inspection
     credentials: CredentialDeps
     names: CredentialNames
     results: ResultStore
@@ -70,6 +72,8 @@ class ApiDeps:
     """What tokens of commands are verified with (read anew when True); None: no command is known here."""
     workspace: str = ""
     """The credential of the scratch database, which tasks use that name none."""
+    metrics: Callable[[], str] | None = None
+    """This process in the text format of Prometheus; None where somebody else measures."""
     linked: Callable[[str], str] = _foreign
     """The URI behind a link that this process answers itself. Raises NotFoundError."""
     log: Callable[[str], None] = lambda line: None

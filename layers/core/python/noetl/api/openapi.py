@@ -128,7 +128,7 @@ def _responses(route: Route) -> dict[str, Any]:
     found = {
         str(status): {
             "description": "Not ready." if status >= 400 else "As asked.",
-            "content": {JSON: {"schema": _schema(shape)}},
+            "content": {route.media: {"schema": _schema(shape)}},
         }
         for status, shape in route.answers.items()
     }

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.ports.gauges import QueueGauge
+from noetl.ports.inspection import Lease, PoolWork
 from noetl.services.render_context import RenderError
 
 
@@ -18,6 +20,18 @@ class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: str | None = None
     extra_context: dict[str, Any] = {}
     strict: bool = False
+
+
+class QueuesAnswer(msgspec.Struct, frozen=True):
+    """``queues``: as they count themselves. ``pools``, ``leases``: commands that are not answered, as the store knows them. ``events``: in
+    the outbox. ``partly``: there are more commands than were looked at (the oldest)."""
+
+    queues: list[QueueGauge]
+    pools: list[PoolWork]
+    leases: list[Lease]
+    events: int
+    timers: int
+    partly: bool
 
 
 class RenderedAnswer(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -44,11 +45,18 @@ class Tokens(Protocol):
         """Whom a bearer token stands for."""
 
 
-def make_application(api: Api, tokens: Tokens | None) -> Application:
+def _unobserved(method: str, status: int, seconds: float) -> None:
+    """Nobody counts requests."""
+
+
+def make_application(
+    api: Api, tokens: Tokens | None, observe: Callable[[str, int, float], None] = _unobserved
+) -> Application:
     """``tokens`` None: everybody who reaches the server may do everything; it answers only to names of this machine then, and to no page
-    of another site, so that a browser is no way in."""
+    of another site, so that a browser is no way in. ``observe`` is told method, status and seconds of each request."""
 
     def handle(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
+        began = time.monotonic()
         request = _request(environ)
         try:
             principal = _local_only(request) if tokens is None else _bearer(request, tokens)
@@ -56,6 +64,7 @@ def make_application(api: Api, tokens: Tokens | None) -> Application:
             found = problem(error, request_id=request.request_id, instance=request.path)
         else:
             found = resolve(api, request, principal)
+        observe(request.method, found.status, time.monotonic() - began)
         return _send(found, start_response)
 
     return handle

@@ -13,7 +13,7 @@ from noetl.cli.context import context_app
 from noetl.cli.credential import credential_app
 from noetl.cli.local import invoke, local_app
 from noetl.cli.look import events, list_, result, status
-from noetl.cli.options import Context, Home, Json, Payload, Quiet, Remote, Set, Target, end, where
+from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Remote, Set, Target, end, where
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
 from noetl.cli.steer import cancel, exec_, inject, patch_app
@@ -203,6 +203,20 @@ def fmt(
 
     wishes = formatter.Wishes(check=check, diff=diff, canonical=canonical, as_json=as_json)
     end(formatter.fmt(files, wishes))
+
+
+@app.command()
+def analyze(
+    execution: Id = "latest",
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Why an execution stands where it stands: what failed, what is stuck or orphaned, and what to try next."""
+    from noetl.cli import analysis
+
+    end(analysis.show(execution, as_json=as_json, at=where(home, remote, context)))
 
 
 @app.command()

@@ -24,6 +24,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.services import change_execution, manage_schedules, read_execution
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
+from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.history import HistoryEvent, rfc3339
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -70,6 +71,12 @@ class Here:
     def describe(self, execution_id: int) -> ExecutionView:
         return read_execution.describe(
             self._reading.store, self._reading.programs, execution_id, now=time.time()
+        )
+
+    def analyze(self, execution_id: int) -> Analysis:
+        reading = self._reading
+        return analyze(
+            execution_id, AnalyzeDeps(reading.store, reading.inspection, reading.programs, time.time)
         )
 
     def status(self, execution_id: int) -> str:

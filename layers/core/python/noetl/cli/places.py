@@ -13,6 +13,7 @@ from noetl.cli.options import Where
 from noetl.cli.watch import Feed
 from noetl.domain.outcomes import Patch
 from noetl.domain.vocabulary import Vocabulary
+from noetl.services.analyze import Analysis
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -45,6 +46,7 @@ class Place(Protocol):
 
     def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]: ...
     def describe(self, execution_id: int) -> ExecutionView: ...
+    def analyze(self, execution_id: int) -> Analysis: ...
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""

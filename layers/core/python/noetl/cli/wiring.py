@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from noetl.dsl.diagnostics import Diagnostic
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
+    from noetl.ports.inspection import Inspection
     from noetl.ports.results import ResultStore
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.variables import Variables
@@ -36,6 +37,8 @@ class Reading(Protocol):
     def programs(self) -> Programs: ...
     @property
     def credentials(self) -> CredentialDeps: ...
+    @property
+    def inspection(self) -> Inspection: ...
     @property
     def variables(self) -> Variables: ...
 

@@ -17,6 +17,7 @@ from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.variables import PostgresVariables
@@ -28,6 +29,7 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.catalog import Catalog
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.variables import Variables
@@ -60,6 +62,10 @@ class Stores:
     database: Database
     credentials: CredentialDeps
     variables: Variables
+
+    @property
+    def inspection(self) -> Inspection:
+        return PostgresInspection(self.database)
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
@@ -90,6 +91,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         catalog=catalog,
         schedules=schedules,
         variables=PostgresVariables(parts.database),
+        inspection=PostgresInspection(parts.database),
         credentials=_credentials(settings, parts.database),
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,

@@ -98,6 +98,7 @@ class LocalRuntime:
         )
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
+        self.inspection = self.opened.inspection
         self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
         self.variables = self.opened.variables
         self.store.heartbeat(self.owner, self.settings.lease_seconds)

@@ -20,6 +20,7 @@ from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Event
 from noetl.runtime.local import LocalRuntime
+from noetl.runtime.metrics import Metrics
 from noetl.runtime.settings import Settings
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
@@ -57,6 +58,7 @@ class Server:
                 hint="leave out --no-auth, or serve at 127.0.0.1",
             )
         self._settings, self._serve, self._log = settings, serve, on_log
+        self.metrics = Metrics(time.monotonic)
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
 
@@ -85,7 +87,7 @@ class Server:
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
         try:
             server: Any = create_server(
-                make_application(api, self.tokens),
+                make_application(api, self.tokens, self.metrics.request),
                 host=self._serve.host,
                 port=self._serve.port,
                 threads=self._serve.threads,
@@ -118,6 +120,7 @@ class Server:
             catalog=opened.catalog,
             schedules=schedules,
             variables=PostgresVariables(opened.database),
+            inspection=opened.inspection,
             credentials=opened.credentials,
             names=opened.names,
             results=opened.results,
@@ -128,6 +131,7 @@ class Server:
             link=links.link,
             linked=links.uri,
             gauges=runtime.gauges,
+            metrics=lambda: self.metrics.text(runtime.gauges(), opened.inspection.outstanding()),
             checks={"database": lambda: check_current(opened.dsn)},
             clock=time.time,
             reconnect=opened.database.close,

@@ -119,7 +119,7 @@ def describe(
         steps=[step_view(run, now) for run in progress.runs.values()],
         error=_error(state, progress),
         reason=progress.reason,
-        parked=_parked(state, programs),
+        parked=parked_steps(state, programs),
         outstanding=dict(store.open_work(execution_id)),
     )
 
@@ -315,7 +315,8 @@ def _error(state: ExecutionState, progress: Progress) -> dict[str, Any] | None:
     return {**shown, "step": progress.error_step or None}
 
 
-def _parked(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
+def parked_steps(state: ExecutionState, programs: Programs) -> list[ParkedStep]:
+    """Steps that are not admitted, and what would admit them."""
     steps = [token.step for token in state.tokens.values() if token.phase == "parked" and not token.lock]
     if not steps:
         return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -61,6 +62,12 @@ class MemoryExecutionStore:
         self._tables = Tables(clock, Collections(results))
         self._ended = ended
         self._lock = threading.RLock()
+
+    @contextmanager
+    def tables(self) -> Iterator[Tables]:
+        """The rows themselves, for those who look (see ``MemoryInspection``), while nothing else happens."""
+        with self._lock:
+            yield self._tables
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:
         with self._lock:

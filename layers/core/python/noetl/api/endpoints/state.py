@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from noetl.api.bodies import HealthAnswer, QueuesAnswer, ReadyAnswer
+from noetl.api.bodies import HealthAnswer, ReadyAnswer
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
-from noetl.domain.errors import NoetlError
+from noetl.api.runtime_bodies import QueuesAnswer
+from noetl.domain.errors import NoetlError, NotFoundError
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def get_queues(deps: ApiDeps, request: Request) -> Answer:
-    return Answer(200, QueuesAnswer(list(deps.gauges())))
+    """Queues as they count themselves; commands by pool, with who has them, as the store knows them."""
+    found = deps.inspection.outstanding()
+    answer = QueuesAnswer(
+        list(deps.gauges()), list(found.pools), list(found.leases), found.events, found.timers, found.partly
+    )
+    return Answer(200, answer)
+
+
+def get_metrics(deps: ApiDeps, request: Request) -> Answer:
+    if deps.metrics is None:
+        raise NotFoundError(
+            "this deployment keeps its metrics in CloudWatch",
+            code="metrics_elsewhere",
+            hint="look at its dashboard, or ask GET /api/queue",
+        )
+    return Answer(200, text=deps.metrics(), content_type=METRICS)
 
 
 def ready(deps: ApiDeps, request: Request) -> Answer:

@@ -1,19 +1,30 @@
-"""The running system: templates against an execution."""
+"""The running system: why executions stand where they stand, and templates against them."""
 
 from __future__ import annotations
 
 from noetl.api import runtime_bodies as bodies
-from noetl.api.endpoints import rendering
-from noetl.api.routes.shape import Route
+from noetl.api.endpoints import looking
+from noetl.api.routes.shape import ONE, Route
+from noetl.services.analyze import Analysis
 
 ROUTES: tuple[Route, ...] = (
+    Route(
+        "POST",
+        f"{ONE}/analyze",
+        "analyzeExecution",
+        "Why an execution stands where it stands: what failed, what is stuck or orphaned, what it waits for, and what to try next.",
+        "read",
+        looking.analyze_execution,
+        {200: Analysis},
+        "executions",
+    ),
     Route(
         "POST",
         "/api/context/render",
         "renderContext",
         "What templates come to against an execution as it stands. Nothing is changed.",
         "read",
-        rendering.render,
+        looking.render,
         {200: bodies.RenderedAnswer},
         "executions",
         body=bodies.RenderBody,

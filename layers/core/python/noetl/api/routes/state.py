@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from noetl.api import bodies
+from noetl.api import bodies, runtime_bodies
 from noetl.api.endpoints import state
 from noetl.api.routes.shape import Route
 
@@ -13,11 +13,22 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/api/queue",
         "getQueues",
-        "How full the queues are, and how many messages were given up.",
+        "How full the queues are, how long the oldest command has waited, by pool, and who has leased what.",
         "read",
         state.get_queues,
-        {200: bodies.QueuesAnswer},
+        {200: runtime_bodies.QueuesAnswer},
         "state",
+    ),
+    Route(
+        "GET",
+        "/metrics",
+        "getMetrics",
+        "This server in the text format of Prometheus. A deployment on AWS measures with CloudWatch instead: 404.",
+        "read",
+        state.get_metrics,
+        {200: str},
+        "state",
+        media=state.METRICS,
     ),
     Route(
         "GET",

@@ -42,6 +42,7 @@ from noetl.domain.schedules import name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
+from noetl.services.analyze import Analysis
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -82,6 +83,9 @@ class RemotePlace:
             if len(found) >= limit:
                 break
         return found[:limit]
+
+    def analyze(self, execution_id: int) -> Analysis:
+        return self._client.post(f"{ONE.format(execution_id)}/analyze", Analysis, {})
 
     def describe(self, execution_id: int) -> ExecutionView:
         """Its steps, or the last of them where there are very many."""

@@ -1,4 +1,4 @@
-"""Templates tried out against an execution."""
+"""Looking into an execution: why it stands where it stands, and templates tried out against it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from noetl.api.endpoints.executions import escaped_size
 from noetl.api.exchange import Answer, Request
 from noetl.api.runtime_bodies import RenderBody, RenderedAnswer
 from noetl.domain.errors import InvalidInputError
+from noetl.services.analyze import AnalyzeDeps, analyze
 from noetl.services.render_context import render_context
+
+
+def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
+    execution_id = reading.execution_id(request.params["execution_id"])
+    look = AnalyzeDeps(deps.store, deps.inspection, deps.programs, deps.clock)
+    return Answer(200, analyze(execution_id, look))
 
 
 def render(deps: ApiDeps, request: Request) -> Answer:

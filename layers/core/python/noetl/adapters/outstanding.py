@@ -1,0 +1,53 @@
+"""Counts by pool and owner, as both kinds of store find them, put together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import msgspec
+
+from noetl.ports.inspection import Lease, Outstanding, PoolWork
+
+
+class Count(msgspec.Struct, frozen=True):
+    """Commands of one pool that one owner (empty: nobody) has. ``oldest``: seconds the oldest has been due. ``lease``: seconds left."""
+
+    pool: str
+    owner: str
+    due: int
+    delayed: int
+    suspended: int
+    oldest: float
+    alive: bool
+    lease: float | None
+
+
+def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) -> Outstanding:
+    """``limit``: how many commands were looked at, at most."""
+    pools: defaultdict[str, list[Count]] = defaultdict(list)
+    for count in counts:
+        pools[count.pool].append(count)
+    every = [count for group in pools.values() for count in group]
+    leases = [
+        Lease(one.owner, one.pool, one.due + one.delayed, one.alive, one.lease)
+        for one in every
+        if one.owner and one.due + one.delayed
+    ]
+    looked = sum(one.due + one.delayed + one.suspended for one in every)
+    work = [_work(pool, group) for pool, group in sorted(pools.items())]
+    return Outstanding(work, leases, events, timers, looked >= limit)
+
+
+def _work(pool: str, group: list[Count]) -> PoolWork:
+    """What somebody dead has is nobody's, and so ready."""
+    free = [one for one in group if not one.alive]
+    held = [one for one in group if one.alive]
+    return PoolWork(
+        pool,
+        ready=sum(one.due for one in free),
+        delayed=sum(one.delayed for one in free),
+        leased=sum(one.due + one.delayed for one in held),
+        suspended=sum(one.suspended for one in group),
+        oldest=max((one.oldest for one in group), default=0.0),
+    )

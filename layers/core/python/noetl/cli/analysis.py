@@ -1,0 +1,40 @@
+"""``noetl analyze``: why an execution stands where it stands."""
+
+from __future__ import annotations
+
+from noetl.cli import errors
+from noetl.cli.execute import resolve_id
+from noetl.cli.options import Where
+from noetl.cli.places import open_place
+from noetl.cli.text import clock, out, out_json
+from noetl.services.analyze import Analysis, Finding
+
+_MARKS = {"error": "!!", "warning": "! ", "info": "  "}
+
+
+def show(name: str, *, as_json: bool, at: Where) -> int:
+    """What was found, the most serious first."""
+    with open_place(at) as place:
+        found = place.analyze(resolve_id(place, name))
+    if as_json:
+        out_json(found)
+        return errors.DONE
+    out(f"execution {found.execution_id}  {found.status}{', stuck' if found.stuck else ''}")
+    if not found.findings:
+        out(found.verdict)
+    for finding in found.findings:
+        _tell(finding)
+    _tell_changes(found)
+    return errors.DONE
+
+
+def _tell(finding: Finding) -> None:
+    out(f"{_MARKS[finding.severity]} {finding.kind}: {finding.message}")
+    for step in finding.next:
+        out(f"     try: {step}")
+
+
+def _tell_changes(found: Analysis) -> None:
+    for change in found.changes:
+        reason = f": {change.reason}" if change.reason else ""
+        out(f"   {clock(change.at)} {change.name} by {change.principal}{reason}")

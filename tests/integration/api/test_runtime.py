@@ -1,0 +1,43 @@
+"""Looking into ``noetl serve``, over real HTTP: analysis, templates, queues, metrics."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pytest
+
+from tests.integration.api.test_serve import GATED, client, serve, server  # noqa: F401
+
+pytestmark = pytest.mark.postgres
+
+
+def test_a_running_system_can_be_looked_into(server, client):  # noqa: F811
+    client.register(GATED)
+    execution_id = client.start("demo/gated")
+    client.until(execution_id, "waiting")
+    status, found = client("POST", f"/api/executions/{execution_id}/analyze")
+    assert status == 200 and found["stuck"] and found["findings"][0]["kind"] == "parked", found
+    body = {"execution_id": execution_id, "template": {"n": "{{ vars.n + 1 }}", "list": "{{ [start.n] }}"}}
+    status, found = client("POST", "/api/context/render", body)
+    assert (status, found["rendered"]) == (200, {"n": 2, "list": [1]})
+    status, found = client("GET", "/api/queue")
+    assert status == 200 and found["pools"] == [] and found["events"] == 0
+    assert {"events", "commands-io"} <= {one["name"] for one in found["queues"]} | {"commands-io"}
+
+
+def test_prometheus_reads_what_it_needs(server, client):  # noqa: F811
+    client("GET", "/api/executions")
+    request = urllib.request.Request(
+        f"{server.address}/metrics", headers={"Authorization": f"Bearer {client.token}"}
+    )
+    with urllib.request.urlopen(request) as reply:
+        text = reply.read().decode()
+        assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    values = dict(line.rsplit(" ", 1) for line in lines)
+    assert float(values['noetl_http_requests_total{method="GET",status="200"}']) >= 1
+    assert 'noetl_queue_messages{queue="events",state="waiting"}' in values
+    assert all(float(value) >= 0 for value in values.values())
+    assert text.count("# TYPE") == len(
+        {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
+    )
