@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.properties import meetings
+from tests.properties import bodies, meetings
 
 DONE, FAILED = "{{ event.name in ['step.done', 'loop.done'] }}", "{{ event.name == 'step.failed' }}"
 
@@ -98,8 +98,9 @@ class Grammar:
         )
         nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
         self.depth += 1
-        if self.depth <= 3 and self.rng.random() < 0.2:
-            made = self.rng.choice(meetings.blocks(self))(self, before)
+        more = (meetings.blocks, bodies.blocks)
+        if self.depth <= 3 and self.rng.random() < 0.4:
+            made = self.rng.choice(self.rng.choice(more)(self))(self, before)
         else:
             made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)
             if self.rng.random() < 0.15:

@@ -31,6 +31,13 @@ def evaluate(source: str, **names: Any) -> Any:
     return render(Expr(source), MappingScope(names))
 
 
+@pytest.mark.parametrize("name", ["index", "count"])
+def test_a_mapping_has_no_methods_of_a_list(name: str) -> None:
+    assert evaluate(f"m.{name} | default('none')", m=wrap({"a": 1})) == "none"
+    assert evaluate(f"m.{name}", m=wrap({name: 5})) == 5
+    assert evaluate(f"m.{name}(7)", m=wrap([7])) == (0 if name == "index" else 1)
+
+
 LARGE = {"status": "sent", "row_count": 3, "size": "XL", "data": [1, 2, 3], "nested": {"items": "key"}}
 
 

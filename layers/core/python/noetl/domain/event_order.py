@@ -47,6 +47,7 @@ _CALLED = ("call.done", "call.error")
 _AFTER_CALL = {
     **_to("called", "command.completed", "command.failed", "child.started", "ctx.patched", "case.evaluated"),
     **_to("issued", "command.issued"),
+    **_to("looping", "loop.started"),
     **_to("exited", "step.exit"),
     **_to("failed", "step.failed"),
     **_to("skipped", "step.skipped"),

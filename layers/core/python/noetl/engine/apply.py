@@ -120,7 +120,8 @@ def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> Non
         undone(state, slots, fact.run, fact.step, None)
         return
     token = state.tokens[fact.run]
-    token.command, token.turn, token.phase = None, 0, "called"
+    before_body = fact.stage == "case" and token.event == "step.enter"
+    token.command, token.turn, token.phase = None, 0, "entered" if before_body else "called"
     if fact.stage != "case":
         token.route = fact.route
         status = "success" if fact.error is None else "error"

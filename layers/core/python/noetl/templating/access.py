@@ -30,9 +30,9 @@ def attribute(meter: Meter, obj: Any, name: str) -> Any:
         return found
     if name in METHOD_NAMES:
         subject = resolve(obj)
-        for kind, methods in _METHODS:
-            if name in methods and isinstance(subject, kind):
-                return partial(methods[name], meter, subject)
+        methods = next((methods for kind, methods in _METHODS if isinstance(subject, kind)), {})
+        if name in methods:
+            return partial(methods[name], meter, subject)
     return missing_key(obj, name)
 
 
@@ -282,4 +282,5 @@ _METHODS: tuple[tuple[Any, dict[str, Method]], ...] = (
     ((list, tuple, View), _LIST_METHODS),
     (float, _FLOAT_METHODS),
 )
+"""The first that fits holds: a mapping is no list, although both are views."""
 METHOD_NAMES = frozenset(name for _, methods in _METHODS for name in methods)
