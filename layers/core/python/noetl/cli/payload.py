@@ -76,7 +76,7 @@ def _parse_yaml(name: str, data: bytes) -> Any:
     if not data.strip():
         return {}
     diagnostics = Diagnostics()
-    tree = load(data, diagnostics)
+    tree = load(data, diagnostics, ("a payload", 'such as {"city": "Seattle"}'))
     if tree is None:
         problem = diagnostics.sorted()[0]
         raise InvalidInputError(

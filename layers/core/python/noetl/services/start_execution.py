@@ -14,6 +14,7 @@ from typing import Any
 from noetl.domain import codec, ids
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
+from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import CreatedExecution, ExecutionStore, IdempotencyKey
@@ -21,6 +22,8 @@ from noetl.services.check_keychain import check_keychain
 
 TRIES = 5
 """Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
+_TOLD = 3
+"""Problems of a payload in a message; ``details`` have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +145,12 @@ def check_payload(program: Program, payload: Any) -> None:
         raise InvalidInputError("the payload has to be a mapping", code="payload_invalid")
     if program.input_schema is None:
         return
-    import jsonschema
-
-    validator = jsonschema.validators.validator_for(program.input_schema)(program.input_schema)
-    problems = sorted(validator.iter_errors(payload), key=lambda found: list(found.absolute_path))
+    problems = misfits(program.input_schema, payload)
     if problems:
-        first = problems[0]
-        where = "/".join(str(part) for part in first.absolute_path) or "payload"
+        more = f"; and {len(problems) - _TOLD} more" if len(problems) > _TOLD else ""
         raise InvalidInputError(
-            f"{where}: {first.message}",
+            "; ".join(problems[:_TOLD]) + more,
             code="payload_invalid",
             hint=f"the playbook {program.name} declares its input",
-            details={"problems": [found.message for found in problems[:10]]},
+            details={"problems": problems},
         )

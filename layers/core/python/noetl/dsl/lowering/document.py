@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.dsl.input_schema import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
@@ -23,6 +24,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     executor = mapping_of(mapping_of(root.get("executor")).get("spec"))
     metadata = mapping_of(root.get("metadata"))
     _read_names(lowering, root)
+    _check_input(lowering, root.get("input"))
     read_workbook(lowering, root.get("workbook"))
     policy = executor.get("policy")
     defaults = Defaults(executor.get("result"), policy if isinstance(policy, Mapping) else None)
@@ -60,6 +62,18 @@ def _text(tree: Tree | None) -> str:
 
 def _plain(tree: Tree | None) -> Any:
     return None if tree is None else tree.plain()
+
+
+def _check_input(lowering: Lowering, tree: Tree | None) -> None:
+    schema = _plain(tree)
+    problem = schema_problem(schema) if isinstance(schema, dict) else None
+    if problem is not None and tree is not None:
+        lowering.diagnostics.error(
+            "input-schema",
+            f"`input` is not a JSON Schema that can be used: {problem}",
+            tree.pos,
+            hint="draft 2020-12 unless `$schema` says otherwise; `$ref` leads to a place of the same schema, such as #/$defs/city",
+        )
 
 
 def _read_names(lowering: Lowering, root: Mapping) -> None:

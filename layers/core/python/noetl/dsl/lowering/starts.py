@@ -8,6 +8,7 @@ from typing import Any, get_args
 from noetl.domain import schedules
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.firing import CatchUp, Overlap
+from noetl.dsl.input_schema import misfits, schema_problem
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, Trigger
 from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of
@@ -55,27 +56,20 @@ def _text(value: Any) -> str:
 
 def _check_payload(lowering: Lowering, tree: Mapping, payload: Any, schema: Any) -> None:
     """A payload that does not fit would fail at each firing; a schema that is none is somebody else's problem."""
-    if not isinstance(schema, dict):
+    if not isinstance(schema, dict) or schema_problem(schema) is not None:
         return
-    import jsonschema
-
-    validator = jsonschema.validators.validator_for(schema)
     try:
-        validator.check_schema(schema)
-    except jsonschema.SchemaError:
+        problems = misfits(schema, payload)
+    except InvalidInputError:
         return
-    place = tree.get("payload")
-    for found in sorted(
-        validator(schema).iter_errors(payload), key=lambda one: list(map(str, one.absolute_path))
-    ):
-        where = "/".join(str(part) for part in found.absolute_path) or "payload"
+    if problems:
+        place = tree.get("payload")
         lowering.diagnostics.error(
             "schedule-payload",
-            f"what the schedule sends does not fit `input`: {where}: {found.message[:200]}",
+            f"what the schedule sends does not fit `input`: {problems[0]}",
             tree.pos if place is None else place.pos,
             hint="give the schedule a payload that fits, or loosen `input`",
         )
-        return
 
 
 def lower_triggers(lowering: Lowering, tree: Tree | None) -> tuple[Trigger, ...]:
