@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -37,6 +38,9 @@ PUBLIC_FIELDS = frozenset(
 )
 """Fields of a credential that are no secrets; every other text in it is."""
 _SEALED = "sealed"
+_WHOLE = ";/?:@&=+$,#!'()*"
+"""What stays as it is where a whole address is encoded."""
+_PERCENT = re.compile("%[0-9A-F]{2}")
 
 
 class Secrets:
@@ -110,7 +114,7 @@ class Secrets:
         return {
             text: origin
             for text, origin in self._forms()
-            if text in encoded or _escaped(text) in encoded or _ascii(text) in encoded
+            if any(way in encoded for way in {text, _escaped(text), _ascii(text)})
         }
 
     def _forms(self) -> Iterator[tuple[str, list[Any]]]:
@@ -197,7 +201,19 @@ def _forms_of(secret: str) -> list[str]:
         whole = base64.b64encode(b"\0" * before + data).decode()
         core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
         found += [core, core.replace("+", "-").replace("/", "_")]
+    # At the end: a sealed pipeline knows its forms by their number.
+    for text in dict.fromkeys((*found[:3], _escaped(found[1]), _ascii(found[2]))):
+        found += [text, *_in_addresses(text)]
     return list(dict.fromkeys(found))
+
+
+def _in_addresses(text: str) -> list[str]:
+    """Percent-encoded as the usual libraries do it: with or without slashes, as a form, as browsers do, in an address within an address;
+    with small letters, too."""
+    data = text.encode("utf-8", "surrogatepass")
+    ways = [quote(data, safe=safe) for safe in ("", "/", "!'()*", _WHOLE)]
+    ways += [quote_plus(data), quote(ways[0], safe=""), quote(ways[1], safe="")]
+    return [*ways, *(_PERCENT.sub(lambda found: found[0].lower(), way) for way in ways)]
 
 
 def _escaped(text: str) -> str:
