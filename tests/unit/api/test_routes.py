@@ -102,6 +102,10 @@ def exchange_credential(ground: Ground, name: str):
 def exchange_schedule(ground: Ground, name: str):
     ground.register()
     made = ground.ask("POST", "/api/schedules", {"path": "demo/hello", "name": "hourly", "rate": "1 hour"})
+    if name == "backfillSchedule":
+        ground.ask("POST", "/api/schedules", {"path": "demo/hello", "name": "daily", "cron": "0 0 * * *"})
+        day = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-02T00:00:00Z"}
+        return ground.ask("POST", "/api/schedules/daily/backfill", day)
     method, path = {
         "listSchedules": ("GET", ""),
         "getSchedule": ("GET", "/hourly"),

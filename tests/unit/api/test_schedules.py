@@ -87,3 +87,43 @@ def test_what_cannot_be_a_schedule_is_refused(hello, body, status, code):
 def test_a_count_is_a_small_number(hello, count):
     hello.ask("POST", "/api/schedules", HOURLY)
     assert hello.ask("GET", "/api/schedules/hourly/next", query={"count": count}).status == 400
+
+
+def test_a_backfill_starts_moments_of_the_past_once(hello):
+    daily = {"path": "demo/hello", "name": "daily", "cron": "0 6 * * *", "payload": {"n": 4}, "overlap": "skip"}
+    made = hello.ask("POST", "/api/schedules", daily)
+    assert (made.json["catch_up"], made.json["overlap"]) == ("once", "skip")
+    days = {"from": "2026-02-27T00:00:00Z", "to": "2026-02-28T12:00:00Z"}
+    planned = hello.ask("POST", "/api/schedules/daily/backfill", {**days, "dry_run": True}).json
+    assert [one["status"] for one in planned["moments"]] == ["pending", "pending"] and planned["dry_run"]
+    first = hello.ask("POST", "/api/schedules/daily/backfill", days, headers={"idempotency-key": "k"})
+    assert first.status == 200 and [one["status"] for one in first.json["moments"]] == ["started", "started"]
+    hello.settle()
+    ended = [one["status"] for one in hello.ask("GET", "/api/executions").json["executions"]]
+    assert ended == ["completed", "completed"]
+    again = hello.ask("POST", "/api/schedules/daily/backfill", {**days, "only_missed": True}).json
+    assert (again["moments"], again["next"]) == ([], None)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"from": "2026-02-27T00:00:00Z"},
+        {"from": 1, "to": 2},
+        {"from": "2026-02-27T00:00:00Z", "to": "2026-02-26T00:00:00Z"},
+        {"from": "2026-02-27T00:00:00Z", "to": "2026-02-28T00:00:00Z", "limit": 501},
+        {"from": "2026-02-27T00:00:00Z", "to": "2026-02-28T00:00:00Z", "since": "x"},
+    ],
+)
+def test_a_backfill_of_nonsense_is_refused(hello, body):
+    daily = {"path": "demo/hello", "name": "daily", "cron": "0 6 * * *"}
+    assert hello.ask("POST", "/api/schedules", daily).status == 201
+    assert hello.ask("POST", "/api/schedules/daily/backfill", body).status == 422
+    assert hello.ask("GET", "/api/executions").json["executions"] == []
+
+
+@pytest.mark.parametrize("change", [{"catch_up": "often"}, {"overlap": 1}, {"catch_up_max": 0}])
+def test_a_conduct_that_is_none_is_refused(hello, change):
+    refused = hello.ask("POST", "/api/schedules", {**HOURLY, **change})
+    assert refused.status == 422 and hello.ask("GET", "/api/schedules").json["schedules"] == []

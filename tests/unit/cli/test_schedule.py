@@ -85,6 +85,34 @@ def test_pause_resume_delete(noetl, registered):
     assert ran.out == "etl.daily is deleted\n" and "comes back" in ran.err
 
 
+def test_moments_of_the_past_are_started_once(noetl, registered):
+    days = ("--from", "2026-02-27T00:00:00Z", "--to", "2026-02-28T12:00:00Z")
+    (planned,) = noetl("schedule", "backfill", "etl.daily", *days, "--dry-run", "--json").json
+    assert [one["status"] for one in planned["moments"]] == ["pending", "pending"]
+    ran = noetl("schedule", "backfill", "etl.daily", *days, "--limit", "1")
+    header, line = ran.out.splitlines()
+    assert ran.code == 0 and header.split() == ["MOMENT", "STATE", "EXECUTION"]
+    assert line.split()[:2] == ["2026-02-27T05:00:00Z", "started"]
+    assert "--from 2026-02-28T05:00:00Z" in ran.err and "noetl schedule run" in ran.err
+    (rest,) = noetl("schedule", "backfill", "etl.daily", *days, "--only-missed", "--json").json
+    assert [(one["at"], one["status"]) for one in rest["moments"]] == [("2026-02-28T05:00:00Z", "started")]
+    assert "missed none" in noetl("schedule", "backfill", "etl.daily", *days, "--only-missed").err
+    assert len(noetl("list", "--json").json) == 2
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "said"),
+    [
+        ("2026-02-27", "2026-02-28T00:00:00Z", "is not a time"),
+        ("2026-03-27T00:00:00Z", "2026-02-28T00:00:00Z", "from is after to"),
+        ("2026-02-27T00:00:00Z", "2126-02-28T00:00:00Z", "not over yet"),
+    ],
+)
+def test_a_range_that_is_none(noetl, registered, since, until, said):
+    ran = noetl("schedule", "backfill", "etl.daily", "--from", since, "--to", until)
+    assert ran.code == 2 and said in ran.err
+
+
 @pytest.mark.parametrize("command", ["show", "next", "pause", "resume", "delete"])
 def test_a_name_that_is_not_there(noetl, registered, command):
     ran = noetl("schedule", command, "etl.dayly")

@@ -22,15 +22,17 @@ from noetl.domain.variables import Variable
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import change_execution, manage_schedules, read_execution
+from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
+from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
-from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.history import HistoryEvent, rfc3339
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.read_history import HistoryReader
 from noetl.services.register_schedules import register_schedule
 from noetl.services.start_execution import Wish, start_execution
+from noetl.services.start_playbook import StartDeps
 
 POLL = 0.3
 CANCEL_SECONDS = 30.0
@@ -162,10 +164,25 @@ class Here:
         row = manage_schedules.find_schedule(self._reading.schedules, name)
         return manage_schedules.next_times(row, time.time(), count)
 
-    def change_schedule(self, what: Change, name: str) -> ScheduleView:
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
+        """What it starts is nobody's: whoever runs executions of this database takes it up."""
         reading = self._reading
-        deps = ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
-        return view(_CHANGES[what](deps, name))
+        start = StartDeps(
+            store=reading.store,
+            catalog=reading.catalog,
+            programs=reading.programs,
+            owner="",
+            clock=time.time,
+            random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+        )
+        return backfill(self._schedules(), start, name, wish, lambda event: None)
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView:
+        return view(_CHANGES[what](self._schedules(), name))
+
+    def _schedules(self) -> ScheduleDeps:
+        reading = self._reading
+        return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
 
 
 class RunningHere(Here):

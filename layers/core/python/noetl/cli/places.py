@@ -14,6 +14,7 @@ from noetl.cli.watch import Feed
 from noetl.domain.outcomes import Patch
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
+from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -78,6 +79,7 @@ class Place(Protocol):
     def next_times(self, name: str, count: int) -> Sequence[float]:
         """Epoch seconds."""
 
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         """As it is afterwards; None when it is gone."""
 

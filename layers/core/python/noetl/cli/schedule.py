@@ -89,6 +89,37 @@ def resume(
 
 
 @schedule_app.command()
+def backfill(
+    name: Name,
+    since: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="The first moment, such as 2026-03-01T00:00:00Z.")
+    ],
+    until: Annotated[str, typer.Option("--to", metavar="TIME", help="The last moment.")],
+    only_missed: Annotated[
+        bool, typer.Option("--only-missed", help="Leave out moments for which something was started already.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be started.")] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=500, help="At most this many moments.")
+    ] = 100,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Start what a schedule did not start: moments of the past, each once.
+
+    \b
+      noetl schedule backfill reports.daily --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z --only-missed --dry-run
+    """
+    from noetl.cli import schedules
+    from noetl.services.backfill import BackfillWish
+
+    wish = BackfillWish(since, until, only_missed, dry_run, limit)
+    end(schedules.backfill(name, wish, as_json=as_json, at=where(home, remote, context)))
+
+
+@schedule_app.command()
 def delete(
     name: Name,
     as_json: Json = False,

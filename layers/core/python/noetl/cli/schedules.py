@@ -15,6 +15,7 @@ from noetl.cli.text import clock, note, one_line, out, out_json, pretty, table
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.schedules import instant
 from noetl.domain.state import TERMINAL
+from noetl.services.backfill import BackfillWish
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleView
 
@@ -83,6 +84,28 @@ def show_next(name: str, *, count: int, as_json: bool, at: Where) -> int:
     if one.state != "active":
         note(f"it is {one.state}, so it fires at none of these")
     return errors.DONE
+
+
+def backfill(name: str, wish: BackfillWish, *, as_json: bool, at: Where) -> int:
+    """Start moments of the past; 1 when one was refused."""
+    with open_place(at) as place:
+        done = place.backfill(name, wish)
+    if as_json:
+        out_json(done)
+    elif not done.moments:
+        note(
+            f"{name} has {'missed none' if wish.only_missed else 'no moment'} from {wish.since} to {wish.until}"
+        )
+    else:
+        rows = [
+            (one.at, one.status, one.execution_id or one_line(one.error or "-", 400)) for one in done.moments
+        ]
+        out(table(("MOMENT", "STATE", "EXECUTION"), rows))
+    if done.next is not None:
+        note(f"there are more: go on with --from {done.next}")
+    if not at.remote and any(one.status == "started" for one in done.moments):
+        note("they run while `noetl schedule run` or `noetl serve` does")
+    return errors.FAILED if any(one.status == "refused" for one in done.moments) else errors.DONE
 
 
 def change(what: Change, name: str, *, as_json: bool, at: Where) -> int:

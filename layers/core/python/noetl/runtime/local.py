@@ -175,9 +175,8 @@ class LocalRuntime:
         return [event.execution_id for event in events]
 
     def _start_fired(self, fired: Fired) -> None:
-        for event in (fired.event, fired.cancelled):
-            if event is not None:
-                self.emit(event)
+        for event in filter(None, (fired.event, fired.cancelled)):
+            self.emit(event)
         if self.on_fired is not None:
             self.on_fired(fired)
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import secrets
+
 from noetl.api import reading
 from noetl.api.bodies import DeletedAnswer, NextAnswer, SchedulePage
 from noetl.api.deps import ApiDeps
+from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError
+from noetl.domain import ids
 from noetl.domain.errors import NotFoundError
 from noetl.domain.schedules import instant
 from noetl.services import manage_schedules
+from noetl.services.backfill import BackfillWish
+from noetl.services.backfill import backfill as start_past
 from noetl.services.manage_schedules import MAX_NEXT, ScheduleWish, find_schedule, view
+from noetl.services.start_playbook import StartDeps
 
 _PAGE, _MOST = 100, 500
 _NEXT = 5
@@ -51,6 +58,22 @@ def pause(deps: ApiDeps, request: Request) -> Answer:
 
 def resume(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, view(manage_schedules.resume_schedule(deps.schedules, _name(request))))
+
+
+def backfill(deps: ApiDeps, request: Request) -> Answer:
+    """Each moment has the key of its firing, so a second run of one request starts nothing twice."""
+    wish = reading.body(request, deps, BackfillWish)
+    owner = deps.publisher.owner()
+    start = StartDeps(
+        store=deps.store,
+        catalog=deps.catalog,
+        programs=deps.programs,
+        owner=owner,
+        clock=deps.clock,
+        random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+    )
+    done = start_past(deps.schedules, start, _name(request), wish, lambda event: publish(deps, owner, event))
+    return Answer(200, done)
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:

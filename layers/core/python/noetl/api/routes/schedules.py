@@ -7,6 +7,7 @@ from typing import Any
 from noetl.api import bodies
 from noetl.api.endpoints import schedules
 from noetl.api.routes.shape import AFTER, Endpoint, Parameter, Route, limit
+from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.manage_schedules import MAX_NEXT, ScheduleView, ScheduleWish
 
 _COUNT = Parameter(
@@ -71,6 +72,16 @@ ROUTES: tuple[Route, ...] = (
         "write",
         schedules.resume,
         ScheduleView,
+    ),
+    _schedule(
+        "POST",
+        f"{_SCHEDULE}/backfill",
+        "backfillSchedule",
+        "Start what it did not start: moments of the past, each once.",
+        "execute",
+        schedules.backfill,
+        Backfill,
+        body=BackfillWish,
     ),
     _schedule(
         "DELETE",

@@ -43,6 +43,7 @@ from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
 from noetl.services.analyze import Analysis
+from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -192,6 +193,10 @@ class RemotePlace:
     def next_times(self, name: str, count: int) -> Sequence[float]:
         found = self._client.get(f"/api/schedules/{segment(name)}/next", NextAnswer, count=count)
         return [parse_instant(one) for one in found.times]
+
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
+        body = msgspec.to_builtins(wish)
+        return self._client.post(f"/api/schedules/{segment(name)}/backfill", Backfill, body)
 
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         path = f"/api/schedules/{segment(name)}"
