@@ -155,7 +155,7 @@ class MemoryRuntime:
         self.owner = f"cli-test-{database.opened}"
         self.store, self.catalog = database.store, database.catalog
         self.results, self.programs = database.results, database.programs
-        self.inspection = MemoryInspection(database.store)
+        self.inspection, self.variables = MemoryInspection(database.store), database.store
         self.schedules, self.credentials = database.schedules, database.credentials
         self.events: list[Event] = []
         self.commands: list[Command] = []

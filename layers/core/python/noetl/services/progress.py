@@ -82,9 +82,9 @@ class Progress:
         if event.meta.get("lane"):
             self._count_item(event)
         elif fold is not None and (isinstance(run, int) or event.event_type in _OF_ALL):
-            fact = {"step": event.entity_id, "run": run, **event.payload, "name": event.event_type}
-            at = datetime.fromisoformat(event.timestamp).timestamp()
-            fold(self, {**fact, "meta": event.meta}, at)
+            place = {"step": event.entity_id, "run": run} if isinstance(run, int) else {}
+            fact = {**place, **event.payload, "name": event.event_type, "meta": event.meta}
+            fold(self, fact, datetime.fromisoformat(event.timestamp).timestamp())
 
     def _count_item(self, event: HistoryEvent) -> None:
         step_run = self.runs.get(int(event.meta["lane"]))

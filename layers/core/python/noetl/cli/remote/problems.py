@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,8 @@ _FAMILIES: Mapping[int, type[NoetlError]] = {
     413: InvalidInputError,
     422: InvalidInputError,
 }
-_TEXT = 500
+_TEXT = 2000
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -> NoetlError:
@@ -95,7 +97,8 @@ def _mapping(body: bytes) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str:
-    return value[: 4 * _TEXT] if isinstance(value, str) else ""
+    """Somebody else's text, without what would steer a terminal."""
+    return _CONTROL.sub("?", value[:_TEXT]) if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> int:

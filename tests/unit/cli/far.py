@@ -1,0 +1,77 @@
+"""A server in this process: the real routes over stores in memory, reached by the client's own transport."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from urllib3.exceptions import ProtocolError
+
+from noetl.api.access import widened
+from noetl.api.exchange import Principal
+from noetl.api.wsgi import make_application
+from tests.unit.api.ground import Ground
+
+URL = "https://noetl.example/live"
+TOKEN = "noetl_abc-a-secret-of-256-bits"
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    data: bytes
+
+
+@dataclass
+class Far:
+    """``troubles``: what happens to the next requests instead: an answer, an exception, ``lost`` (done, but the answer is lost), or None:
+    nothing."""
+
+    ground: Ground = field(default_factory=Ground)
+    scopes: list[str] = field(default_factory=lambda: ["admin"])
+    asked: list[tuple[str, str, Mapping[str, str], bytes | None]] = field(default_factory=list)
+    troubles: list[Answer | Exception | str | None] = field(default_factory=list)
+    idle: int = 0
+    """The engine works on whatever was published after each request, but not after so many of the next."""
+
+    def __post_init__(self) -> None:
+        self.application = make_application(self.ground.api, self)
+
+    def principal(self, token: str) -> Principal | None:
+        return Principal("token:ann", "local", "token:ann", widened(self.scopes)) if token == TOKEN else None
+
+    def send(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        self.asked.append((method, url, headers, body))
+        trouble = self.troubles.pop(0) if self.troubles else None
+        if isinstance(trouble, Exception):
+            raise trouble
+        if isinstance(trouble, Answer):
+            return trouble
+        answer = self._answer(method, url, headers, body)
+        self.idle -= 1
+        if self.idle < 0 and self.ground.publisher.sent:
+            self.ground.settle()
+        if trouble == "lost":
+            raise ProtocolError("Connection broken", ConnectionResetError())
+        return answer
+
+    def _answer(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Answer:
+        parts = urlsplit(url)
+        assert url.startswith(f"{URL}/"), url
+        path = parts.path.removeprefix("/live")
+        environ: dict[str, Any] = {
+            "REQUEST_METHOD": method,
+            "REQUEST_URI": path,
+            "PATH_INFO": unquote(path),
+            "QUERY_STRING": parts.query,
+            "CONTENT_TYPE": headers.get("Content-Type", ""),
+            "wsgi.input": io.BytesIO(body or b""),
+            **{f"HTTP_{name.upper().replace('-', '_')}": value for name, value in headers.items()},
+        }
+        told: list[Any] = []
+        content = b"".join(self.application(environ, lambda status, sent: told.extend((status, dict(sent)))))
+        return Answer(int(told[0].split()[0]), told[1], content)
