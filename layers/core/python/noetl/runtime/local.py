@@ -175,7 +175,7 @@ class LocalRuntime:
         return [event.execution_id for event in events]
 
     def _start_fired(self, fired: Fired) -> None:
-        for event in filter(None, (fired.event, fired.cancelled)):
+        for event in (told for told in (fired.event, fired.cancelled) if told is not None):
             self.emit(event)
         if self.on_fired is not None:
             self.on_fired(fired)
