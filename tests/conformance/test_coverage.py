@@ -19,10 +19,6 @@ NOT_TOLD = {
         ("batch.accepted", "batch.processing", "batch.completed", "batch.failed"),
         "the door for batches of reported events comes with a later release of the API",
     ),
-    **dict.fromkeys(
-        ("execution.paused", "execution.resumed"),
-        "no door pauses an execution yet; the state machine has the place for it",
-    ),
     "command.heartbeat": "a lease is renewed beside history, per process and not per command",
 }
 """Names that no case can produce, each with its reason."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.domain import codec
-from noetl.domain.events import Cancel, ContextPatched, Event, Start
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, Start
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import decode_state
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
@@ -104,6 +104,11 @@ def happenings(workload: Workload, world: World, number: int, rng: random.Random
                 start.execution_id, f"ext:{place}", program.hash, patches, principal="user:ada"
             )
             found.append(Happening(event, after + rng.randint(0, 200)))
+    if rng.random() < 0.3:
+        pause = after + rng.randint(0, 300)
+        for place, kind in enumerate((Pause, Resume)):
+            event = kind(start.execution_id, f"ext:{kind.__name__}", program.hash, principal="user:ada")
+            found.append(Happening(event, pause + place * rng.randint(1, 200)))
     if workload.cancelled:
         event = Cancel(start.execution_id, "ext:stop", program.hash, reason="enough", principal="user:ada")
         found.append(Happening(event, after + rng.choice((0, 20, 100, 300, 800))))

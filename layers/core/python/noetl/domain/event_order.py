@@ -76,7 +76,7 @@ EXECUTION = Order(
             **_to("finished", "workflow.completed"),
         },
         "finished": _to("over", "playbook.completed", "playbook.failed", "execution.cancelled"),
-        "over": {},
+        "over": _to("running", "execution.redriven"),
     },
     frozenset({"over"}),
 )

@@ -176,6 +176,49 @@ class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", 
     reason: str = ""
 
 
+class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_defaults=True):
+    """Nothing new begins; what is out still reports, and waits. ``cascade``: children are paused as well.
+
+    ``word``: when a parent says it, its place in the parent's history: a later word of a parent counts, in whatever order they come.
+    """
+
+    execution_id: int
+    event_id: str
+    program: str
+    reason: str = ""
+    principal: str = ""
+    cascade: bool = True
+    word: int = 0
+
+
+class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
+    """A paused execution goes on, with what came meanwhile. ``cascade``: its children as well. ``word``: see Pause."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    reason: str = ""
+    principal: str = ""
+    cascade: bool = True
+    word: int = 0
+
+
+class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit_defaults=True):
+    """An execution that has ended runs again: from what was under way, or from ``step`` with ``args``.
+
+    ``program``: what it goes on with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
+    """
+
+    execution_id: int
+    event_id: str
+    program: str
+    step: str = ""
+    args: dict[str, Any] = {}
+    arcs: dict[int, int] = {}
+    reason: str = ""
+    principal: str = ""
+
+
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
     """``cascade``: children are cancelled as well."""
 
@@ -185,6 +228,15 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
     reason: str = ""
     principal: str = ""
     cascade: bool = True
+
+
+class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):
+    """``event`` came while its execution was paused: it is kept in the outbox, and taken when the execution goes on."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    event: CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone
 
 
 Event = (
@@ -197,7 +249,11 @@ Event = (
     | ChildDone
     | ContextPatched
     | TokenInjected
+    | Pause
+    | Resume
+    | Redrive
     | Cancel
+    | Held
 )
 MainEvent = (
     Start
@@ -208,6 +264,9 @@ MainEvent = (
     | ChildDone
     | ContextPatched
     | TokenInjected
+    | Pause
+    | Resume
+    | Redrive
     | Cancel
 )
 

@@ -311,6 +311,36 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
     step: str = ""
 
 
+class Paused(msgspec.Struct, frozen=True, tag="execution.paused", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
+    """A parent's word to resume came to an execution that was not paused: an older word to pause comes too late."""
+
+    word: int
+
+
+class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
+    """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive."""
+
+    program: str
+    at: float
+    arrivals: tuple[Arrival, ...]
+    step: str = ""
+    arcs: dict[int, int] = {}
+    reason: str = ""
+    principal: str = ""
+
+
 class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
     reason: str = ""
     principal: str = ""
@@ -347,6 +377,10 @@ Fact = (
     | Compensating
     | Failed
     | Cancelled
+    | Paused
+    | Resumed
+    | Told
+    | Redriven
 )
 
 _DECODER = msgspec.json.Decoder(list[Fact])

@@ -77,6 +77,16 @@ def child_done_event(command: str, turn: int) -> str:
     return f"child:{command}:{turn}"
 
 
+def held_event(event_id: str, attempt: int = 0) -> str:
+    """The row that keeps an event of a paused execution; outcomes of two attempts are two."""
+    return f"held:{event_id}:{attempt}"
+
+
+def word_event(what: str, parent: int, seq: int) -> str:
+    """``parent`` tells its children to pause or resume, in row ``seq`` of its history."""
+    return f"{what}:{parent}:{seq}"
+
+
 def cascade_event(parent: int) -> str:
     """The end of ``parent`` cancels its children."""
     return f"cancel:{parent}"

@@ -4,12 +4,14 @@
 * The **queue** has what was published; it is never taken back, because redelivery has one owner.
 * An **invocation** lives too briefly for heartbeats: its name says until when what it committed is its own. What it has not published by
   then (it was killed) belongs to nobody, and is published by whoever sweeps.
+* What a **paused** execution has to wait with is held, until it is resumed.
 * Nobody: the empty text.
 """
 
 from __future__ import annotations
 
 QUEUE = "queue"
+HELD = "held"
 _UNTIL = "until:"
 
 
@@ -20,7 +22,7 @@ def invocation(until: float, who: str) -> str:
 
 def holds(owner: str, now: float) -> bool | None:
     """Whether the name alone says that it is alive; None when its lease has to be looked up."""
-    if owner == QUEUE:
+    if owner in (QUEUE, HELD):
         return True
     if owner.startswith(_UNTIL):
         until = owner.removeprefix(_UNTIL).partition(":")[0]

@@ -25,9 +25,9 @@ TERMINAL: frozenset[str] = frozenset({"completed", "failed", "cancelled"})
 LEGAL_STATUS: dict[str, frozenset[str]] = {
     "running": frozenset({"paused", "completed", "failed", "cancelled"}),
     "paused": frozenset({"running", "failed", "cancelled"}),
-    "completed": frozenset(),
-    "failed": frozenset(),
-    "cancelled": frozenset(),
+    "completed": frozenset({"running"}),
+    "failed": frozenset({"running"}),
+    "cancelled": frozenset({"running"}),
 }
 LEGAL_PHASE: dict[str, frozenset[str]] = {
     "arrived": frozenset({"parked", "entered"}),
@@ -97,7 +97,14 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     depth: int = 0
     error: ErrorInfo | None = None
     started: float = 0.0
+    """When it began, or was last redriven: deadlines count from here."""
     steps_done: int = 0
+    left: list[Token] = []
+    """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
+    heard: int = 0
+    """The latest word of the parent to pause or resume."""
+    rounds: int = 0
+    """How often it was redriven."""
 
 
 Slots = dict[tuple[str, str], Any]
@@ -122,5 +129,6 @@ def copy_state(state: ExecutionState) -> ExecutionState:
     twin.ends = list(state.ends)
     twin.fired = list(state.fired)
     twin.timers = dict(state.timers)
+    twin.left = list(state.left)
     twin.waves = {step: list(arcs) for step, arcs in state.waves.items()}
     return twin

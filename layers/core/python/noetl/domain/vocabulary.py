@@ -54,6 +54,7 @@ NAMES: dict[str, Name] = {
     "execution.cancelled": Name("playbook", formal=_PROCESSED),
     "execution.paused": Name("playbook"),
     "execution.resumed": Name("playbook"),
+    "execution.redriven": Name("playbook"),
     "workflow.initialized": Name("workflow", formal=(Formal("workflow.started"),)),
     "workflow.completed": Name("workflow", formal=(Formal("workflow.finished"),)),
     "command.issued": Name("tool"),
@@ -134,7 +135,7 @@ _CANONICAL_FAILURES = {
 }
 
 TERMINAL_EVENTS: frozenset[str] = frozenset({"playbook.completed", "playbook.failed", "execution.cancelled"})
-"""Every execution has exactly one of these."""
+"""Every round of an execution (up to its first redrive, and from each to the next) has exactly one of these."""
 
 _UNKNOWN = Name("workflow")
 

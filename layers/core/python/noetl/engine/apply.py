@@ -270,7 +270,38 @@ def _final_fired(state: ExecutionState, slots: SlotSpace, fact: f.FinalFired) ->
 
 
 def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> None:
-    _end(state, slots, "completed")
+    _clear(state, slots)
+    state.status = "completed"
+    forget(state, slots)
+
+
+def _paused(state: ExecutionState, slots: SlotSpace, fact: f.Paused) -> None:
+    state.status, state.heard = "paused", max(state.heard, fact.word)
+
+
+def _resumed(state: ExecutionState, slots: SlotSpace, fact: f.Resumed) -> None:
+    state.status, state.heard = "running", max(state.heard, fact.word)
+
+
+def _told(state: ExecutionState, slots: SlotSpace, fact: f.Told) -> None:
+    state.heard = fact.word
+
+
+def _redriven(state: ExecutionState, slots: SlotSpace, fact: f.Redriven) -> None:
+    """What was left comes again as new runs; from a step, only that one runs, and no join has fired."""
+    state.status, state.error, state.program = "running", None, fact.program
+    state.started, state.rounds = fact.at, state.rounds + 1
+    for token in state.left:
+        slots.pop(("args", str(token.run)), None)
+    state.left = []
+    if fact.step:
+        state.final = False
+        state.fired.clear()
+        state.waves.clear()
+    for step, arcs in state.waves.items():
+        state.waves[step] = [fact.arcs.get(arc, arc) for arc in arcs]
+    for arrival in fact.arrivals:
+        _add_token(state, slots, arrival)
 
 
 def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating) -> None:
@@ -288,7 +319,14 @@ def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> No
 
 
 def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
-    _clear(state, slots)
+    """It did not complete: the tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)"""
+    live = [token for token in state.tokens.values() if token.phase != "compensate"]
+    for token in state.tokens.values():
+        if token.phase == "compensate":
+            slots.pop(("args", str(token.run)), None)
+    state.left = [Token(token.run, token.step, token.phase, arc=token.arc, sync=token.sync) for token in live]
+    state.tokens.clear()
+    state.timers.clear()
     state.status = status
     forget(state, slots)
 
@@ -333,4 +371,8 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.Compensating: _compensating,
     f.Failed: _failed,
     f.Cancelled: _cancelled,
+    f.Paused: _paused,
+    f.Resumed: _resumed,
+    f.Told: _told,
+    f.Redriven: _redriven,
 }

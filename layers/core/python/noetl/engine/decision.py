@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
@@ -89,6 +89,9 @@ class Decision:
     variables: list[VariableWrite] = field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
+    tell_children: list[Literal["pause", "resume"]] = field(default_factory=list)
+    release: bool = False
+    """The execution was paused and is not any more: events that were held for it come now."""
 
 
 class Decider:

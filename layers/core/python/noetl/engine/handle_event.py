@@ -18,6 +18,9 @@ from noetl.domain.events import (
     LoopAlert,
     LoopDone,
     MainEvent,
+    Pause,
+    Redrive,
+    Resume,
     Start,
     TimerFired,
     TokenInjected,
@@ -56,6 +59,8 @@ from noetl.engine.outcomes import (
     waiting_token,
 )
 from noetl.engine.patching import resolve
+from noetl.engine.pausing import pause, resume
+from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import View
@@ -72,11 +77,12 @@ def handle_event(
     Raises NeedSlots when the view lacks something: read it and call again.
     """
     d = Decider(program, state, event, now, view)
-    if state.status in TERMINAL:
+    if state.status in TERMINAL and not isinstance(event, Redrive):
         superseded(d, event.event_id)
         return d.decision
     _HANDLERS[type(event)](d, event)
     settle(d)
+    d.decision.release = state.status == "paused" and d.state.status != "paused"
     return d.decision
 
 
@@ -106,6 +112,7 @@ def give_up(
         complete_if_done(d)
     except Exception as broken:
         fail_execution(d, d.error_of(broken) if isinstance(broken, NoetlError) else error)
+    d.decision.release = state.status == "paused"
     return d.decision
 
 
@@ -358,6 +365,11 @@ def _cancel(d: Decider, event: Cancel) -> None:
     cancel_execution(d, event.reason, event.principal, event.cascade)
 
 
+def _redrive(d: Decider, event: Redrive) -> None:
+    if redrive(d, event) and d.program.timeout is not None:
+        _execution_timer(d)
+
+
 _HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
     Start: _start,
     CommandDone: _command_done,
@@ -368,4 +380,7 @@ _HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
     ContextPatched: _context,
     TokenInjected: _token_injected,
     Cancel: _cancel,
+    Pause: pause,
+    Resume: resume,
+    Redrive: _redrive,
 }

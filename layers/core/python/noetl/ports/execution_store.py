@@ -16,7 +16,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from noetl.domain.commands import Command, FrozenScope
-from noetl.domain.events import Event, ItemsDone, Start
+from noetl.domain.events import Event, Held, ItemsDone, Start
 from noetl.domain.outcomes import Outcome
 from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
@@ -129,6 +129,15 @@ class Wake(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
+class ChildrenWord(msgspec.Struct, frozen=True):
+    """A Pause or Resume for every child that runs (one whose Start is on its way is not told). ``event_id``: the same for all of them.
+    ``seq``: its place in the parent's history."""
+
+    what: Literal["pause", "resume"]
+    event_id: str
+    seq: int
+
+
 class Change(msgspec.Struct, frozen=True):
     """Everything one or more handled events of one execution write, in one commit.
 
@@ -140,7 +149,7 @@ class Change(msgspec.Struct, frozen=True):
     go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
-    ``handled``: event ids whose outbox rows are done with.
+    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out.
     """
 
     execution_id: int
@@ -164,6 +173,10 @@ class Change(msgspec.Struct, frozen=True):
     end: bool = False
     cancel_children: bool = False
     cancel_reason: str = ""
+    words: tuple[ChildrenWord, ...] = ()
+    release: bool = False
+    redriven: bool = False
+    """It had ended, and runs again."""
     variables: tuple[VariableWrite, ...] = ()
     """Rows of ``transient``, with the value after the change."""
     created: CreatedExecution | None = None
@@ -218,6 +231,8 @@ class ItemsCommitted(msgspec.Struct, frozen=True):
     failed: int = 0
     total: int = 0
     early: bool = False
+    paused: bool = False
+    """Nothing was counted, because the execution is paused: the event has to be held."""
 
 
 class LoopProgress(msgspec.Struct, frozen=True):
@@ -305,8 +320,15 @@ class ExecutionStore(Protocol):
         """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``, in one transaction."""
 
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
-        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has).
+        """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has; a
+        Redrive: if it has ended).
         ``variables``: rows that it will write, which are there at once."""
+
+    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+        """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an
+        event is the outcome of (the command that it closes, the outbox row that it came from) is nobody's to claim either.
+
+        Gives back those whose execution is not paused (any more): nothing was written for them. Serialised with commits."""
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()

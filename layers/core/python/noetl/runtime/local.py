@@ -24,13 +24,14 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.outcomes import Patch
-from noetl.domain.state import TERMINAL, decode_state
+from noetl.domain.state import TERMINAL
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine, open_readonly
 from noetl.runtime.keeper import Keeper
+from noetl.runtime.outstanding import outstanding
 from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
 from noetl.runtime.scheduler import Scheduler
@@ -184,8 +185,11 @@ class LocalRuntime:
         """How much waits in this process: events, and commands by pool."""
         with self._changed:
             events = QueueGauge("events", len(self._inbox), int(self._busy), 0)
-        delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
-        return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
+        return [
+            events,
+            QueueGauge("delayed", 0, 0, self.keeper.delayed()),
+            *(pool.gauge() for _, pool in sorted(self.pools.items())),
+        ]
 
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""
@@ -263,7 +267,7 @@ class LocalRuntime:
         try:
             self._look(wanted)
             return self._quiet() and not any(
-                self._outstanding(one) for one in wanted if one not in self._ended
+                outstanding(self.store, one) for one in wanted if one not in self._ended
             )
         except InfrastructureError as away:
             self.log(f"the database is away: {away}")
@@ -271,26 +275,14 @@ class LocalRuntime:
 
     def _look(self, wanted: Collection[int]) -> None:
         """Another process may have moved them on."""
-        for one in wanted:
-            if one not in self._ended:
-                info = self.store.info(one)
-                if info is not None and info.status in TERMINAL:
-                    self._ended[one] = info.status
+        for one in set(wanted) - self._ended.keys():
+            info = self.store.info(one)
+            if info is not None and info.status in TERMINAL:
+                self._ended[one] = info.status
 
     def _quiet(self) -> bool:
         with self._changed:
             return not self._inbox and not self._busy and self._running == 0 and not self.keeper.delayed()
-
-    def _outstanding(self, execution_id: int) -> bool:
-        """Whether anything can still happen to it without help. Timers do not count: whatever waits only for them is parked."""
-        work = self.store.open_work(execution_id)
-        if work.get("commands") or work.get("outbox"):
-            return True
-        info = self.store.info(execution_id)
-        if info is None:
-            return False
-        tokens = decode_state(info.state).tokens.values()
-        return any(token.phase not in ("parked", "arrived") for token in tokens)
 
     def _revoked(self, execution_id: int, run: int) -> bool:
         return execution_id in self._ended or (execution_id, run) in self._given_up
@@ -399,6 +391,8 @@ class LocalRuntime:
             if len(handled.events) == len(batch) and all(back in batch for back in handled.events):
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.extend(handled.events)
+            for execution_id in handled.redriven:
+                self._ended.pop(execution_id, None)
             self._ended.update(handled.ended)
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if handled.ended and self._given_up:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.domain.errors import ConflictError, InvalidInputError
-from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
 from noetl.domain.json_patch import check_operations, refused
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
@@ -34,8 +34,26 @@ class Asked:
 def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
     """End an execution (``cascade``: and its children). Raises NotFoundError, ConflictError."""
     info = live(store, execution_id, "cancelled")
-    event = Cancel(execution_id, _event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    event = Cancel(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
     return _posted(store, event, asked.owner, "cancelled")
+
+
+def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+    """Begin nothing new in an execution (``cascade``: and in its children). Raises NotFoundError, ConflictError."""
+    info = live(store, execution_id, "paused")
+    event = Pause(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    return _posted(store, event, asked.owner, "paused")
+
+
+def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
+    """Let a paused execution go on (``cascade``: and its children). Raises NotFoundError, ConflictError."""
+    info = live(store, execution_id, "resumed")
+    if info.status != "paused":
+        raise ConflictError(
+            f"execution {execution_id} is {info.status}, not paused", code="execution_not_paused"
+        )
+    event = Resume(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    return _posted(store, event, asked.owner, "resumed")
 
 
 def patch_context(
@@ -58,7 +76,7 @@ def patch_context(
     info = live(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
-        _event_id(asked),
+        event_id(asked),
         info.program,
         [],
         asked.principal,
@@ -108,7 +126,7 @@ def _post_variables(
     info = live(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
-        _event_id(asked),
+        event_id(asked),
         info.program,
         patches,
         asked.principal,
@@ -140,12 +158,13 @@ def inject_token(
             hint=did_you_mean(step, known, f"its steps are {', '.join(known[:20])}"),
         )
     event = TokenInjected(
-        execution_id, _event_id(asked), info.program, step, args, asked.principal, asked.reason
+        execution_id, event_id(asked), info.program, step, args, asked.principal, asked.reason
     )
     return _posted(store, event, asked.owner, "given a token")
 
 
-def _event_id(asked: Asked) -> str:
+def event_id(asked: Asked) -> str:
+    """The same for every repeat of one request."""
     return f"ext:{hashlib.sha256(asked.unique.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 

@@ -65,6 +65,8 @@ class Handled:
     """Timers that were set. They are rows, too: a process that reads those needs nothing else."""
     dropped: list[tuple[int, int | None]] = field(default_factory=list)
     """Work that nobody wants any more: (execution, step run), or (execution, None) when all of it was cut short."""
+    redriven: list[int] = field(default_factory=list)
+    """Executions that run again: their work is wanted, whatever was said before."""
 
     def add(self, commands: Sequence[Command], events: Sequence[Event]) -> None:
         self.commands.extend(commands)

@@ -14,15 +14,24 @@ import msgspec
 
 from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NoetlError
-from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone, LoopDone, MainEvent, Start, TimerFired
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import (
+    Cancel,
+    CommandDone,
+    Event,
+    Held,
+    ItemsDone,
+    LoopDone,
+    MainEvent,
+    Redrive,
+    Start,
+    TimerFired,
+)
 from noetl.domain.facts import Superseded
-from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState, decode_state
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
-from noetl.engine.handle_event import cancel_unborn, give_up, handle_event, refuse_start
-from noetl.engine.keychain import refuse_keychain
+from noetl.engine.pausing import Waiting, waits
 from noetl.engine.prefetch import prefetch
 from noetl.engine.undo import REPORT
 from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
@@ -35,10 +44,11 @@ from noetl.ports.execution_store import (
     Snapshot,
     VersionConflictError,
 )
-from noetl.services.check_keychain import start_problem
+from noetl.services.decide_one import decide_one
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
+from noetl.services.holding import Holding
 from noetl.services.hydration import outages
 from noetl.services.make_change import late_row, make_change
 from noetl.services.recent import after_commit
@@ -47,7 +57,6 @@ READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
-MISSING_PROGRAM = Program(v=1, semantics=1, hash="", name="", path="", source_name="")
 
 
 def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | None = None) -> Handled:
@@ -55,15 +64,19 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
 
     ``handled``: filled as far as it came, for who wants to go on from there when this raises."""
     handled = Handled() if handled is None else handled
-    items = [event for event in events if isinstance(event, ItemsDone)]
-    if items:
-        handle_items(items, deps, handled)
+    holding = Holding()
+    items: list[ItemsDone] = []
     work: dict[int, _Work] = {}
-    for event in events:
-        if not isinstance(event, ItemsDone):
+    for event in holding.unwrap(events):
+        if isinstance(event, ItemsDone):
+            items.append(event)
+        elif not isinstance(event, Held):
             work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
+    if items:
+        handle_items(items, deps, handled, holding)
     if work:
-        _handle(list(work.values()), deps, handled)
+        _handle(list(work.values()), deps, handled, holding)
+    holding.settle(deps)
     return handled
 
 
@@ -75,9 +88,15 @@ class _Work:
     events: list[MainEvent] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     scopes: set[str] = field(default_factory=lambda: {"args"})
-    program: Program | None = None
+    programs: dict[str, Program] = field(default_factory=dict)
     trust: bool = True
     """What this process remembers may be used (not after a conflict)."""
+
+    def program_of(self, name: str, deps: EngineDeps) -> Program:
+        found = self.programs.get(name)
+        if found is None:
+            found = self.programs[name] = deps.programs(name)
+        return found
 
     def starts(self) -> bool:
         """Nothing has to be read: it begins here (a commit over an execution that exists conflicts)."""
@@ -103,29 +122,33 @@ class _Decided:
     done: list[str] = field(default_factory=list)
     slots: dict[tuple[str, str], Any] = field(default_factory=dict)
     """All slots as they are after the decisions, when all were known before."""
+    held: list[Waiting] = field(default_factory=list)
+    """Events that a paused execution takes later."""
+    again: list[MainEvent] = field(default_factory=list)
+    """Events that need what was decided here to be committed first."""
 
-    def too_late(self, execution_id: int, event: MainEvent, now: float) -> None:
-        self.late.append((execution_id, late_row(event, now)))
+    def too_late(self, execution_id: int, event: MainEvent, now: float, why: str = "") -> None:
+        self.late.append((execution_id, late_row(event, now, why)))
         if not isinstance(event, CommandDone):
             self.done.append(event.event_id)
 
 
-def _handle(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
+def _handle(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     for work in works:
         _prepare(work, deps)
     try:
-        _round(works, deps, handled)
+        _round(works, deps, handled, holding)
         return
     except VersionConflictError:
         for work in works:
             work.trust = False
         if len(works) > 1:
             for work in works:
-                _handle([work], deps, handled)
+                _handle([work], deps, handled, holding)
             return
     for _ in range(TRIES):
         try:
-            _round(works, deps, handled)
+            _round(works, deps, handled, holding)
             return
         except VersionConflictError:
             continue
@@ -139,8 +162,7 @@ def _prepare(work: _Work, deps: EngineDeps) -> None:
     work.events = [_complete(event, deps) for event in work.events]
     for event in work.events:
         if event.program:
-            work.program = work.program or deps.programs(event.program)
-            names, scopes = prefetch(work.program, event)
+            names, scopes = prefetch(work.program_of(event.program, deps), event)
             work.names.update(names)
             work.scopes.update(scopes)
 
@@ -156,7 +178,7 @@ def _complete(event: MainEvent, deps: EngineDeps) -> MainEvent:
     return event
 
 
-def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
+def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     loaded, known = _read(works, deps)
     outcome: dict[int, _Decided] = {}
     for work in works:
@@ -180,6 +202,8 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled) -> None:
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
         deps.store.record_superseded(late, done)
+    holding.hold([event for decided in outcome.values() for event in decided.held], deps, handled)
+    handled.events += [holding.keep(event) for decided in outcome.values() for event in decided.again]
 
 
 def _tell(change: Change, handled: Handled) -> None:
@@ -190,6 +214,8 @@ def _tell(change: Change, handled: Handled) -> None:
             handled.dropped.append((change.execution_id, None))
         return
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
+    if change.redriven:
+        handled.redriven.append(change.execution_id)
     for row in change.timers:
         if row.seconds is not None:
             event_id = ids.timer_event(row.timer, row.generation)
@@ -284,11 +310,19 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     decisions: list[tuple[MainEvent, Decision]] = []
     for event in work.events:
         known = {handled.event_id for handled, _ in decisions}
+        if decided.again or (isinstance(event, Redrive) and decisions):
+            decided.again.append(event)
+            continue
         if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
             continue
-        decision = _one(work, event, state if born else None, loaded.now, view, snapshot, deps)
+        if isinstance(event, Waiting) and waits(state, event):
+            decided.held.append(event)
+            continue
+        decision = decide_one(
+            event, state if born else None, loaded.now, view, lambda name: work.program_of(name, deps), deps
+        )
         if isinstance(decision.facts[0], Superseded):
-            decided.too_late(work.execution_id, event, loaded.now)
+            decided.too_late(work.execution_id, event, loaded.now, decision.facts[0].status)
             continue
         decisions.append((event, decision))
         born, state = True, decision.state
@@ -331,55 +365,6 @@ def _fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
     """Whether the command is open with this attempt and turn."""
     fence = snapshot.fences.get(event.command_id) if snapshot is not None else None
     return fence is not None and (fence.attempt, fence.turn) == (event.attempt, event.turn)
-
-
-def _one(
-    work: _Work,
-    event: MainEvent,
-    state: ExecutionState | None,
-    now: float,
-    view: View,
-    snapshot: Snapshot | None,
-    deps: EngineDeps,
-) -> Decision:
-    """One event decided; ``state`` is None while the execution has not started."""
-    if state is None and isinstance(event, Cancel):
-        return cancel_unborn(MISSING_PROGRAM, event, now, view)
-    state = state or ExecutionState()
-    try:
-        program = _program(work, event, snapshot, deps)
-        problem = start_problem(program, event, now, view, deps.credentials)
-    except InfrastructureError:
-        raise
-    except NoetlError as error:
-        if isinstance(event, Start):
-            return refuse_start(MISSING_PROGRAM, event, error, now, view)
-        raise
-    try:
-        if problem is not None and isinstance(event, Start):
-            return refuse_keychain(program, event, problem, now, view)
-        return handle_event(program, state, event, now, view)
-    except Exception as error:
-        deps.log(f"execution {event.execution_id}: the engine failed on {event.event_id}: {error!r}")
-        info = ErrorInfo(
-            message=f"the engine failed on event {event.event_id}: {type(error).__name__}: {error}",
-            code="engine_error",
-            hint="this is a defect of the engine; the log has the details",
-        )
-        return give_up(program, state, event, info, now, view)
-
-
-def _program(work: _Work, event: MainEvent, snapshot: Snapshot | None, deps: EngineDeps) -> Program:
-    if work.program is None:
-        if event.program:
-            work.program = deps.programs(event.program)
-        elif snapshot is not None and snapshot.program:
-            work.program = deps.programs(snapshot.program)
-        elif isinstance(event, Start):
-            work.program = deps.programs(deps.resolve(event.path, event.version))
-        else:
-            return MISSING_PROGRAM
-    return work.program
 
 
 def _show(view: View, decision: Decision) -> None:

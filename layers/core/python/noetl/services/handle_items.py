@@ -21,6 +21,7 @@ from noetl.engine.decision import worker_pool
 from noetl.engine.outcomes import child_start_event, detached
 from noetl.ports.execution_store import EventRow, ItemBatch
 from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.holding import Holding
 from noetl.services.make_change import BUSY
 
 CHUNK_SECONDS = 1.0
@@ -38,7 +39,7 @@ def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
     return max(1, min(share, by_time, items * GROWTH))
 
 
-def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled) -> None:
+def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     """Count a batch of item outcomes. Outcomes of a superseded command are recorded and change nothing.
 
     A message that came before earlier ones of its command, and may not, comes back among the events to handle (after a moment, if
@@ -50,7 +51,12 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
     batches = [_batch(event, deps) for event in events]
     answers, committed = deps.store.commit_items(batches, deps.owner)
     handled.add(committed.commands, committed.events)
-    handled.events += [event for event, answer in zip(events, answers, strict=True) if answer.early]
+    handled.events += [
+        holding.keep(event) for event, answer in zip(events, answers, strict=True) if answer.early
+    ]
+    holding.hold(
+        [event for event, answer in zip(events, answers, strict=True) if answer.paused], deps, handled
+    )
     late = [
         (event.execution_id, _late_row(event))
         for event, answer in zip(events, answers, strict=True)

@@ -71,7 +71,7 @@ _STATUS: dict[str, EventStatus] = {
 }
 _ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",)}
 """Which field of a fact names what it is about, by the kind of entity."""
-_NOT_PAYLOAD = frozenset({"name", "trace", "meta"})
+_NOT_PAYLOAD = frozenset({"name", "trace", "meta", "word"})
 
 
 def row_events(
@@ -164,7 +164,7 @@ def _entity(execution_id: int, fact: Mapping[str, Any], name: str) -> str:
     return str(next((fact[key] for key in keys if fact.get(key)), execution_id))
 
 
-SILENT = frozenset({"case.applied"})
+SILENT = frozenset({"case.applied", "family.told"})
 """Facts that only folding needs."""
 
 _WORKER_FACTS = frozenset({"call.done", "call.error", "retry.scheduled", "child.started"})

@@ -6,13 +6,14 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
-from noetl.domain.events import Cancel, CommandDone, MainEvent, Start
+from noetl.domain.events import Cancel, CommandDone, MainEvent, Redrive, Start
 from noetl.domain.facts import Cancelled, Failed, Superseded, encode_facts
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
 from noetl.ports.execution_store import (
     Change,
+    ChildrenWord,
     CreatedExecution,
     EventRow,
     GateChange,
@@ -69,6 +70,13 @@ def make_change(
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
         end=last.end,
         cancel_children=any(d.cancel_children for d in each),
+        words=tuple(
+            ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
+            for d in each
+            for what in d.tell_children
+        ),
+        release=any(d.release for d in each),
+        redriven=any(isinstance(event, Redrive) for event, _ in decisions),
         cancel_reason=_reason(last) or "the step run that waited for it was given up",
         variables=tuple(write for d in each for write in d.variables),
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,
@@ -148,12 +156,12 @@ def _created(event: MainEvent, decision: Decision, deps: EngineDeps) -> CreatedE
     )
 
 
-def late_row(event: MainEvent, now: float) -> EventRow:
-    """The row for something that came too late: recorded, changes nothing."""
+def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
+    """The row for something that came too late, or does not fit (``why``): recorded, changes nothing."""
     command = event.command_id if isinstance(event, CommandDone) else ""
     attempt = event.attempt if isinstance(event, CommandDone) else 0
     turn = event.turn if isinstance(event, CommandDone) else 0
-    status = event.outcome.status if isinstance(event, CommandDone) else ""
+    status = event.outcome.status if isinstance(event, CommandDone) else why
     fact = Superseded(event.event_id, command, attempt, turn, status)
     return EventRow(
         f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now

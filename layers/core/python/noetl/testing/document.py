@@ -183,14 +183,25 @@ Moment = Annotated[
 ]
 
 
+class RedriveBlock(Strict):
+    """``step`` empty: from its failure. ``args``: of the step; without them those of its last run."""
+
+    step: str = ""
+    args: dict[str, Any] | None = None
+
+
 class Happening(Strict):
-    """Something that comes from outside: a context patch, a token or a cancel, at a moment."""
+    """Something that comes from outside, at a moment: a context patch, a token, a pause, a resume, a redrive or a cancel."""
 
     at: Seconds | None = None
     when: Moment = None
     patch: dict[str, Any] | None = None
     token: TokenBlock | None = None
     cancel: str | None = None
+    pause: str | None = None
+    resume: str | None = None
+    redrive: RedriveBlock | None = None
+    cascade: bool = True
     principal: str = ""
     reason: str = ""
 
@@ -201,11 +212,11 @@ class Happening(Strict):
             raise problem(
                 "happening", "a happening has one moment", "write at: 30, when: idle or when: {calls: 2}"
             )
-        if len(written & {"patch", "token", "cancel"}) != 1:
+        if len(written & {"patch", "token", "cancel", "pause", "resume", "redrive"}) != 1:
             raise problem(
                 "happening",
                 "a happening is one thing",
-                "write patch: {name: value}, token: {step: name} or cancel: why",
+                "write patch: {name: value}, token: {step: name}, redrive: {}, or pause, resume or cancel: why",
             )
         return self
 

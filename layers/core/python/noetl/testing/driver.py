@@ -132,7 +132,7 @@ class Driver:
             self.take(command)
         self.events.extend(handled.events)
         for execution_id, _ in handled.ended:
-            self.ended.setdefault(execution_id, self.time.now())
+            self.ended[execution_id] = self.time.now()
         self._count_items()
 
     def take(self, command: Command) -> None:

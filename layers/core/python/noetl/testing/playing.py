@@ -11,18 +11,20 @@ from typing import Any, Protocol
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, ContextPatched, Event, TokenInjected
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
 from noetl.domain.outcomes import Patch
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services import read_execution
+from noetl.services.change_execution import Asked
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.history import HistoryEvent
 from noetl.services.hydration import make_hydrate
 from noetl.services.read_history import history
 from noetl.services.recent import Recent
+from noetl.services.redrive_execution import plan
 from noetl.services.start_execution import start_event
 from noetl.testing.driver import Driver, Pick, Time, first, last
 from noetl.testing.scripted import ScriptedRegistry
@@ -171,7 +173,7 @@ def _drive(
         moment = pending[0] if pending else None
         if moment is not None and _is_due(moment, driver, tools, begin):
             number += 1
-            driver.submit(_event(pending.pop(0), execution_id, program, number))
+            driver.submit(_event(pending.pop(0), execution_id, program, number, driver.deps))
         elif not driver.idle:
             driver.tick()
         else:
@@ -189,7 +191,9 @@ def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: floa
     return bool(tools.total >= moment["when"]["calls"])
 
 
-def _event(moment: Mapping[str, Any], execution_id: int, program: str, number: int) -> Event:
+def _event(
+    moment: Mapping[str, Any], execution_id: int, program: str, number: int, deps: EngineDeps
+) -> Event:
     event_id, principal, reason = f"happening:{number}", moment.get("principal", ""), moment.get("reason", "")
     if "patch" in moment:
         patches = [Patch("ctx", name, value) for name, value in moment["patch"].items()]
@@ -199,7 +203,21 @@ def _event(moment: Mapping[str, Any], execution_id: int, program: str, number: i
         return TokenInjected(
             execution_id, event_id, program, token["step"], token.get("args", {}), principal, reason
         )
-    return Cancel(execution_id, event_id, program, reason=moment["cancel"], principal=principal)
+    for kind, what in ((Pause, "pause"), (Resume, "resume")):
+        if what in moment:
+            return kind(execution_id, event_id, program, moment[what], principal, moment.get("cascade", True))
+    if "redrive" in moment:
+        asked = Asked(principal, event_id, OWNER, reason)
+        wanted = moment["redrive"]
+        return plan(
+            deps.store,
+            deps.programs,
+            execution_id,
+            asked,
+            step=wanted.get("step", ""),
+            args=wanted.get("args"),
+        )
+    return Cancel(execution_id, event_id, program, moment["cancel"], principal, moment.get("cascade", True))
 
 
 def _observe(

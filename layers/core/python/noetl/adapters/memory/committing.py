@@ -6,13 +6,14 @@ import msgspec
 
 from noetl.adapters.changes import applied_timers
 from noetl.adapters.loops import first_chunks, stripped
+from noetl.adapters.memory.recovery import released
 from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, Event, Parent, Start, decode_event
+from noetl.domain.events import Cancel, Event, Parent, Pause, Resume, Start, decode_event
 from noetl.domain.outcomes import Outcome
 from noetl.domain.state import TERMINAL, decode_state
-from noetl.ports.execution_store import Change, Committed, VersionConflictError
+from noetl.ports.execution_store import Change, ChildrenWord, Committed, VersionConflictError
 
 
 def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committed:
@@ -87,6 +88,10 @@ def _apply(
             events += tables.finish_loop(execution_id, loop, owner)
     if change.cancel_children or change.drop_runs:
         events += tables.post(_cancels(tables, change), execution_id, owner)
+    for word in change.words:
+        events += tables.post(_words(tables, change, word), execution_id, owner)
+    if change.release:
+        events += released(tables, execution_id, owner)
 
 
 def _move(tables: Tables, change: Change) -> None:
@@ -99,7 +104,9 @@ def _move(tables: Tables, change: Change) -> None:
     entry.status = change.status
     entry.program = change.program
     entry.state = change.state
-    if change.status in TERMINAL and entry.ended_at is None:
+    if change.status not in TERMINAL:
+        entry.ended_at = None
+    elif entry.ended_at is None:
         entry.ended_at = tables.clock()
 
 
@@ -218,6 +225,17 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
         )
         for child, program in sorted(children.items())
     ]
+
+
+def _words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
+    """For every child that runs; one whose Start is on its way is not told."""
+    kind = Pause if word.what == "pause" else Resume
+    children = sorted(
+        (entry.execution_id, entry.program)
+        for entry in tables.executions.values()
+        if entry.created.parent_execution_id == change.execution_id and not entry.over
+    )
+    return [kind(child, word.event_id, program, word=word.seq) for child, program in children]
 
 
 def _concerns(change: Change, parent: Parent | None) -> bool:

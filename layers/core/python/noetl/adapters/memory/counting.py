@@ -15,6 +15,8 @@ from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted
 
 EARLY = -1
 """Count of a batch that has to wait for an earlier one."""
+PAUSED = -2
+"""Count of a batch whose execution is paused."""
 
 
 def commit_items(
@@ -29,7 +31,7 @@ def commit_items(
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]
     touched: dict[tuple[int, int, int], tuple[int, set[str]]] = {}
     for batch, counted in zip(batches, counts, strict=True):
-        if counted is not None and counted != EARLY:
+        if counted is not None and counted >= 0:
             event = batch.event
             key = (event.execution_id, event.run, event.round)
             chunk, closed = touched.get(key, (1, set()))
@@ -46,6 +48,8 @@ def commit_items(
 
 def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommitted:
     loop = loop_of(tables, batch)
+    if counted == PAUSED:
+        return ItemsCommitted(False, paused=True)
     if counted is None or loop is None:
         return ItemsCommitted(superseded=True)
     if counted == EARLY:
@@ -56,8 +60,12 @@ def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommi
 def _count(
     tables: Tables, batch: ItemBatch, owner: str | None, commands: list[Command], events: list[Event]
 ) -> int | None:
-    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it has to wait for others."""
+    """Rows, counters and continuations of one batch; None when its fence is gone, EARLY when it has to wait for others, PAUSED when
+    its execution is."""
     event = batch.event
+    execution = tables.executions.get(event.execution_id)
+    if execution is not None and execution.status == "paused":
+        return PAUSED
     work = tables.work[event.execution_id]
     entry = work.commands.get(event.command_id)
     loop = loop_of(tables, batch)

@@ -19,7 +19,7 @@ from noetl.adapters.memory import committing, counting, recovery
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.events import Cancel, Event, Held, Redrive, Start
 from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.answers import EVERY
@@ -142,13 +142,18 @@ class MemoryExecutionStore:
             entry = self._tables.executions.get(event.execution_id)
             if entry is None:
                 return Posted(None, 0, False)
-            if entry.over or (entry.version == 0 and not isinstance(event, Cancel)):
+            fits = entry.over is isinstance(event, Redrive)
+            if not fits or (entry.version == 0 and not isinstance(event, Cancel)):
                 return Posted(entry.status, entry.version, False)
             if event.event_id in self._tables.work[event.execution_id].history:
                 return Posted(entry.status, entry.version, False)
             fresh = self._tables.post([event], event.execution_id, owner)
             self._tables.write_variables(event.execution_id, variables if fresh else ())
             return Posted(entry.status, entry.version, bool(fresh))
+
+    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+        with self._lock:
+            return recovery.hold(self._tables, held)
 
     def variables(self, execution_id: int) -> Sequence[Variable]:
         with self._lock:

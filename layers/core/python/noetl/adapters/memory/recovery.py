@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from noetl.adapters.loops import resume
 from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, TimerEntry
 from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, TimerFired, decode_event
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, TimerFired, decode_event
+from noetl.domain.owners import HELD
 from noetl.ports.execution_store import Published
 
 
@@ -33,6 +36,32 @@ def hand_over(tables: Tables, owner: str, what: Published, heir: str | None) -> 
             entry.owner = heir
 
 
+def hold(tables: Tables, held: Sequence[Held]) -> list[Held]:
+    refused = []
+    for one in held:
+        entry = tables.executions.get(one.execution_id)
+        if entry is None or entry.status != "paused":
+            refused.append(one)
+            continue
+        tables.outbox.pop((one.execution_id, one.event.event_id), None)
+        tables.post([one], one.execution_id, HELD)
+        tables.outbox[one.execution_id, one.event_id].owner = HELD
+        event = one.event
+        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.closed):
+            command = tables.work[one.execution_id].commands.get(event.command_id)
+            if command is not None and (command.attempt, command.turn) == (event.attempt, event.turn):
+                command.owner = HELD
+    return refused
+
+
+def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event]:
+    """What was held for an execution, in the order in which it came: it is ``owner``'s to handle now."""
+    rows = [row for row in tables.outbox.values() if row.execution_id == execution_id and row.owner == HELD]
+    for row in rows:
+        row.owner = owner
+    return [decode_event(row.payload) for row in sorted(rows, key=lambda row: row.order)]
+
+
 def claim(tables: Tables, owner: str, limit: int) -> list[Command]:
     now = tables.clock()
     due = [
@@ -40,6 +69,7 @@ def claim(tables: Tables, owner: str, limit: int) -> list[Command]:
         for work in tables.work.values()
         for entry in work.commands.values()
         if not entry.waiting and entry.not_before <= now and not tables.alive(entry.owner)
+        if tables.executions[entry.execution_id].status != "paused"
     ]
     found = []
     for entry in sorted(due, key=lambda entry: entry.order)[:limit]:

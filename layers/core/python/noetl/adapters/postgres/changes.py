@@ -264,7 +264,13 @@ def _kept_fences(change: Change) -> dict[str, tuple[int, int]]:
 def _has_rare_parts(change: Change) -> bool:
     if change.end or change.loops or change.gates or change.wakes or change.timers or change.variables:
         return True
-    if change.drop_runs or change.cancel_children or (change.expected == 0 and change.created is not None):
+    if (
+        change.release
+        or change.words
+        or change.drop_runs
+        or change.cancel_children
+        or (change.expected == 0 and change.created is not None)
+    ):
         return True
     if any(one.turn > 0 for one in chain(change.issue, change.waiting)) or _kept_fences(change):
         return True
@@ -296,6 +302,12 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
         reason = codec.encode(change.cancel_reason).decode()
         runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
         rows["cancels"] += [{"execution": execution, "run": run, "reason": reason} for run in runs]
+    rows["cancels"] += [
+        {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
+        for word in change.words
+    ]
+    if change.release:
+        rows["cancels"].append({"execution": execution, "what": "release"})
 
 
 def variable_rows(execution_id: int, writes: Iterable[VariableWrite]) -> list[dict[str, Any]]:

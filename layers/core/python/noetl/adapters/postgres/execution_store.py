@@ -17,7 +17,7 @@ from noetl.adapters.postgres.literals import documents, flag, number, numbers, r
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
-from noetl.domain.events import Cancel, Event, Start, TimerFired, decode_event, encode_event
+from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
@@ -131,6 +131,7 @@ class PostgresExecutionStore:
             "owner": text(owner or ""),
             "payload": encode_event(event),
             "unborn": flag(isinstance(event, Cancel)),
+            "over": flag(isinstance(event, Redrive)),
             "variables": records(variable_rows(event.execution_id, variables)),
         }
         rows = self.database.run("post_event", values)
@@ -138,6 +139,15 @@ class PostgresExecutionStore:
             return Posted(None, 0, False)
         status, version, posted = (column or b"" for column in rows[0])
         return Posted(cast(Status, status.decode()), int(version), posted == b"t")
+
+    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+        if not held:
+            return []
+        kept = {
+            (int(execution or b""), (identity or b"").decode())
+            for execution, identity in self.database.run("hold_events", snapshots.holding(held))
+        }
+        return [one for one in held if (one.execution_id, one.event_id) not in kept]
 
     def record_superseded(
         self, rows: Sequence[tuple[int, EventRow]], handled: Sequence[tuple[int, str]] = ()

@@ -119,6 +119,7 @@ class Counting:
         """Raises NotFoundError or InfrastructureError when a collection cannot be read; ``given`` names the commands then."""
         counted: dict[int, int] = {}
         early: dict[int, list[int]] = {}
+        paused: set[int] = set()
         loops: dict[LoopKey, list[int]] = {}
         continued: dict[int, list[int]] = {}
         made: list[Event] = []
@@ -130,6 +131,8 @@ class Counting:
             elif kind == b"early":
                 number, *progress = integers(counts)
                 early[number] = progress
+            elif kind == b"paused":
+                paused.update(integers(counts))
             elif kind == b"loop":
                 found = integers(counts)
                 key = (int(execution or b""), found[0], found[1])
@@ -146,7 +149,10 @@ class Counting:
             elif posted is not None:
                 posted.add((int(execution or b""), (identity or b"").decode()))
         answers = [
-            _answered(batch, number, counted, early, loops) for number, batch in enumerate(self._batches, 1)
+            ItemsCommitted(False, paused=True)
+            if number in paused
+            else _answered(batch, number, counted, early, loops)
+            for number, batch in enumerate(self._batches, 1)
         ]
         if self._owner is None:
             return answers, Committed()

@@ -1,4 +1,4 @@
-"""The main lane's read: any number of requests, one statement."""
+"""The main lane's read, any number of requests in one statement; and the parameters of events that are held."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
-from noetl.adapters.postgres.literals import name, numbers, texts, unname
+from noetl.adapters.postgres.literals import documents, name, numbers, texts, unname
 from noetl.domain import codec
+from noetl.domain.events import CommandDone, Held, ItemsDone, encode_event
 from noetl.domain.state import Status
 from noetl.ports.execution_store import Fence, Loaded, LoadRequest, Snapshot
 
@@ -66,3 +67,23 @@ def loaded(rows: list[Row]) -> Loaded:
             for key, program, status, version, state in heads
         },
     )
+
+
+def holding(held: Sequence[Held]) -> dict[str, bytes | None]:
+    """Parameters of ``hold_events``; a command is named where the event closes it."""
+    closed: list[tuple[str, int, int]] = []
+    for one in held:
+        event = one.event
+        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.closed):
+            closed.append((event.command_id, event.attempt, event.turn))
+        else:
+            closed.append(("", 0, 0))
+    return {
+        "execution_ids": numbers([one.execution_id for one in held]),
+        "ids": texts([one.event_id for one in held]),
+        "event_ids": texts([one.event.event_id for one in held]),
+        "payloads": documents([encode_event(one) for one in held]),
+        "commands": texts([command for command, _, _ in closed]),
+        "attempts": numbers([attempt for _, attempt, _ in closed]),
+        "turns": numbers([turn for _, _, turn in closed]),
+    }

@@ -13,11 +13,11 @@ BEGIN
     );
 END $$;
 
--- domain/owners.py: the queue holds what it has; an invocation's name says until when; anybody else has a lease.
+-- domain/owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; anybody else has a lease.
 CREATE OR REPLACE FUNCTION noetl.is_alive(whose TEXT) RETURNS BOOLEAN
 LANGUAGE sql STABLE AS $$
     SELECT CASE
-        WHEN whose = 'queue' THEN true
+        WHEN whose IN ('queue', 'held') THEN true
         WHEN whose ~ '^until:[0-9]{1,12}:' THEN split_part(whose, ':', 2)::bigint > extract(epoch FROM clock_timestamp())
         WHEN starts_with(whose, 'until:') THEN false
         ELSE EXISTS (SELECT FROM noetl.runtime r WHERE r.owner = whose AND r.lease_until > clock_timestamp())

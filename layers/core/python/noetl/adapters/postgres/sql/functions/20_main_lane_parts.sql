@@ -99,18 +99,19 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- A Cancel for every child that is not over (of an execution, or of one run of it): those that exist, and those whose Start is on its way.
+-- Rows that say 'what' are for noetl.tell_family instead.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY WITH children AS (
         SELECT e.execution_id, e.program, p.execution AS parent, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT)
-        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT, what TEXT)
+        JOIN noetl.execution e ON p.what IS NULL AND e.parent_execution_id = p.execution AND e.ended_at IS NULL
             AND noetl.is_given_up(e.state -> 'parent', p.run)
         UNION
         SELECT o.execution_id, o.payload ->> 'program', p.execution, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT)
-        JOIN noetl.outbox o ON o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT, what TEXT)
+        JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
             AND noetl.is_given_up(o.payload -> 'parent', p.run)
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id)
     )
@@ -121,4 +122,29 @@ BEGIN
     FROM children c ORDER BY c.execution_id
     ON CONFLICT DO NOTHING
     RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+    IF EXISTS (SELECT FROM json_to_recordset(p_cancels) AS p (what TEXT) WHERE p.what IS NOT NULL) THEN
+        RETURN QUERY SELECT * FROM noetl.tell_family(p_owner, p_cancels);
+    END IF;
+END $$;
+
+-- A Pause or Resume for every child that runs; and what was held for executions that go on.
+CREATE OR REPLACE FUNCTION noetl.tell_family(p_owner TEXT, p_words JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY
+        INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+        SELECT e.execution_id, p.id, p.execution, p_owner,
+               json_build_object('type', p.what, 'execution_id', e.execution_id, 'event_id', p.id, 'program', e.program, 'word', p.seq)
+        FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, id TEXT, seq BIGINT)
+        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL
+        WHERE p.what IN ('pause', 'resume') ORDER BY e.execution_id, p.seq
+        ON CONFLICT DO NOTHING
+        RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+    RETURN QUERY WITH freed AS (
+        UPDATE noetl.outbox o SET owner = p_owner
+        FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT)
+        WHERE p.what = 'release' AND o.execution_id = p.execution AND o.owner = 'held'
+        RETURNING o.*
+    )
+    SELECT 'event', f.execution_id, f.event_id, NULL::bigint[], f.payload::text, NULL, NULL FROM freed f ORDER BY f.id;
 END $$;

@@ -9,7 +9,9 @@
 -- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by at most one
 -- new chunk, within the free places.
 --
--- Answers: 'batch' (number, counted) · 'early' (number, done, failed, total) · 'loop' (run, round, first new index, end of new
+-- Batches of paused executions change nothing.
+--
+-- Answers: 'batch' (number, counted) · 'paused' (number) · 'early' (number, done, failed, total) · 'loop' (run, round, first new index, end of new
 -- indexes, chunk, done, failed, total; payload unless known) · 'continued' (position, attempt, first, past) · 'event' (made here)
 -- · 'partly' / 'posted' (see noetl.post).
 CREATE OR REPLACE FUNCTION noetl.commit_items(
@@ -34,12 +36,15 @@ DECLARE
     -- all waves
     all_no INTEGER[] := '{}'; all_counted BIGINT[] := '{}'; all_failed BIGINT[] := '{}'; all_patched BIGINT[] := '{}';
     all_size BIGINT[] := '{}'; all_early INTEGER[] := '{}';
+    paused BIGINT[];
     gone_execution BIGINT[] := '{}'; gone_run BIGINT[] := '{}'; gone_round INTEGER[] := '{}'; gone_items BIGINT[] := '{}';
 BEGIN
     PERFORM FROM noetl.loop l
     JOIN (SELECT DISTINCT b.* FROM unnest(b_execution, b_run, b_round) AS b (execution, run, round)) b
         ON l.execution_id = b.execution AND l.run = b.run AND l.round = b.round
     ORDER BY l.execution_id, l.run, l.round FOR UPDATE OF l;
+    SELECT coalesce(array_agg(e.execution_id), '{}') INTO paused
+    FROM noetl.execution e WHERE e.execution_id = ANY(b_execution) AND e.status = 'paused';
     IF p_continued IS NOT NULL THEN
         SELECT array_agg(n.position), array_agg(n.batch), array_agg(n.item) INTO k_position, k_batch, k_item
         FROM json_to_recordset(p_continued) AS n (position INTEGER, batch INTEGER, item BIGINT);
@@ -52,7 +57,7 @@ BEGIN
                 WITH ORDINALITY AS b (execution, run, round, command, attempt, turn, wave, no)
             JOIN noetl.command c ON c.execution_id = b.execution AND c.command_id = b.command
                 AND c.run = b.run AND c.round = b.round AND c.attempt = b.attempt AND c.turn = b.turn
-            WHERE b.wave = this_wave ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
+            WHERE b.wave = this_wave AND b.execution <> ALL(paused) ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
         ) SELECT array_agg(f.no ORDER BY f.no), array_agg(f.remaining ORDER BY f.no) INTO open_no, open_remaining FROM fenced f;
         CONTINUE WHEN open_no IS NULL;
 
@@ -141,6 +146,10 @@ BEGIN
         RETURN QUERY SELECT 'early', l.execution_id, NULL, ARRAY[x.no, l.done, l.failed, l.total]::bigint[], NULL, NULL, NULL
             FROM unnest(all_early) AS x (no)
             JOIN noetl.loop l ON l.execution_id = b_execution[x.no] AND l.run = b_run[x.no] AND l.round = b_round[x.no];
+    END IF;
+    IF cardinality(paused) > 0 THEN
+        RETURN QUERY SELECT 'paused', NULL::bigint, NULL, ARRAY[b.no]::bigint[], NULL, NULL, NULL
+            FROM unnest(b_execution) WITH ORDINALITY AS b (execution, no) WHERE b.execution = ANY(paused);
     END IF;
     RETURN QUERY SELECT 'batch', NULL::bigint, NULL, ARRAY[t.no, t.counted]::bigint[], NULL, NULL, NULL
         FROM unnest(all_no, all_counted) AS t (no, counted);

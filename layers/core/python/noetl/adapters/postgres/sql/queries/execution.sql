@@ -68,14 +68,15 @@ FROM noetl.idempotency i
 WHERE i.namespace = 'default' AND i.key = :key::text AND NOT EXISTS (SELECT FROM fresh);
 
 -- name: post_event
--- An event from outside, if its execution is live (and has started, unless unborn is true), once; and the variables that it writes.
+-- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and
+-- the variables that it writes.
 -- Row: status, version, whether it is new.
 WITH found AS (
     SELECT e.execution_id, e.status, e.version FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM found f
-    WHERE f.status IN ('running', 'paused') AND (f.version > 0 OR :unborn::boolean)
+    WHERE (f.status IN ('running', 'paused')) <> :over::boolean AND (f.version > 0 OR :unborn::boolean)
           AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = f.execution_id AND v.event_id = :event_id)
     ON CONFLICT DO NOTHING
     RETURNING event_id

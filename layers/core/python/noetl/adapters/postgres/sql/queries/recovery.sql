@@ -30,6 +30,7 @@ WITH RECURSIVE owners AS (
     CROSS JOIN LATERAL (
         SELECT * FROM noetl.command c
         WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
+          AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
         ORDER BY c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
     WHERE o.owner IS NOT NULL AND (o.owner = '' OR NOT noetl.is_alive(o.owner))
@@ -67,6 +68,31 @@ WITH commands AS (
 UPDATE noetl.timer t SET owner = b.heir
 FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) AS b (execution_id, timer, heir)
 WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner;
+
+-- name: hold_events
+-- Events of paused executions wait in the outbox; the rows they came from go, and the commands they close are nobody's to claim. The
+-- execution is locked, so that a commit which releases what is held either sees these or makes them refused. Rows: what is held.
+WITH asked AS (
+    SELECT h.*
+    FROM unnest(:execution_ids::bigint[], :ids::text[], :event_ids::text[], :payloads::text[], :commands::text[],
+                :attempts::integer[], :turns::integer[]) AS h (execution_id, id, event_id, payload, command_id, attempt, turn)
+), paused AS MATERIALIZED (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.execution_id = ANY(:execution_ids::bigint[]) AND e.status = 'paused' ORDER BY e.execution_id FOR SHARE
+), wanted AS MATERIALIZED (
+    SELECT a.* FROM asked a JOIN paused p USING (execution_id)
+), taken AS (
+    DELETE FROM noetl.outbox o USING wanted w WHERE o.execution_id = w.execution_id AND o.event_id = w.event_id
+), kept AS (
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+    SELECT w.execution_id, w.id, w.execution_id, 'held', w.payload::json FROM wanted w
+    ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held'
+), closed AS (
+    UPDATE noetl.command c SET owner = 'held' FROM wanted w
+    WHERE c.execution_id = w.execution_id AND c.command_id = w.command_id AND c.attempt = w.attempt AND c.turn = w.turn
+      AND NOT c.waiting
+)
+SELECT execution_id, id FROM wanted;
 
 -- name: forget_keys
 -- Idempotency keys that nobody repeats any more, a bounded number at a time.

@@ -1,0 +1,68 @@
+"""Pause and resume. A paused execution begins nothing new: ``settle`` moves no token while its status is not ``running``.
+
+What is out still reports. The shell asks ``waits`` of each event and keeps those that wait in the outbox; resuming releases them, and they
+are handled as if they came just then.
+"""
+
+from __future__ import annotations
+
+from noetl.domain.events import (
+    ChildDone,
+    CommandDone,
+    Event,
+    ItemsDone,
+    LoopAlert,
+    LoopDone,
+    Pause,
+    Resume,
+    TimerFired,
+)
+from noetl.domain.facts import Paused, Resumed, Told
+from noetl.domain.state import ExecutionState
+from noetl.engine.decision import Decider
+from noetl.engine.entering import retry_parked
+from noetl.engine.outcomes import superseded
+
+Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone
+"""What can be kept until an execution is resumed."""
+
+
+def waits(state: ExecutionState, event: Event) -> bool:
+    """Whether ``event`` is taken only when the execution is resumed.
+
+    The execution's own timeout ends it also while it is paused, unless something has to be undone: that would begin something new.
+    """
+    if state.status != "paused" or not isinstance(event, Waiting):
+        return False
+    return not (isinstance(event, TimerFired) and event.timer == "execution" and not state.undo)
+
+
+def pause(d: Decider, event: Pause) -> None:
+    if d.state.status == "paused":
+        superseded(d, event.event_id, status="it is paused already")
+        return
+    if d.state.undoing:
+        superseded(d, event.event_id, status="the execution is compensating")
+        return
+    if event.word and event.word < d.state.heard:
+        superseded(d, event.event_id, status="its parent has gone on meanwhile")
+        return
+    d.emit(Paused(event.reason, event.principal, event.word))
+    if event.cascade:
+        d.decision.tell_children.append("pause")
+
+
+def resume(d: Decider, event: Resume) -> None:
+    if event.word and event.word <= d.state.heard:
+        superseded(d, event.event_id, status="its parent said something else since")
+        return
+    if d.state.status != "paused" and event.word:
+        d.emit(Told(event.word))
+        return
+    if d.state.status != "paused":
+        superseded(d, event.event_id, status="it is not paused")
+        return
+    d.emit(Resumed(event.reason, event.principal, event.word))
+    if event.cascade:
+        d.decision.tell_children.append("resume")
+    retry_parked(d)

@@ -1,0 +1,72 @@
+"""Events of paused executions: kept in the outbox as ``Held``, released when the execution goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone
+from noetl.engine.pausing import Waiting
+from noetl.services.engine_deps import EngineDeps, Handled
+
+
+def held(event: Waiting) -> Held:
+    """A loop's summary is gathered again when its end is released."""
+    if isinstance(event, LoopDone):
+        event = msgspec.structs.replace(event, summary=None)
+    attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
+    return Held(event.execution_id, ids.held_event(event.event_id, attempt), event.program, event)
+
+
+@dataclass(slots=True)
+class Holding:
+    """The held ones among a batch, and those that its executions cannot take now."""
+
+    released: dict[str, Held] = field(default_factory=dict)
+    """By their own id, per execution and event."""
+    again: set[str] = field(default_factory=set)
+
+    def unwrap(self, events: Sequence[Event]) -> list[Event]:
+        """The batch with what was held in its place."""
+        found: list[Event] = []
+        for event in events:
+            if isinstance(event, Held):
+                self.released[_key(event)] = event
+                found.append(event.event)
+            else:
+                found.append(event)
+        return found
+
+    def hold(self, events: Sequence[Waiting], deps: EngineDeps, handled: Handled) -> None:
+        """Keep ``events`` until their executions go on. Those that have gone on meanwhile are to be handled again."""
+        if not events:
+            return
+        by_key = {_key(one): (one, event) for event in events for one in (held(event),)}
+        refused = deps.store.hold([one for one, _ in by_key.values()])
+        self.again.update(by_key)
+        for one in refused:
+            kept, event = by_key[_key(one)]
+            handled.events.append(self.released.get(_key(kept), event))
+
+    def settle(self, deps: EngineDeps) -> None:
+        """Rows of what was released, and is applied now, go."""
+        done = [
+            (one.execution_id, one.event_id) for key, one in self.released.items() if key not in self.again
+        ]
+        if done:
+            deps.store.record_superseded([], done)
+
+    def keep(self, event: Event) -> Event:
+        """``event`` as it came: one that has to be handled again keeps its row."""
+        if not isinstance(event, Waiting):
+            return event
+        key = _key(held(event))
+        self.again.add(key)
+        return self.released.get(key, event)
+
+
+def _key(event: Held) -> str:
+    return f"{event.execution_id}/{event.event_id}"
