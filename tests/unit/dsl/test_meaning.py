@@ -164,6 +164,7 @@ def test_warnings(compiled, body, expected):
     [
         "{{ unheard_of | default('x') }}",
         "{{ unheard_of is defined }}",
+        "{{ workload.get('unheard_of', 1) ~ ctx.get('of') ~ vars.get('it') }}",
         "{{ unheard_of.deep.x is defined and unheard_of.deep.x }}",
         "{% for item in [1, 2] %}{{ item }}{{ loop.index }}{% endfor %}",
         "{% set local = 1 %}{{ local }}",

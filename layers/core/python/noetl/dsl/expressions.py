@@ -89,7 +89,7 @@ class Analysis:
     whole: frozenset[str]
     """Scopes that were used as a value or indexed with something computed."""
     guarded: frozenset[str]
-    """Names under ``| default``, ``is defined`` or ``is undefined``."""
+    """Names under ``| default``, ``is defined`` or ``is undefined``, and scopes that are asked with ``.get``."""
     filters: frozenset[str]
 
     def reads(self, ambiguous: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -223,6 +223,8 @@ class _Walk:
         first = node.args[0] if node.args else None
         if method == "get" and isinstance(first, nodes.Const) and isinstance(first.value, str):
             self.entries.add((scope, first.value))
+            if scope != "keychain":  # it never fails: what is missing is none, or its second argument
+                self.guarded.add(scope)
         else:
             self.whole.add(scope)
         for child in (*node.args, *node.kwargs):
