@@ -520,3 +520,23 @@ def test_what_set_means_survives_the_way(noetl, far, sets, patch):
     ran = noetl("ctx", "patch", execution_id, *[f"--set={text}" for text in sets], "--remote")
     sent = [json.loads(ask[3])["patch"] for ask in far.asked if ask[0] == "PATCH"]
     assert (sent, ran.code) == (([patch], 0) if patch else ([], 2)), ran.err
+
+
+def test_credentials_there(noetl, far, anywhere, tmp_path):
+    (tmp_path / "shop.json").write_text('{"token": "canary-1"}')
+    add = ("credential", "add", "team/shop", "--type", "bearer", "-f", "shop.json")
+    assert noetl(*add, "--description", "till", "--remote").out == "team/shop is kept\n"
+    assert noetl(*add, "--remote").out == "team/shop is replaced (version 2)\n"
+    assert noetl(*add[:2], "other", "--type", "generic", "--set", "a=1", "--remote").code == 0
+    for words in (["list"], ["list", "--type", "bearer", "--json"], ["show", "team/shop", "--json"]):
+        here, there = anywhere("credential", *words)
+        assert (here.code, here.out) == (there.code, there.out) and "canary" not in there.out
+    assert "canary-1" in noetl("credential", "show", "team/shop", "--reveal", "--remote").out
+    assert noetl("credential", "reseal", "--json", "--remote").json == [{"resealed": 2}]
+    (gone,) = noetl("credential", "remove", "team/shop", "--json", "--remote").json
+    assert (gone["name"], gone["deleted"]) == ("team/shop", True)
+    ran = noetl("credential", "show", "team/shop", "--remote")
+    assert ran.code == 2 and "credential_not_found" in ran.err
+    far.scopes = ["read"]
+    ran = noetl("credential", "show", "other", "--reveal", "--remote")
+    assert ran.code == 3 and "needs the scope worker or admin" in ran.err

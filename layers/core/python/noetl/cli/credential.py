@@ -6,19 +6,15 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Home, Json
+from noetl.cli.options import Context, Home, Json, Remote, end, where
 
 credential_app = typer.Typer(
-    help="Secrets that playbooks name: kept sealed in this machine's database.",
+    help="Secrets that playbooks name: kept sealed in the database.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A credential's name, or its id.")]
-
-
-def _end(code: int) -> None:
-    raise typer.Exit(code)
 
 
 @credential_app.command()
@@ -49,6 +45,8 @@ def add(
     ] = None,
     description: Annotated[str, typer.Option(help="For people; not secret.")] = "",
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """Keep a credential, or replace the one of this name.
@@ -60,7 +58,7 @@ def add(
     """
     from noetl.cli import credentials
 
-    _end(
+    end(
         credentials.add(
             name,
             type_,
@@ -68,7 +66,7 @@ def add(
             sets=sets or [],
             description=description,
             as_json=as_json,
-            home=home,
+            at=where(home, remote, context),
         )
     )
 
@@ -78,12 +76,14 @@ def list_(
     type_: Annotated[str, typer.Option("--type", "-t", help="Only those of this type.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 100,
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """Every credential by name, without its data."""
     from noetl.cli import credentials
 
-    _end(credentials.show_list(type_, limit=limit, as_json=as_json, home=home))
+    end(credentials.show_list(type_, limit=limit, as_json=as_json, at=where(home, remote, context)))
 
 
 @credential_app.command()
@@ -91,24 +91,37 @@ def show(
     name: Name,
     reveal: Annotated[bool, typer.Option("--reveal", help="With its data.")] = False,
     as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
     home: Home = None,
 ) -> None:
     """One credential; its data only when that is asked for."""
     from noetl.cli import credentials
 
-    _end(credentials.show(name, reveal=reveal, as_json=as_json, home=home))
+    end(credentials.show(name, reveal=reveal, as_json=as_json, at=where(home, remote, context)))
 
 
 @credential_app.command()
-def remove(name: Name, as_json: Json = False, home: Home = None) -> None:
+def remove(
+    name: Name,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """Forget a credential, and every cached copy of it."""
     from noetl.cli import credentials
 
-    _end(credentials.remove(name, as_json=as_json, home=home))
+    end(credentials.remove(name, as_json=as_json, at=where(home, remote, context)))
 
 
 @credential_app.command("reseal")
-def reseal_(as_json: Json = False, home: Home = None) -> None:
+def reseal_(
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
     """Make a new key, and seal every credential with it.
 
     The key file (credentials.key in the home folder) keeps the key before as well, for what another process is sealing meanwhile. A
@@ -116,4 +129,4 @@ def reseal_(as_json: Json = False, home: Home = None) -> None:
     """
     from noetl.cli import credentials
 
-    _end(credentials.reseal_all(as_json=as_json, home=home))
+    end(credentials.reseal_all(as_json=as_json, at=where(home, remote, context)))

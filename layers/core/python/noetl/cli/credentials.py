@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from noetl.cli import errors, wiring
+from noetl.cli import errors
+from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
+from noetl.cli.places import open_place
 from noetl.cli.text import clock, note, out, out_json, pretty, table
 from noetl.domain.errors import InvalidInputError
-from noetl.services.manage_credentials import (
-    CredentialView,
-    CredentialWish,
-    find_credential,
-    keep_credential,
-    list_credentials,
-    open_credential,
-    remove_credential,
-    reseal,
-    view,
-)
+from noetl.services.manage_credentials import CredentialView, CredentialWish
 
 
 def add(
@@ -33,7 +24,7 @@ def add(
     sets: Sequence[str],
     description: str,
     as_json: bool,
-    home: str | None,
+    at: Where,
 ) -> int:
     """Keep or replace one."""
     data = read_payload(data_file, []) | dict(_field(text) for text in sets)
@@ -44,12 +35,12 @@ def add(
             hint="give its data: --data-file FILE, --data-file - for stdin, or --set name=value",
         )
     wish = CredentialWish(name, type_, data, description)
-    with wiring.open_reading(home) as reading:
-        kept, fresh = keep_credential(wish, f"local:{os.getuid()}", reading.credentials)
+    with open_place(at) as place:
+        kept = place.keep_credential(wish)
     if as_json:
         out_json(_facts(kept))
     else:
-        out(f"{kept.name} is {'kept' if fresh else f'replaced (version {kept.version})'}")
+        out(f"{kept.name} is {'kept' if kept.version == 1 else f'replaced (version {kept.version})'}")
     return errors.DONE
 
 
@@ -64,10 +55,10 @@ def _field(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-def show_list(type_: str, *, limit: int, as_json: bool, home: str | None) -> int:
+def show_list(type_: str, *, limit: int, as_json: bool, at: Where) -> int:
     """By name, without data."""
-    with wiring.open_reading(home) as reading:
-        found = list_credentials(reading.credentials, limit=limit, type=type_)
+    with open_place(at) as place:
+        found = place.credentials(type_, limit)
     if as_json:
         for one in found:
             out_json(_facts(one))
@@ -81,12 +72,10 @@ def show_list(type_: str, *, limit: int, as_json: bool, home: str | None) -> int
     return errors.DONE
 
 
-def show(name: str, *, reveal: bool, as_json: bool, home: str | None) -> int:
+def show(name: str, *, reveal: bool, as_json: bool, at: Where) -> int:
     """One credential, as it was kept."""
-    with wiring.open_reading(home) as reading:
-        stored = find_credential(name, reading.credentials)
-        data = open_credential(stored, reading.credentials) if reveal else None
-    one = view(stored, data)
+    with open_place(at) as place:
+        one = place.credential(name, reveal=reveal)
     if as_json:
         out_json(_facts(one))
         return errors.DONE
@@ -94,26 +83,26 @@ def show(name: str, *, reveal: bool, as_json: bool, home: str | None) -> int:
     if one.description:
         out(one.description)
     out(f"changed {clock(one.updated_at)} by {one.created_by or 'somebody'}")
-    if data is not None:
-        out(pretty({"data": data}))
+    if one.data is not msgspec.UNSET:
+        out(pretty({"data": one.data}))
     return errors.DONE
 
 
-def remove(name: str, *, as_json: bool, home: str | None) -> int:
+def remove(name: str, *, as_json: bool, at: Where) -> int:
     """Forget one."""
-    with wiring.open_reading(home) as reading:
-        gone = remove_credential(name, reading.credentials)
+    with open_place(at) as place:
+        gone = place.remove_credential(name)
     if as_json:
-        out_json({"name": gone.name, "id": str(gone.id), "deleted": True})
+        out_json(gone)
     else:
         out(f"{gone.name} is removed")
     return errors.DONE
 
 
-def reseal_all(*, as_json: bool, home: str | None) -> int:
+def reseal_all(*, as_json: bool, at: Where) -> int:
     """A new key for all."""
-    with wiring.open_reading(home) as reading:
-        count = reseal(reading.credentials)
+    with open_place(at) as place:
+        count = place.reseal_credentials()
     if as_json:
         out_json({"resealed": count})
     else:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from noetl.api.bodies import VariableView
+from noetl.api.bodies import CredentialDeletedAnswer, VariableView
 from noetl.cli import wiring
 from noetl.cli.places import Change, Registered
 from noetl.cli.watch import Feed, StoreFeed
@@ -21,12 +21,13 @@ from noetl.domain.state import TERMINAL
 from noetl.domain.variables import Variable
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
-from noetl.services import change_execution, manage_schedules, read_execution
+from noetl.services import change_execution, manage_credentials, manage_schedules, read_execution
 from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent, rfc3339
+from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.read_history import HistoryReader
@@ -183,6 +184,27 @@ class Here:
     def _schedules(self) -> ScheduleDeps:
         reading = self._reading
         return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
+
+    # --- credentials ---
+
+    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+        return manage_credentials.keep_credential(wish, f"local:{os.getuid()}", self._reading.credentials)[0]
+
+    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
+        return manage_credentials.list_credentials(self._reading.credentials, limit=limit, type=type_)
+
+    def credential(self, name: str, *, reveal: bool) -> CredentialView:
+        deps = self._reading.credentials
+        stored = manage_credentials.find_credential(name, deps)
+        data = manage_credentials.open_credential(stored, deps) if reveal else None
+        return manage_credentials.view(stored, data)
+
+    def remove_credential(self, name: str) -> CredentialDeletedAnswer:
+        gone = manage_credentials.remove_credential(name, self._reading.credentials)
+        return CredentialDeletedAnswer(gone.name, str(gone.id), True)
+
+    def reseal_credentials(self) -> int:
+        return manage_credentials.reseal(self._reading.credentials)
 
 
 class RunningHere(Here):

@@ -16,11 +16,12 @@ from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
+from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 
 if TYPE_CHECKING:
-    from noetl.api.bodies import VariableView
+    from noetl.api.bodies import CredentialDeletedAnswer, VariableView
     from noetl.cli.remote.contexts import Contexts
     from noetl.dsl.diagnostics import Diagnostic
 
@@ -82,6 +83,18 @@ class Place(Protocol):
     def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         """As it is afterwards; None when it is gone."""
+
+    # Errors about credentials never repeat their data.
+
+    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+        """New (version 1), or in the place of the one of this name."""
+
+    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]: ...
+    def credential(self, name: str, *, reveal: bool) -> CredentialView:
+        """By name or id. ``reveal``: with its data."""
+
+    def remove_credential(self, name: str) -> CredentialDeletedAnswer: ...
+    def reseal_credentials(self) -> int: ...
 
 
 class Running(Place, Protocol):

@@ -12,6 +12,8 @@ import msgspec
 
 from noetl.api.bodies import (
     AcceptedAnswer,
+    CredentialDeletedAnswer,
+    CredentialPage,
     DeletedAnswer,
     Download,
     ExecutionAnswer,
@@ -28,6 +30,7 @@ from noetl.api.bodies import (
     VariablesSetAnswer,
     VariableView,
 )
+from noetl.api.endpoints.credentials import ResealedAnswer
 from noetl.cli.places import Change, Registered
 from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
@@ -45,6 +48,7 @@ from noetl.services import read_execution
 from noetl.services.analyze import Analysis
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
+from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 
@@ -205,6 +209,31 @@ class RemotePlace:
             return None
         return self._client.post(f"{path}/{what}", ScheduleView, {})
 
+    # --- credentials ---
+
+    def keep_credential(self, wish: CredentialWish) -> CredentialView:
+        return self._client.post("/api/credentials", CredentialView, msgspec.to_builtins(wish))
+
+    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
+        found: list[CredentialView] = []
+        asked = {"type": type_ or None, "limit": min(limit, PAGE)}
+        for page in self._client.pages("/api/credentials", CredentialPage, **asked):
+            found += page.credentials
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def credential(self, name: str, *, reveal: bool) -> CredentialView:
+        """``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret."""
+        asked = "true" if reveal else None
+        return self._client.get(_credential(name), CredentialView, include_data=asked)
+
+    def remove_credential(self, name: str) -> CredentialDeletedAnswer:
+        return self._client.delete(_credential(name), CredentialDeletedAnswer)
+
+    def reseal_credentials(self) -> int:
+        return self._client.post("/api/credentials/reseal", ResealedAnswer, {}).resealed
+
     # --- running ---
 
     def feed(self) -> RemoteFeed:
@@ -264,6 +293,10 @@ def _says_more(patch: Patch) -> bool:
 
 def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, dict) and any(map(_has_null, value.values())))
+
+
+def _credential(name: str) -> str:
+    return f"/api/credentials/{'/'.join(segment(part) for part in name.split('/'))}"
 
 
 def _pointer(name: str) -> str:
