@@ -32,7 +32,6 @@ LONGEST_WISH = 60.0
 """A ``Retry-After`` beyond this is not waited for."""
 TIMEOUT = urllib3.Timeout(connect=10.0, read=60.0)
 _PASSING = frozenset({429, 502, 503, 504})
-MAX_ANSWER = 64 * 1024 * 1024
 
 
 class Reply(Protocol):
