@@ -264,3 +264,34 @@ def test_a_secret_of_no_database_names_what_it_lacks(secrets, text, lacks):
     with pytest.raises(InvalidInputError, match=lacks) as caught:
         database_dsn(secrets, arn)
     assert caught.value.code == "secret_invalid" and SECRET not in str(caught.value)
+
+
+def test_names_are_told_without_what_is_behind_them(credentials):
+    store = credentials({"pg": ("postgres", {"password": SECRET}), "team/pg.2": ("t", {})})
+    found = store.types(["pg", "team/pg.2", "nope", "no name", ""])
+    assert found.keys() == {"pg", "team/pg.2"} and found["pg"] in ("postgres", "")
+    assert sorted(store.known()) == ["pg", "team/pg.2"]
+
+
+def test_a_secret_that_may_not_be_looked_at_counts_as_there(secrets):
+    """Whoever reads it will see: a function that checks names need not be able to read them."""
+
+    class Refusing:
+        def __init__(self, code: str) -> None:
+            self.code = code
+
+        def describe_secret(self, **wanted):
+            raise ClientError(
+                {"Error": {"Code": self.code}, "ResponseMetadata": {"HTTPStatusCode": 400}}, "Describe"
+            )
+
+        def list_secrets(self, **wanted):
+            self.describe_secret()
+
+    store = SecretsCredentials(PREFIX, Refusing("AccessDeniedException"))
+    assert store.types(["a"]) == {"a": ""} and store.known() == []
+    with pytest.raises(InfrastructureError):
+        SecretsCredentials(PREFIX, Refusing("InternalServiceError")).types(["a"])
+    keep(secrets, PREFIX + "gone", {"type": "t", "data": {}})
+    secrets.delete_secret(SecretId=PREFIX + "gone", RecoveryWindowInDays=7)
+    assert SecretsCredentials(PREFIX, secrets).types(["gone"]) == {}, "marked for deletion"

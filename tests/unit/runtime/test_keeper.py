@@ -54,3 +54,22 @@ def test_a_delayed_command_that_cannot_be_given_is_given_later_and_the_lease_is_
     assert (store.released > 0) == isinstance(error, InfrastructureError), (
         "after an outage leases are taken anew"
     )
+
+
+def test_what_has_served_its_time_is_removed_now_and_then(monkeypatch):
+    monkeypatch.setattr(keeping, "TIDY_SECONDS", 0.05)
+    tidied = threading.Semaphore(0)
+    keeper = Keeper(
+        Counting(),
+        "me",
+        0.3,
+        lambda commands, events: None,
+        lambda command: None,
+        lambda line: None,
+        tidied.release,
+    )
+    keeper.start()
+    try:
+        assert all(tidied.acquire(timeout=10) for _ in range(3))
+    finally:
+        keeper.close()

@@ -98,9 +98,7 @@ def keep_credential(
 
 def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
     """By name, else by id. Raises NotFoundError(code="credential_not_found") with what was probably meant."""
-    found = deps.store.get(name)
-    if found is None and name.isascii() and name.isdigit() and int(name[:20]) < 2**63:
-        found = deps.store.get_by_id(int(name))
+    found = _stored(name, deps)
     if found is not None:
         return found
     from noetl.dsl.diagnostics import did_you_mean
@@ -111,6 +109,13 @@ def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
         code="credential_not_found",
         hint=did_you_mean(name, known, "keep it first: `noetl credential add`"),
     )
+
+
+def _stored(name: str, deps: CredentialDeps) -> StoredCredential | None:
+    found = deps.store.get(name)
+    if found is None and name.isascii() and name.isdigit() and int(name[:20]) < 2**63:
+        return deps.store.get_by_id(int(name))
+    return found
 
 
 def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str, Any]:
@@ -168,11 +173,28 @@ def read_lasting(
     parent_execution_id: int | None = None,
 ) -> tuple[Credential, float]:
     """``read_credential``, and for how many seconds it may be used without asking again."""
+    found = read_kept(name, deps, execution_id=execution_id, parent_execution_id=parent_execution_id)
+    if found is None:
+        find_credential(name, deps)
+        raise NotFoundError(f"the credential {name[:80]!r} was kept just now", code="credential_not_found")
+    return found
+
+
+def read_kept(
+    name: str,
+    deps: CredentialDeps,
+    *,
+    execution_id: int | None = None,
+    parent_execution_id: int | None = None,
+) -> tuple[Credential, float] | None:
+    """``read_lasting``; None when there is no such credential. Raises TaskError(kind="auth"), InfrastructureError."""
     key = f"{name}:{'global' if execution_id is None else execution_id}"
     copy = _copy(key, deps)
     if copy is not None:
         return copy
-    stored = find_credential(name, deps)
+    stored = _stored(name, deps)
+    if stored is None:
+        return None
     data = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
     kind, seconds = stored.type, deps.cache_seconds
     cache_type: CacheType = "secret"

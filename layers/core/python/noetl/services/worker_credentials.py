@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import Credential
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames, Credentials
-from noetl.services.manage_credentials import SUGGESTED_FROM, CredentialDeps, read_credential
+from noetl.services.manage_credentials import SUGGESTED_FROM, CredentialDeps, read_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +20,8 @@ class RegisteredFirst:
 
     def get(self, name: str, execution_id: int) -> Credential:
         """Raises TaskError(kind="auth"), InfrastructureError."""
-        try:
-            return read_credential(name, self.deps, execution_id=execution_id)
-        except NotFoundError:
-            return self.otherwise.get(name, execution_id)
+        found = read_kept(name, self.deps, execution_id=execution_id)
+        return self.otherwise.get(name, execution_id) if found is None else found[0]
 
 
 @dataclass(frozen=True, slots=True)

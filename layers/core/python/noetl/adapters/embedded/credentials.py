@@ -63,8 +63,8 @@ class FileCredentials:
 
     def _remedy(self) -> str:
         if self._path is None:
-            return f"write a file with {_EXAMPLE} and set NOETL_CREDENTIALS to its path"
-        return f"add it to {self._path} as {_EXAMPLE}"
+            return f"noetl credential add NAME --type …, or a file with {_EXAMPLE} and NOETL_CREDENTIALS set to its path"
+        return f"noetl credential add NAME --type …, or add it to {self._path} as {_EXAMPLE}"
 
     def _read(self) -> dict[str, Credential]:
         if self._path is None:
