@@ -71,6 +71,7 @@ class Deployed:
             variables=PostgresVariables(self.database),
             inspection=PostgresInspection(self.database),
             credentials=None,  # type: ignore[arg-type]
+            events=None,  # type: ignore[arg-type]
             names=None,  # type: ignore[arg-type]
             results=results,
             programs=programs,

@@ -41,3 +41,26 @@ def test_prometheus_reads_what_it_needs(server, client):  # noqa: F811
     assert text.count("# TYPE") == len(
         {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
     )
+
+
+def test_a_batch_is_kept_in_the_database_and_hostile_events_do_no_harm(server, client):  # noqa: F811
+    client.register(GATED)
+    execution_id = client.start("demo/gated")
+    client.until(execution_id, "waiting")
+    event = {"type": "command", "execution_id": int(execution_id), "event_id": "cmd:9:0", "program": "p", "command_id": "9",
+             "attempt": 1, "turn": 0, "run": 9, "step": "gate", "outcome": {"status": "ok"}}  # fmt: skip
+    forged = {"v": 1, "token": "00000000.0-0.ff", "event": event}
+    worker = type(client)(server.address, server.tokens.add("worker", ["worker"]))
+    assert client("POST", "/api/events", forged)[0] == 403, "admin is not worker"
+    status, answer = worker("POST", "/api/events", forged)
+    assert (status, answer["code"]) == (403, "forbidden")
+    status, answer = worker("POST", "/api/events/batch", {"events": [forged, forged]}, Idempotency_Key="b")
+    assert (status, answer["status"]) == (202, "failed")
+    _, told = worker("GET", f"/api/events/batch/{answer['request_id']}/status")
+    assert [one["code"] for one in told["told"]] == ["event_refused"] * 2
+    assert worker("POST", "/api/events/batch", {"events": [forged, forged]}, Idempotency_Key="b")[1][
+        "duplicate"
+    ]
+    assert client("GET", f"/api/executions/{execution_id}/status")[1]["status"] == "waiting"
+    key = server.runtime.settings.home / "commands.key"
+    assert key.stat().st_mode & 0o777 == 0o600

@@ -9,16 +9,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.memory.event_batches import MemoryEventBatches
 from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.schedules import MemorySchedules
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
+from noetl.domain.capability import Capability
+from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
+from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
+from noetl.services.admit import Door
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.take_events import EventsDeps
 from noetl.services.worker_credentials import KnownCredentials
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
@@ -115,6 +121,7 @@ class Ground:
             metrics=lambda: "noetl_live 0\n",
             credentials=self.database.credentials,
             names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
+            events=self._events(),
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
@@ -134,6 +141,23 @@ class Ground:
             self._open, auth, grants or {}, {"stack": "Noetl-test", "version": "1"}, self.logs.append, workers
         )
         self.resolve = make_resolver(self.api)
+
+    def _events(self) -> EventsDeps:
+        self.keys = KeyRing.of(["a key of this test"])
+        self.forwarded: list[Event] = []
+        self.refusals: list[str] = []
+        self.signs: list[tuple[int, str, int, int]] = []
+        door = Door(
+            self.store, self.database.results, lambda fresh: self.keys, self.database.clock, self.logs.append
+        )
+        return EventsDeps(
+            door,
+            self.store,
+            MemoryEventBatches(self.database.clock),
+            forward=lambda found: self.forwarded.extend(event for _, event in found),
+            refused=self.refusals.append,
+            sign_of_life=lambda *command: self.signs.append(command),
+        )
 
     def _open(self) -> ApiDeps:
         self.opened += 1
@@ -164,6 +188,20 @@ class Ground:
         self.publisher.sent = []
         self.store.heartbeat(self.runtime.owner, 1e9)
         self.runtime.run_until([])
+
+    def issued(self, text: str = HELLO) -> Command:
+        """The first command of an execution that was just started; nobody runs it."""
+        self.start(self.register(text)["path"])
+        self.store.heartbeat(self.runtime.owner, 1e9)
+        self.runtime._handle(self.publisher.sent)
+        self.publisher.sent = []
+        command = self.runtime.commands.pop()
+        assert isinstance(command, Command)
+        return command
+
+    def capability(self, command: Command) -> Capability:
+        """What a worker is given with a command."""
+        return Capability.of(command, grant(command, self.keys))
 
     def run(self, text: str = HELLO, **body: Any) -> str:
         """Register, start, and let it end."""

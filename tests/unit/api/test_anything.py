@@ -56,6 +56,6 @@ def test_no_request_breaks_anything(route, body, query, headers, part, encoded):
     path = re.sub(r"{\w+\+?}", lambda _: known if part == "known" else part, route.path)
     reply = ground.ask(route.method, path, body, query=query, headers=headers, base64=encoded)
     assert reply.status < 500, (route.name, body, query, reply)
-    answer: Any = reply.json
+    answer: Any = reply.json if reply.headers["Content-Type"].endswith("json") else {}
     assert reply.status < 400 or answer["code"], reply
     ground.settle()

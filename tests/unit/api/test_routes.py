@@ -22,14 +22,18 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
-    if name in ("getQueues", "getMetrics"):
-        return ground.ask("GET", "/api/queue" if name == "getQueues" else "/metrics")
-    if name == "analyzeExecution":
-        return ground.ask("POST", f"/api/executions/{ground.run(GATED)}/analyze")
+    if "Event" in name and name != "getExecutionEvents":
+        return exchange_event(ground, name)
     if name in ("execute", "startExecution"):
         ground.register()
         path = "/api/execute" if name == "execute" else "/api/executions"
         return ground.ask("POST", path, {"path": "demo/hello", "payload": {"n": 1}})
+    if name in ("pauseExecution", "resumeExecution", "redriveExecution"):
+        execution_id = ground.run(BROKEN if name == "redriveExecution" else GATED)
+        if name == "resumeExecution":
+            ground.ask("POST", f"/api/executions/{execution_id}/pause")
+            ground.settle()
+        return ground.ask("POST", f"/api/executions/{execution_id}/{name.removesuffix('Execution')}", {})
     if name in ("cancelExecution", "patchContext", "injectToken"):
         waiting = ground.run(GATED)
         if name == "patchContext":
@@ -56,11 +60,16 @@ def exchange(ground: Ground, name: str):
         path = "list" if name == "findPlaybooks" else "resource"
         body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
         return ground.ask("POST", f"/api/catalog/{path}", body)
-    if name == "renderContext":
-        body = {"execution_id": ground.run(GATED), "template": {"n": "{{ start.data }}"}}
+    if name in ("renderContext", "analyzeExecution"):
+        waiting = ground.run(GATED)
+        if name == "analyzeExecution":
+            return ground.ask("POST", f"/api/executions/{waiting}/analyze")
+        body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
         return ground.ask("POST", "/api/context/render", body)
     execution_id = ground.run()
     paths = {
+        "getQueues": "/api/queue",
+        "getMetrics": "/metrics",
         "listPlaybooks": "/api/catalog",
         "getPlaybook": "/api/catalog/demo/hello",
         "listPlaybookVersions": "/api/catalog/demo/hello/versions",
@@ -74,6 +83,15 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_event(ground: Ground, name: str):
+    command = ground.issued()
+    body = {"name": "call.done", "payload": {"result": 1}, "command": ground.capability(command).header()}
+    if name.startswith("reportEvent") and name != "reportEvents":
+        return ground.ask("POST", "/v1/events" if name.endswith("V1") else "/api/events", body)
+    accepted = ground.ask("POST", "/api/events/batch", {"events": [body]})
+    return accepted if name == "reportEvents" else ground.ask("GET", accepted.headers["Location"])
 
 
 def exchange_variable(ground: Ground, name: str):

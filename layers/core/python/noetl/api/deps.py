@@ -20,6 +20,7 @@ from noetl.ports.variables import Variables
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Compiled
+from noetl.services.take_events import EventsDeps
 
 MAX_BODY = 5 * 1024 * 1024
 """Bytes of a request's body; Lambda takes 6 MB with everything around it."""
@@ -46,8 +47,8 @@ class ApiDeps:
     """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
     InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: told of each playbook that was registered.
     ``link``: (result URI, seconds) → a URL that gives its bytes for so long, without further credentials. ``gauges``: how full queues are.
-    ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding. ``checks``: what has to be reachable, each raising NoetlError when it is not.
-    ``clock``: epoch seconds."""
+    ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
+    ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
 
     store: ExecutionStore
     catalog: Catalog
@@ -55,6 +56,7 @@ class ApiDeps:
     variables: Variables
     inspection: Inspection
     credentials: CredentialDeps
+    events: EventsDeps
     names: CredentialNames
     results: ResultStore
     programs: Callable[[str], Program]

@@ -6,9 +6,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.ports.event_batches import BatchStatus, EventTold
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Lease, PoolWork
 from noetl.services.render_context import RenderError
+from noetl.services.take_events import EventWish
 
 
 class RenderBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,3 +45,42 @@ class RenderedAnswer(msgspec.Struct, frozen=True):
     errors: list[RenderError]
     context_keys: list[str]
     status: Literal["ok", "partial"] = "ok"
+
+
+class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``events``: 1 to 256, each as ``POST /api/events`` takes it, and with its ``command``."""
+
+    events: list[EventWish]
+
+
+class EventAnswer(msgspec.Struct, frozen=True):
+    """``accepted``: the engine handles it; whether it still fits then, the history tells."""
+
+    event_id: str
+    execution_id: str
+    status: Literal["accepted"] = "accepted"
+    commands_generated: int = 0
+
+
+class BatchAnswer(msgspec.Struct, frozen=True):
+    """``request_id``: asks for the status. ``duplicate``: it was accepted before, under the same key."""
+
+    request_id: str
+    events: int
+    duplicate: bool
+    status: BatchStatus
+    idempotency_key: str | None = None
+    commands_generated: int = 0
+
+
+class BatchStatusAnswer(msgspec.Struct, frozen=True):
+    """``told``: what became of each event, in order, when the batch is over; ``failed`` when any was refused. Times are epoch seconds."""
+
+    request_id: str
+    status: BatchStatus
+    events: int
+    taken: int
+    refused: int
+    told: list[EventTold]
+    created_at: float
+    ended_at: float | None

@@ -7,6 +7,7 @@ from noetl.api.routes import (
     catalog,
     control,
     credentials,
+    events,
     executions,
     keychain,
     runtime,
@@ -26,6 +27,7 @@ ROUTES: tuple[Route, ...] = (
     *credentials.ROUTES,
     *keychain.ROUTES,
     *schedules.ROUTES,
+    *events.ROUTES,
     *runtime.ROUTES,
     *state.ROUTES,
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
@@ -21,15 +23,22 @@ from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.domain import ids
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Event
+from noetl.domain.messages import decode_message, event_group
+from noetl.ports.queue import Outgoing
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.admit import Door
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import declared
+from noetl.services.messages import pack
 from noetl.services.oauth_tokens import make_exchange
+from noetl.services.take_events import EventsDeps
 
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
@@ -93,6 +102,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         variables=PostgresVariables(parts.database),
         inspection=PostgresInspection(parts.database),
         credentials=_credentials(settings, parts.database),
+        events=_events(settings, parts),
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
         programs=programs,
@@ -113,6 +123,25 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         registered=declared(schedules),
         log=telemetry.log,
     )
+
+
+def _events(settings: CloudSettings, parts: CloudParts) -> EventsDeps:
+    """What was let in goes to the engine's queue with its own token, which the engine looks at once more."""
+
+    def forward(found: Sequence[tuple[str, Event]]) -> None:
+        messages = [
+            Outgoing(
+                pack(decode_message(text), parts.results, limit=settings.message_limit),
+                event_group(event),
+                hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
+            )
+            for text, event in found
+        ]
+        if messages and (unsent := parts.events.send(messages)):
+            raise InfrastructureError(f"{len(unsent)} events could not be sent", code="events_not_sent")
+
+    door = Door(parts.store, parts.results, parts.keys, time.time, telemetry.log)
+    return EventsDeps(door, parts.store, PostgresEventBatches(parts.database), forward)
 
 
 def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:

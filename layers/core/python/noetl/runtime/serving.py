@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import MAX_BODY, ApiDeps
@@ -20,10 +21,13 @@ from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Event
 from noetl.runtime.local import LocalRuntime
+from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
 from noetl.runtime.settings import Settings
+from noetl.services.admit import Door
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
+from noetl.services.take_events import EventsDeps
 
 BACKLOG = 1024
 CONNECTIONS = 1000
@@ -113,6 +117,7 @@ class Server:
 
     def _deps(self) -> ApiDeps:
         runtime, opened = self.runtime, self.runtime.opened
+        self._keys = local_keys(self._settings.home)
         links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
         schedules = ScheduleDeps(opened.schedules, None, opened.catalog, opened.programs, time.time)
         return ApiDeps(
@@ -123,6 +128,8 @@ class Server:
             inspection=opened.inspection,
             credentials=opened.credentials,
             names=opened.names,
+            events=self._events(),
+            keys=lambda fresh: self._keys,
             results=opened.results,
             programs=opened.programs,
             compile=opened.programs.cache.compile,
@@ -138,6 +145,23 @@ class Server:
             registered=declared(schedules),
             log=self._log,
         )
+
+    def _events(self) -> EventsDeps:
+        runtime, opened = self.runtime, self.runtime.opened
+        door = Door(opened.store, opened.results, lambda fresh: self._keys, time.time, self._log)
+        return EventsDeps(
+            door,
+            opened.store,
+            PostgresEventBatches(opened.database),
+            forward=lambda found: _emit(runtime, found),
+            refused=self.metrics.refused,
+        )
+
+
+def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:
+    """To this process's engine. Until it has handled them they are in memory: if the process dies, their commands run again."""
+    for _, event in found:
+        runtime.emit(event)
 
 
 class _Inbox:

@@ -9,9 +9,7 @@ import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError
 from noetl.domain.state import ExecutionState, decode_state
-from noetl.dsl.expressions import analyse, has_template
-from noetl.dsl.program import Expr, Node, Program, Text
-from noetl.dsl.template_rules import TemplateProblem
+from noetl.dsl.program import Expr, Program, Text
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import Overlay, View
 from noetl.ports.execution_store import ExecutionStore
@@ -124,7 +122,7 @@ class _Writer:
                 f"the template is nested more than {MOST_DEPTH} deep", code="template_too_large"
             )
         if isinstance(value, str):
-            return self._text(value, path) if has_template(value) else value
+            return self._text(value, path) if "{" in value else value
         if isinstance(value, Mapping):
             return {
                 key: self.render(one, f"{path}.{key}" if path else key, depth + 1)
@@ -135,6 +133,12 @@ class _Writer:
         return value
 
     def _text(self, text: str, path: str) -> Any:
+        # The reader of templates is the compiler's, which an API that serves other requests need not load.
+        from noetl.dsl.expressions import analyse, has_template
+        from noetl.dsl.template_rules import TemplateProblem
+
+        if not has_template(text):
+            return text
         self.templates += 1
         if self.templates > MOST_TEMPLATES:
             raise InvalidInputError(
@@ -143,7 +147,8 @@ class _Writer:
                 hint="send them in several requests",
             )
         try:
-            return render(_node(text), self.scope)
+            expression = analyse(text).expression
+            return render(Text(text) if expression is None else Expr(expression), self.scope)
         except TemplateProblem as problem:
             self._failed(path, problem.code.replace("-", "_"), problem.message, problem.hint)
         except NoetlError as error:
@@ -152,9 +157,3 @@ class _Writer:
 
     def _failed(self, path: str, code: str, message: str, hint: str | None) -> None:
         self.errors.append(RenderError(path, code, message, hint))
-
-
-def _node(text: str) -> Node:
-    """Raises TemplateProblem."""
-    expression = analyse(text).expression
-    return Text(text) if expression is None else Expr(expression)

@@ -1,0 +1,110 @@
+"""Events that come in: what workers report over HTTP."""
+
+from __future__ import annotations
+
+import hashlib
+
+from noetl.api import reading
+from noetl.api.deps import ApiDeps
+from noetl.api.exchange import Answer, Request
+from noetl.api.problems import BodyTooLargeError, ForbiddenError
+from noetl.api.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventAnswer, EventsBody
+from noetl.domain import ids
+from noetl.domain.capability import HEADER, read_capability
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.event_batches import EventBatch
+from noetl.services.take_events import (
+    BatchWish,
+    EventWish,
+    accept_batch,
+    find_batch,
+    process_batch,
+    resume_batches,
+    take_event,
+)
+
+MOST_BYTES = 2 * 1024 * 1024
+"""Of a batch."""
+_RESUMED = 2
+"""Batches that were left behind, of which a request to this door takes care."""
+
+
+def take(deps: ApiDeps, request: Request) -> Answer:
+    """202 when the engine will handle it; 403 when its token does not fit."""
+    capability = _let_in(deps, request)
+    wish = reading.body(request, deps, EventWish)
+    told = take_event(wish, capability, deps.events)
+    if told.code:
+        raise ForbiddenError(
+            "the event was refused: its token does not fit what it says",
+            hint="send back what came with the command, unchanged",
+            details={"reason": told.code},
+        )
+    return Answer(202, EventAnswer(told.event_id, told.execution_id))
+
+
+def take_batch(deps: ApiDeps, request: Request) -> Answer:
+    """202 as soon as the batch is durable. It is handled at once where that goes well, and later where it does not."""
+    _let_in(deps, request)
+    if len(request.body) > MOST_BYTES:
+        raise BodyTooLargeError(
+            f"a batch has at most {MOST_BYTES} bytes, not {len(request.body)}", hint="send several"
+        )
+    asked = reading.body(request, deps, EventsBody)
+    wish = BatchWish(
+        ids.execution_id(request.now_ms, request.bits),
+        asked.events,
+        reading.idempotency_key(request),
+        request.principal.name,
+        hashlib.sha256(request.body).hexdigest(),
+    )
+    batch, fresh = accept_batch(wish, deps.events)
+    try:
+        batch = process_batch(batch.batch_id, deps.events) or batch
+        resume_batches(deps.events, _RESUMED)
+    except InfrastructureError as away:
+        deps.log(f"batch {batch.batch_id} is left for later: {away}")
+    key = request.headers.get("idempotency-key") or None
+    answer = BatchAnswer(str(batch.batch_id), batch.total, not fresh, batch.status, key)
+    location = f"/api/events/batch/{batch.batch_id}/status"
+    return Answer(202, answer, headers={"Location": location})
+
+
+def get_batch(deps: ApiDeps, request: Request) -> Answer:
+    """A batch that was left behind is taken care of first."""
+    _let_in(deps, request)
+    batch_id = reading.execution_id(request.params["batch_id"])
+    batch = find_batch(batch_id, deps.events)
+    if batch.ended_at is None:
+        resume_batches(deps.events, _RESUMED)
+        batch = find_batch(batch_id, deps.events)
+    return Answer(200, _status(batch))
+
+
+def _status(batch: EventBatch) -> BatchStatusAnswer:
+    refused = sum(bool(one.code) for one in batch.told)
+    return BatchStatusAnswer(
+        str(batch.batch_id),
+        batch.status,
+        batch.total,
+        len(batch.told) - refused,
+        refused,
+        batch.told,
+        batch.created_at,
+        batch.ended_at,
+    )
+
+
+def _let_in(deps: ApiDeps, request: Request) -> str:
+    """Whoever shows the token of a command may speak without the scope ``worker``, if the token is good. What was shown, if anything.
+
+    Raises ForbiddenError, InvalidInputError(code="capability_invalid").
+    """
+    shown = request.headers.get(HEADER.lower(), "")
+    if "worker" in request.principal.scopes:
+        return shown
+    found = read_capability(shown)
+    if not (found.holds(deps.events.door.keys(False)) or found.holds(deps.events.door.keys(True))):
+        deps.events.refused("capability_refused")
+        raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
+    return shown

@@ -1,0 +1,55 @@
+"""Batches of events that came in together: durable when they are accepted, handled after that, told about for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+BatchStatus = Literal["accepted", "processing", "completed", "failed"]
+
+
+class EventTold(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of one event. ``code``: why it was refused, empty for one that was taken."""
+
+    event_id: str
+    execution_id: str
+    code: str = ""
+
+
+class EventBatch(msgspec.Struct, frozen=True):
+    """``fingerprint``: of what was asked. ``messages``: what its events say, as queues carry it; empty once they are handled. ``told``: what
+    became of each, then. Times are epoch seconds."""
+
+    batch_id: int
+    fingerprint: str
+    status: BatchStatus
+    total: int
+    messages: list[str]
+    told: list[EventTold]
+    created_at: float
+    ended_at: float | None
+
+
+class EventBatches(Protocol):
+    """Raises InfrastructureError when the store cannot be reached."""
+
+    def accept(
+        self, batch_id: int, messages: Sequence[str], *, key: str, fingerprint: str, principal: str
+    ) -> tuple[EventBatch, bool]:
+        """Keep a batch. Of one that was kept under this id or ``key`` (empty: none) before: what it is now, and False."""
+
+    def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:
+        """Take a batch to handle it; None when somebody else does (and gave a sign within ``stale_seconds``), or it is over."""
+
+    def end(self, batch_id: int, status: BatchStatus, told: Sequence[EventTold]) -> None:
+        """It is handled."""
+
+    def get(self, batch_id: int) -> EventBatch | None: ...
+
+    def unfinished(self, older_than_seconds: float, limit: int) -> Sequence[int]:
+        """Ids of batches that should have been handled by now."""
+
+    def forget(self, older_than_seconds: float, limit: int = 1000) -> None:
+        """Drop batches that ended that long ago."""

@@ -1,0 +1,260 @@
+"""Events from outside: what workers report over HTTP, one by one or many at once.
+
+Whatever body they come in, they become messages as queues carry them, and pass the same door (``services/admit.Door``): a token says for
+which command somebody may speak. What is refused is recorded beside the history it spoke of, told, and does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.capability import read_capability
+from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.messages import VERSION, Message, encode_message
+from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.domain.results import INLINE_LIMIT
+from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
+from noetl.ports.execution_store import EventRow, ExecutionStore
+from noetl.ports.queue import Delivery
+from noetl.services.admit import Door
+
+MOST_EVENTS = 256
+STALE_SECONDS = 60.0
+KEPT_SECONDS = 7 * 86_400.0
+DONE = frozenset({"call.done", "worker.done", "command.completed"})
+FAILED = frozenset({"call.error", "worker.error", "worker.failed", "command.failed"})
+SIGNS = frozenset({"command.claimed", "command.started", "command.heartbeat"})
+"""Signs of life: they change nothing but the lease of their command."""
+
+
+class EventWish(msgspec.Struct, frozen=True):
+    """One reported event, in any of three bodies.
+
+    * ``{v, token, event}``: a message as queues carry it.
+    * ``{execution_id, step, name, payload, command}``, or the envelope with ``event_type`` for ``name``: ``call.done`` (``worker.done``,
+      ``command.completed``) with ``payload.result``, ``call.error`` with ``payload.error``, or a sign of life (``command.started``,
+      ``command.heartbeat``). ``command`` (or the header ``Noetl-Command``): what came with the command when it was claimed.
+    """
+
+    v: int = VERSION
+    token: str = ""
+    event: dict[str, Any] | None = None
+    execution_id: str | int | None = None
+    step: str = ""
+    name: str = ""
+    event_type: str = ""
+    payload: dict[str, Any] = {}
+    command: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsDeps:
+    """``forward``: (message's text, its event) of what was let in, to the engine. ``sign_of_life``: (execution, command, attempt, turn) of
+    a command that is being run. ``refused``: counts, by reason."""
+
+    door: Door
+    store: ExecutionStore
+    batches: EventBatches
+    forward: Callable[[Sequence[tuple[str, Event]]], None]
+    refused: Callable[[str], None] = lambda reason: None
+    sign_of_life: Callable[[int, str, int, int], None] = lambda execution_id, command_id, attempt, turn: None
+
+
+def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
+    """Let one event in. ``capability``: the header's. Raises InvalidInputError (it is none), InfrastructureError."""
+    told, admitted = _admit([read_event(wish, capability)], deps)
+    deps.forward(admitted)
+    return told[0]
+
+
+def read_event(wish: EventWish, capability: str) -> str:
+    """The message's text. Raises InvalidInputError(code="event_invalid"), and "capability_invalid"."""
+    if wish.event is not None:
+        raw = {"v": wish.v, "token": wish.token, "event": wish.event}
+        return codec.encode(raw).decode("utf-8", "surrogatepass")
+    name = wish.name or wish.event_type
+    if name not in DONE | FAILED | SIGNS:
+        raise InvalidInputError(
+            f"{name[:80]!r} cannot be reported",
+            code="event_invalid",
+            hint=f"one of {', '.join(sorted(DONE | FAILED | SIGNS))}",
+        )
+    shown = wish.command or capability
+    if not shown:
+        raise InvalidInputError(
+            "an event says for which command it speaks",
+            code="event_invalid",
+            hint="send what came with the command as `command`, or in the header Noetl-Command",
+        )
+    command = read_capability(shown)
+    if wish.execution_id is not None and str(wish.execution_id) != str(command.execution_id):
+        raise InvalidInputError("the command belongs to another execution", code="event_invalid")
+    if command.round >= 0:
+        raise InvalidInputError(
+            "a command with items answers for each of them",
+            code="event_invalid",
+            hint="send {v, token, event} with an event of the type items",
+        )
+    event = CommandDone(
+        command.execution_id,
+        ids.outcome_event(command.command_id, command.turn),
+        command.program,
+        command.command_id,
+        command.attempt,
+        command.turn,
+        command.run,
+        command.step,
+        Outcome("suspended") if name in SIGNS else _outcome(name, wish.payload),
+        command.stage,
+    )
+    return encode_message(Message(VERSION, token=command.token, event=event))
+
+
+def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
+    found = codec.find_unstorable(dict(payload), "payload")
+    if found:
+        raise InvalidInputError(found, code="event_invalid")
+    if name in DONE:
+        result = next((payload[key] for key in ("result", "response", "data") if key in payload), None)
+        if len(codec.encode(result)) > INLINE_LIMIT:
+            raise InvalidInputError(
+                f"the result has more than {INLINE_LIMIT} bytes",
+                code="event_invalid",
+                hint="a worker puts large results into the store of results and reports the reference",
+            )
+        return Outcome("ok", result=result)
+    error = payload.get("error")
+    try:
+        said = {"message": error or "failed"} if error is None or isinstance(error, str) else error
+        return Outcome("error", error=msgspec.convert(said, ErrorInfo))
+    except msgspec.ValidationError as invalid:
+        raise InvalidInputError(f"payload.error does not fit: {invalid}", code="event_invalid") from invalid
+
+
+def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], list[tuple[str, Event]]]:
+    """What became of each, and what was let in. Raises InfrastructureError when the store is away."""
+    deliveries = [Delivery(f"http-{place}", "", text) for place, text in enumerate(texts)]
+    found = deps.door.admit(deliveries)
+    let_in = {delivery.message_id: event for delivery, event in found.events}
+    told: list[EventTold] = []
+    admitted: list[tuple[str, Event]] = []
+    for delivery in deliveries:
+        event = let_in.get(delivery.message_id)
+        if isinstance(event, (CommandDone, ItemsDone)):
+            told.append(EventTold(event.event_id, str(event.execution_id)))
+            if isinstance(event, CommandDone) and _is_sign(event):
+                deps.sign_of_life(event.execution_id, event.command_id, event.attempt, event.turn)
+            else:
+                admitted.append((delivery.body, event))
+            continue
+        code = "event_unreadable" if delivery in found.unread else "event_refused"
+        deps.refused(code)
+        told.append(EventTold("", "", code))
+    return told, admitted
+
+
+def _is_sign(event: CommandDone) -> bool:
+    return event.outcome.status == "suspended" and event.outcome.suspend is None
+
+
+# --- many at once -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class BatchWish:
+    """``key``: of the caller, empty for none; ``batch_id``: made from the request."""
+
+    batch_id: int
+    events: Sequence[EventWish]
+    key: str
+    principal: str
+    fingerprint: str
+
+
+def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
+    """Keep a batch, to be handled after this. The same again under its key: what it is by now, and False.
+
+    Raises InvalidInputError for events that cannot be read at all (none is kept then), ConflictError(code="idempotency_conflict").
+    """
+    if not 0 < len(wish.events) <= MOST_EVENTS:
+        raise InvalidInputError(
+            f"a batch holds 1 to {MOST_EVENTS} events, not {len(wish.events)}", code="batch_size"
+        )
+    texts = [_placed(place, event) for place, event in enumerate(wish.events)]
+    batch, fresh = deps.batches.accept(
+        wish.batch_id, texts, key=wish.key, fingerprint=wish.fingerprint, principal=wish.principal
+    )
+    if batch.fingerprint != wish.fingerprint:
+        raise ConflictError(
+            "this Idempotency-Key stands for another batch",
+            code="idempotency_conflict",
+            hint="use a new key for a new batch",
+        )
+    return batch, fresh
+
+
+def _placed(place: int, wish: EventWish) -> str:
+    try:
+        return read_event(wish, "")
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"events[{place}]: {error.message}", code=error.code, hint=error.hint
+        ) from error
+
+
+def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
+    """Handle a batch that is waiting; None when somebody else does, or it is over. Whoever repeats it does no harm: events have ids.
+
+    Raises InfrastructureError: it is tried again by whoever finds it unfinished (``resume_batches``).
+    """
+    batch = deps.batches.begin(batch_id, STALE_SECONDS)
+    if batch is None:
+        return None
+    told, admitted = _admit(batch.messages, deps)
+    deps.forward(admitted)
+    status: BatchStatus = "completed" if all(not one.code for one in told) else "failed"
+    _record(batch, status, told, deps.store)
+    deps.batches.end(batch_id, status, told)
+    return deps.batches.get(batch_id)
+
+
+def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
+    """Handle what was accepted and left, and forget what ended long ago. How many were handled."""
+    left = deps.batches.unfinished(STALE_SECONDS, limit)
+    done = sum(process_batch(batch_id, deps) is not None for batch_id in left)
+    deps.batches.forget(KEPT_SECONDS)
+    return done
+
+
+def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:
+    """Raises NotFoundError(code="batch_not_found")."""
+    batch = deps.batches.get(batch_id)
+    if batch is None:
+        raise NotFoundError(
+            f"there is no batch {batch_id}", code="batch_not_found", hint="batches are forgotten after a week"
+        )
+    return batch
+
+
+def _record(batch: EventBatch, status: str, told: Sequence[EventTold], store: ExecutionStore) -> None:
+    """Rows beside the histories of the executions that a batch spoke for: when it came, and what became of it."""
+    rows: list[tuple[int, EventRow]] = []
+    for execution_id in sorted({int(one.execution_id) for one in told if one.execution_id}):
+        own = [one for one in told if one.execution_id == str(execution_id)]
+        about = {"batch_id": str(batch.batch_id), "events": len(own)}
+        for what, names in (
+            ("accepted", ["batch.accepted"]),
+            ("ended", ["batch.processing", f"batch.{status}"]),
+        ):
+            said = codec.encode([{"name": name, **about} for name in names])
+            rows.append(
+                (execution_id, EventRow(f"batch:{batch.batch_id}:{what}", 0, names[-1], said, lane=-1))
+            )
+    if rows:
+        store.record_superseded(rows)
