@@ -9,7 +9,7 @@ import msgspec
 from noetl.ports.event_batches import BatchStatus, EventTold
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Lease, PoolWork
-from noetl.services.render_context import RenderError
+from noetl.services.rendered import RenderError
 from noetl.services.take_events import EventWish
 
 

@@ -1,3 +1,5 @@
+"""Credentials as the engine knows them (names and types) and as workers get them (what is in them)."""
+
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError
 from noetl.domain.state import ExecutionState, decode_state
@@ -16,6 +15,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate, outages
 from noetl.services.read_execution import find
+from noetl.services.rendered import Rendered, RenderError
 from noetl.templating import render, wrap
 
 MOST_TEMPLATES = 50
@@ -23,23 +23,6 @@ MOST_TEMPLATES = 50
 MOST_DEPTH = 100
 NAMES_SHOWN = 500
 _SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "undo"))
-
-
-class RenderError(msgspec.Struct, frozen=True):
-    """A text that could not be rendered. ``path``: where it stands in the template (``args.items[0]``; empty: it is all of it)."""
-
-    path: str
-    code: str
-    message: str
-    hint: str | None
-
-
-class Rendered(msgspec.Struct, frozen=True):
-    """``rendered``: null where a text could not be rendered (``errors`` tells why). ``context_keys``: names there are."""
-
-    rendered: Any
-    errors: list[RenderError]
-    context_keys: list[str]
 
 
 def render_context(

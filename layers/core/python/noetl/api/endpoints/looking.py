@@ -9,7 +9,6 @@ from noetl.api.exchange import Answer, Request
 from noetl.api.runtime_bodies import RenderBody, RenderedAnswer
 from noetl.domain.errors import InvalidInputError
 from noetl.services.analyze import AnalyzeDeps, analyze
-from noetl.services.render_context import render_context
 
 
 def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
@@ -20,6 +19,8 @@ def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
 
 def render(deps: ApiDeps, request: Request) -> Answer:
     """What cannot be rendered is told beside what can, unless ``strict`` wants all of it."""
+    from noetl.services.render_context import render_context  # templates: loaded by who needs them
+
     asked = reading.body(request, deps, RenderBody)
     reading.storable(asked.template, "template")
     reading.storable(asked.extra_context, "context")
