@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-
 from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError
 from noetl.domain.state import ExecutionState, decode_state
 from noetl.dsl.program import Expr, Program, Text
