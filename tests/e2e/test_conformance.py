@@ -166,8 +166,14 @@ class Stage:
         elif "token" in happening:
             asked = ("POST", f"{place}/tokens", {**happening["token"], "reason": reason})
         else:
-            asked = ("POST", f"{place}/cancel", {"reason": happening["cancel"]})
-        if remote.status(execution_id)["ended"]:
+            what = next(one for one in ("cancel", "pause", "resume", "redrive") if one in happening)
+            body = (
+                {"from": happening[what].get("step", "failure"), "args": happening[what].get("args")}
+                if what == "redrive"
+                else {"reason": happening[what], "cascade": happening.get("cascade", True)}
+            )
+            asked = ("POST", f"{place}/{what}", body)
+        if remote.status(execution_id)["ended"] and "redrive" not in happening:
             assert remote.deployment.api(*asked).status == 409
             return
         assert remote.deployment.api(*asked).status == 202

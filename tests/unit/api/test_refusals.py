@@ -29,6 +29,9 @@ BODIES = {
     "patchContext": {"patch": {"a": 1}},
     "injectToken": {"step": "start"},
     "cancelExecution": {},
+    "pauseExecution": {},
+    "resumeExecution": {},
+    "redriveExecution": {},
     "setVariables": {"variables": {"total": 3}},
     "deleteVariable": {},
 }

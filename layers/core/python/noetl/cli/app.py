@@ -16,7 +16,7 @@ from noetl.cli.look import events, list_, result, status
 from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Remote, Set, Target, end, where
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
-from noetl.cli.steer import cancel, exec_, inject, patch_app
+from noetl.cli.steer import cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.tests import test
 from noetl.cli.vars import vars_app
 
@@ -54,6 +54,9 @@ app.command()(serve)
 app.command("exec")(exec_)
 app.command()(cancel)
 app.command()(inject)
+app.command()(pause)
+app.command()(unpause)
+app.command()(redrive)
 app.command("list")(list_)
 app.command()(status)
 app.command()(events)

@@ -299,6 +299,52 @@ def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -
     return errors.DONE
 
 
+def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
+    """Begin nothing new in an execution."""
+    with open_running(at) as place:
+        execution_id = resolve_id(place, name)
+        place.pause(execution_id, reason, cascade=cascade)
+        status = place.status(execution_id)
+    if as_json:
+        out_json({"execution_id": str(execution_id), "status": status})
+    else:
+        out(f"execution {execution_id} is {status}; noetl unpause {execution_id}{at.option} lets it go on")
+    return errors.DONE
+
+
+def unpause(name: str, *, reason: str, cascade: bool, as_json: bool, quiet: bool, at: Where) -> int:
+    """Let a paused execution go on, and stay with it."""
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.resume(execution_id, reason, cascade=cascade)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+
+def redrive(
+    name: str,
+    *,
+    step: str,
+    sets: Sequence[str],
+    version: int | None,
+    reason: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Run an execution that has ended again, and stay with it."""
+    args = read_payload(None, sets) if sets else None
+    if args and not step:
+        raise InvalidInputError(
+            "arguments are for a step", code="invalid_set", hint="name it: --from STEP --set name=value"
+        )
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.redrive(execution_id, reason, step=step, args=args, version=version)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+
 def patch(
     name: str,
     *,

@@ -16,12 +16,19 @@ from noetl.cli.places import Change, Registered
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain import ids
 from noetl.domain.errors import ConflictError, NotFoundError
+from noetl.domain.events import Event
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
 from noetl.domain.variables import Variable
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
-from noetl.services import change_execution, manage_credentials, manage_schedules, read_execution
+from noetl.services import (
+    change_execution,
+    manage_credentials,
+    manage_schedules,
+    read_execution,
+    redrive_execution,
+)
 from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
@@ -240,6 +247,46 @@ class RunningHere(Here):
         self._refuse_ended(execution_id, "cancelled")
         self.runtime.cancel(execution_id, reason, principal(), cascade)
         self._let_children_end(execution_id)
+
+    def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        store = self.runtime.store
+        self._steer(
+            change_execution.pause(store, execution_id, _asked(self.runtime.owner, reason), cascade=cascade)
+        )
+
+    def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        store = self.runtime.store
+        self._steer(
+            change_execution.resume(store, execution_id, _asked(self.runtime.owner, reason), cascade=cascade)
+        )
+
+    def redrive(
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+    ) -> None:
+        runtime, program = self.runtime, ""
+        if version is not None:
+            path = read_execution.find(runtime.store, execution_id).path
+            program = find_playbook(runtime.catalog, path, version).program
+        asked = _asked(self.runtime.owner, reason)
+        event = redrive_execution.redrive(
+            runtime.store, runtime.programs, execution_id, asked, step=step, args=args, program=program
+        )
+        self._steer(event)
+
+    def _steer(self, event: Event) -> None:
+        """It is applied when this returns, unless that takes long."""
+        store, execution_id = self.runtime.store, event.execution_id
+        before = read_execution.find(store, execution_id).version
+        self.runtime.accept([event])
+        until = time.monotonic() + CANCEL_SECONDS
+        while read_execution.find(store, execution_id).version == before and time.monotonic() < until:
+            time.sleep(0.02)
 
     def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
         self._refuse_ended(execution_id, "changed")

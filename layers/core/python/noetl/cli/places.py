@@ -114,6 +114,13 @@ class Running(Place, Protocol):
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         """It has ended when this returns, unless that takes long."""
 
+    def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
+    def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None: ...
+    def redrive(
+        self, execution_id: int, reason: str, *, step: str, args: dict[str, Any] | None, version: int | None
+    ) -> None:
+        """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
+
     def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None: ...
     def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None: ...
 

@@ -1,4 +1,4 @@
-"""``noetl exec``, ``cancel``, ``inject`` and ``ctx patch``: their options and their help. What they do is in ``execute``."""
+"""Commands that start and steer executions: their options and their help. What they do is in ``execute``."""
 
 from __future__ import annotations
 
@@ -48,6 +48,80 @@ def cancel(
 
     at = where(home, remote, context)
     end(execute.cancel(execution, reason=reason, cascade=not no_cascade, as_json=as_json, at=at))
+
+
+def pause(
+    execution: Id,
+    reason: Reason = "",
+    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Begin nothing new in an execution and its sub-executions, until `noetl unpause`."""
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(execute.pause(execution, reason=reason, cascade=not no_cascade, as_json=as_json, at=at))
+
+
+def unpause(
+    execution: Id,
+    reason: Reason = "",
+    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions paused.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Let a paused execution go on, and stay with it."""
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    cascade = not no_cascade
+    end(execute.unpause(execution, reason=reason, cascade=cascade, as_json=as_json, quiet=quiet, at=at))
+
+
+def redrive(
+    execution: Id,
+    step: Annotated[
+        str,
+        typer.Option("--from", metavar="STEP", help="Go on from this step; without it, from the failure."),
+    ] = "",
+    sets: Set = None,
+    version: Annotated[
+        int | None, typer.Option("--version", help="Go on with this version of the playbook.")
+    ] = None,
+    reason: Reason = "",
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Run an execution that has ended again: from its failure, or from a step.
+
+    \b
+      noetl redrive latest --reason "the service is back"
+      noetl redrive latest --from load --set table=orders --version 4
+    """
+    from noetl.cli import execute
+
+    at = where(home, remote, context)
+    end(
+        execute.redrive(
+            execution,
+            step=step,
+            sets=sets or [],
+            version=version,
+            reason=reason,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )
 
 
 def inject(

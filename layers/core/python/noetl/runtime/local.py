@@ -185,11 +185,8 @@ class LocalRuntime:
         """How much waits in this process: events, and commands by pool."""
         with self._changed:
             events = QueueGauge("events", len(self._inbox), int(self._busy), 0)
-        return [
-            events,
-            QueueGauge("delayed", 0, 0, self.keeper.delayed()),
-            *(pool.gauge() for _, pool in sorted(self.pools.items())),
-        ]
+        pools = (pool.gauge() for _, pool in sorted(self.pools.items()))
+        return [events, QueueGauge("delayed", 0, 0, self.keeper.delayed()), *pools]
 
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""

@@ -55,6 +55,8 @@ from noetl.services.recent import after_commit
 
 READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
+MARKED = 100
+"""Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
 
@@ -211,7 +213,9 @@ def _tell(change: Change, handled: Handled) -> None:
     if change.end:
         handled.ended.append((change.execution_id, change.status))
         if change.status != "completed":
-            handled.dropped.append((change.execution_id, None))
+            # Run by run, for a redrive gives it other runs, whose work is wanted.
+            left = decode_state(change.state).left[:MARKED]
+            handled.dropped += [(change.execution_id, token.run) for token in left]
         return
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.redriven:

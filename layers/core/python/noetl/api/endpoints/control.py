@@ -8,18 +8,55 @@ import msgspec
 
 from noetl.api import reading
 from noetl.api.bodies import AcceptedAnswer, CancelBody, ContextBody, TokenBody
+from noetl.api.control_bodies import PauseBody, RedriveBody
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.domain.events import Event
-from noetl.services import change_execution
+from noetl.services import change_execution, read_execution, redrive_execution
 from noetl.services.change_execution import Asked
+from noetl.services.find_playbook import find_playbook
 
 
 def cancel(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, CancelBody)
     by = asked_by(deps, request, asked.reason)
     event = change_execution.cancel(deps.store, _id(request), by, cascade=asked.cascade)
+    return _accepted(deps, by, event)
+
+
+def pause(deps: ApiDeps, request: Request) -> Answer:
+    asked = reading.body(request, deps, PauseBody)
+    by = asked_by(deps, request, asked.reason)
+    event = change_execution.pause(deps.store, _id(request), by, cascade=asked.cascade)
+    return _accepted(deps, by, event)
+
+
+def resume(deps: ApiDeps, request: Request) -> Answer:
+    asked = reading.body(request, deps, PauseBody)
+    by = asked_by(deps, request, asked.reason)
+    event = change_execution.resume(deps.store, _id(request), by, cascade=asked.cascade)
+    return _accepted(deps, by, event)
+
+
+def redrive(deps: ApiDeps, request: Request) -> Answer:
+    asked = reading.body(request, deps, RedriveBody)
+    reading.storable(asked.args or {}, "args")
+    execution_id = _id(request)
+    program = ""
+    if asked.version is not None:
+        path = read_execution.find(deps.store, execution_id).path
+        program = find_playbook(deps.catalog, path, asked.version).program
+    by = asked_by(deps, request, asked.reason)
+    event = redrive_execution.redrive(
+        deps.store,
+        deps.programs,
+        execution_id,
+        by,
+        step="" if asked.from_ == "failure" else asked.from_,
+        args=asked.args,
+        program=program,
+    )
     return _accepted(deps, by, event)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.api import bodies
+from noetl.api import bodies, control_bodies
 from noetl.api.endpoints import control
 from noetl.api.routes.shape import ONE, Route
 
@@ -17,6 +17,42 @@ ROUTES: tuple[Route, ...] = (
         {202: bodies.AcceptedAnswer},
         "control",
         body=bodies.CancelBody,
+        keyed=True,
+    ),
+    Route(
+        "POST",
+        f"{ONE}/pause",
+        "pauseExecution",
+        "Begin nothing new in an execution until it is resumed.",
+        "execute",
+        control.pause,
+        {202: bodies.AcceptedAnswer},
+        "control",
+        body=control_bodies.PauseBody,
+        keyed=True,
+    ),
+    Route(
+        "POST",
+        f"{ONE}/resume",
+        "resumeExecution",
+        "Let a paused execution go on.",
+        "execute",
+        control.resume,
+        {202: bodies.AcceptedAnswer},
+        "control",
+        body=control_bodies.PauseBody,
+        keyed=True,
+    ),
+    Route(
+        "POST",
+        f"{ONE}/redrive",
+        "redriveExecution",
+        "Run an execution that has ended again, from its failure or from a step.",
+        "execute",
+        control.redrive,
+        {202: bodies.AcceptedAnswer},
+        "control",
+        body=control_bodies.RedriveBody,
         keyed=True,
     ),
     Route(

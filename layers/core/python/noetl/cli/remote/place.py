@@ -258,6 +258,33 @@ class RemotePlace:
             time.sleep(pause)
             pause = min(pause * 1.5, 2.0)
 
+    def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        self._steer(execution_id, "pause", {"reason": reason, "cascade": cascade})
+
+    def resume(self, execution_id: int, reason: str, *, cascade: bool) -> None:
+        self._steer(execution_id, "resume", {"reason": reason, "cascade": cascade})
+
+    def redrive(
+        self,
+        execution_id: int,
+        reason: str,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+    ) -> None:
+        body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
+        self._steer(execution_id, "redrive", body)
+
+    def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:
+        """It is done when this returns, unless that takes long."""
+        before = self.status(execution_id)
+        done = self._client.post(f"{ONE.format(execution_id)}/{what}", AcceptedAnswer, body)
+        self._expected.add(done.event_id)
+        until = time.monotonic() + CANCEL_SECONDS
+        while self.status(execution_id) == before and time.monotonic() < until:
+            time.sleep(0.2)
+
     def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
         body = {"patch": context_patch(patches), "reason": reason}
         done = self._client.patch(f"{ONE.format(execution_id)}/ctx", AcceptedAnswer, body)
