@@ -6,8 +6,10 @@ import msgspec
 
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
-from noetl.domain.events import ContextPatched
+from noetl.domain.events import Cancel, ContextPatched
 from noetl.domain.outcomes import Outcome, Patch, Suspend
+from noetl.domain.owners import later
+from noetl.ports.execution_store import CreatedExecution
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME, OTHER = "owner-1", "owner-2"
@@ -64,6 +66,20 @@ def test_undelivered_skips_what_was_applied_meanwhile(store, make):
     store.commit([make.change(events=(make.row("p"),), outbox=(event,))])
     assert store.undelivered(ME, 10) == []
     assert store.open_work(EID)["outbox"] == 0
+
+
+def test_a_start_for_later_is_nobodys_until_its_time(harness, make):
+    store, now = harness.store, harness.store.load([]).now
+    store.heartbeat(ME, 60)
+    far, soon = make.start(EID), make.start(EID + 1)
+    for start, at in ((far, float(int(now) + 3600)), (soon, float(int(now) + 1))):
+        created = CreatedExecution("p", "n", starts_at=at)
+        assert store.create(start, created, later(at)).fresh
+        assert store.info(start.execution_id).started_at == at
+    assert store.undelivered(ME, 10) == []
+    harness.sleep(1.1)
+    assert store.undelivered(ME, 10) == [soon]
+    assert store.post(Cancel(EID, "c", "prog"), ME).posted, "it is cancelled before it starts"
 
 
 def test_undelivered_keeps_order_and_limit(store, make):

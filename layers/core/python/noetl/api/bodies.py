@@ -35,7 +35,8 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
-    of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with."""
+    of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
+    with a zone), at most a year ahead; what has passed is now."""
 
     path: str | None = None
     version: int | str | None = None
@@ -46,6 +47,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workload: dict[str, Any] | None = None
     resource_kind: Literal["playbook", "Playbook"] | None = None
     parent_execution_id: None = None
+    trigger_at: str | None = None
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -178,14 +180,15 @@ class PlaybookPage(msgspec.Struct, frozen=True):
 
 
 class StartedAnswer(msgspec.Struct, frozen=True):
-    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes."""
+    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``."""
 
     execution_id: str
     path: str
     version: int | None
     program: str
-    status: Literal["started"] = "started"
+    status: Literal["started", "scheduled"] = "started"
     commands_generated: int = 0
+    trigger_at: str | None = None
 
 
 class ExecutionPage(msgspec.Struct, frozen=True):

@@ -20,6 +20,11 @@ def invocation(until: float, who: str) -> str:
     return f"{_UNTIL}{int(until) + 1}:{who}"
 
 
+def later(at: float) -> str:
+    """The owner name of what nobody is to touch before ``at`` (epoch seconds), and whoever sweeps takes up then."""
+    return invocation(at - 1, "later")
+
+
 def holds(owner: str, now: float) -> bool | None:
     """Whether the name alone says that it is alive; None when its lease has to be looked up."""
     if owner in (QUEUE, HELD):

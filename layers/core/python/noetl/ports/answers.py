@@ -28,6 +28,17 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
     started_before: float | None = None
 
 
+class CreatedExecution(msgspec.Struct, frozen=True):
+    """``starts_at``: when it is to start; None: now. Whose its Start is until then says the owner (``domain/owners.later``)."""
+
+    path: str
+    name: str
+    playbook_version: str = ""
+    parent_execution_id: int | None = None
+    principal: str = ""
+    starts_at: float | None = None
+
+
 class Creation(msgspec.Struct, frozen=True):
     """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
 

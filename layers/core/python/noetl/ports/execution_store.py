@@ -22,6 +22,7 @@ from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
 from noetl.ports.answers import EVERY as _EVERY
 from noetl.ports.answers import NOTHING as _NOTHING
+from noetl.ports.answers import CreatedExecution as CreatedExecution
 from noetl.ports.answers import Creation as Creation
 from noetl.ports.answers import ExecutionFilter as ExecutionFilter
 from noetl.ports.answers import IdempotencyKey as IdempotencyKey
@@ -180,14 +181,6 @@ class Change(msgspec.Struct, frozen=True):
     variables: tuple[VariableWrite, ...] = ()
     """Rows of ``transient``, with the value after the change."""
     created: CreatedExecution | None = None
-
-
-class CreatedExecution(msgspec.Struct, frozen=True):
-    path: str
-    name: str
-    playbook_version: str = ""
-    parent_execution_id: int | None = None
-    principal: str = ""
 
 
 class Committed(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from noetl.services.hydration import make_hydrate, outages
 from noetl.services.progress import Progress, StepRun, read_progress
 
 Programs = Callable[[str], Program]
-STATUSES = ("running", "waiting", "paused", "completed", "failed", "cancelled")
+STATUSES = ("scheduled", "running", "waiting", "paused", "completed", "failed", "cancelled")
 MAX_DEPTH = 100
 
 
@@ -56,7 +56,8 @@ class ParkedStep(msgspec.Struct, frozen=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True):
-    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside."""
+    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside, and ``scheduled`` until ``started_at``
+    when the start was asked for a later time."""
 
     execution_id: str
     path: str
@@ -134,7 +135,7 @@ def list_executions(
     wanted: ExecutionFilter = EVERY,
 ) -> list[ExecutionSummary]:
     """Newest first. ``status``: one of ``STATUSES``."""
-    stored = "running" if status == "waiting" else status
+    stored = "running" if status in ("waiting", "scheduled") else status
     found: list[ExecutionSummary] = []
     for info in _all(store, limit, before, stored, wanted):
         summary = summarize(info, now)
@@ -254,6 +255,11 @@ def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: in
 # --- parts of a view ----------------------------------------------------------------------------
 
 
+def is_ahead(info: ExecutionInfo, now: float) -> bool:
+    """Whether it was asked for a later time, and that has not come."""
+    return info.version == 0 and info.started_at > now
+
+
 def view_status(info: ExecutionInfo) -> str:
     """The stored status, or ``waiting`` when every token is parked (or waits at a join for one that is)."""
     if info.status != "running":
@@ -273,7 +279,7 @@ def summarize(info: ExecutionInfo, now: float) -> ExecutionSummary:
         execution_id=str(info.execution_id),
         path=info.path,
         name=info.name,
-        status=view_status(info),
+        status="scheduled" if info.status == "running" and is_ahead(info, now) else view_status(info),
         started_at=info.started_at,
         ended_at=info.ended_at,
         duration_ms=_milliseconds(info.started_at, info.ended_at, now),

@@ -14,12 +14,16 @@ from typing import Any
 from noetl.domain import codec, ids
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
+from noetl.domain.owners import later
+from noetl.domain.schedules import instant
 from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import CreatedExecution, ExecutionStore, IdempotencyKey
 from noetl.services.check_keychain import check_keychain
 
+MAX_AHEAD = 366 * 86_400
+"""Seconds between a request and the start it asks for."""
 TRIES = 5
 """Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
 _TOLD = 3
@@ -30,7 +34,7 @@ _TOLD = 3
 class Wish:
     """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
     everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
-    ``input`` is not held against it."""
+    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now."""
 
     payload: dict[str, Any]
     path: str = ""
@@ -40,11 +44,13 @@ class Wish:
     key: str = ""
     asked: Any = None
     told: Mapping[str, Any] = field(default_factory=dict)
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key)."""
+    """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
+    or starts later."""
 
     execution_id: int
     event: Start | None
@@ -68,11 +74,14 @@ def start_execution(
     "keychain_unresolved"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
+    starts_at = _ahead(wish.at, now_ms / 1000)
+    owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
         path=wish.path or program.path,
         name=program.name,
         playbook_version="" if wish.version is None else str(wish.version),
         principal=wish.principal,
+        starts_at=starts_at,
     )
     for number in range(TRIES):
         bits = random_bits + number
@@ -95,10 +104,23 @@ def start_execution(
                 hint="a key belongs to one request: the same key with the same body, or a new key",
             )
         if found.fresh or (again and number == 0 and found.execution_id == start.execution_id):
-            return Started(found.execution_id, start)
+            return Started(found.execution_id, start if starts_at is None else None)
         if found.execution_id != start.execution_id:
             return Started(found.execution_id, None)
     raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+
+def _ahead(at: float | None, now: float) -> float | None:
+    """Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
+    if at is None or at <= now:
+        return None
+    if at - now > MAX_AHEAD:
+        raise InvalidInputError(
+            f"{instant(at)} is more than {MAX_AHEAD // 86_400} days ahead",
+            code="invalid_trigger_at",
+            hint="a schedule starts what comes again and again; ask for this one nearer to its time",
+        )
+    return at
 
 
 def fingerprint(asked: Any) -> str:

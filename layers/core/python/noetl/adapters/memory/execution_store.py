@@ -131,8 +131,9 @@ class MemoryExecutionStore:
                 self._tables.keys[key.key] = (execution_id, key.fingerprint, self._tables.clock())
             if execution_id in self._tables.executions:
                 return Creation(execution_id, fresh=False)
+            started_at = self._tables.clock() if created.starts_at is None else created.starts_at
             self._tables.executions[execution_id] = ExecutionEntry(
-                execution_id, created, self._tables.clock(), program=start.program
+                execution_id, created, started_at, program=start.program
             )
             self._tables.post([start], execution_id, owner)
             return Creation(execution_id, fresh=True)

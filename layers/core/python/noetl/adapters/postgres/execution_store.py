@@ -113,6 +113,7 @@ class PostgresExecutionStore:
             "payload": encode_event(start),
             "key": text(key.key if key else ""),
             "fingerprint": text(key.fingerprint if key else ""),
+            "starts_at": None if created.starts_at is None else number(created.starts_at),
         }
         for _ in range(2 if key else 1):
             rows = self.database.run("create_execution", values)

@@ -23,6 +23,7 @@ from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.schedules import instant, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.ports.answers import ExecutionFilter
@@ -60,6 +61,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
         request.principal.kind,
         reading.idempotency_key(request),
         codec.decode(request.body or b"{}"),
+        at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
     )
     started = start_execution(
         deps.programs(entry.program),
@@ -75,7 +77,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
         publish(deps, owner, started.event)
         answer = StartedAnswer(str(started.execution_id), entry.path, entry.version, entry.program)
     else:
-        answer = _started_before(deps, started.execution_id)
+        answer = _kept(deps, started.execution_id)
     location = f"/api/executions/{started.execution_id}"
     return Answer(201, answer, headers={"Location": location})
 
@@ -108,12 +110,15 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> CatalogEntry:
     return by_program(deps.catalog, program)
 
 
-def _started_before(deps: ApiDeps, execution_id: int) -> StartedAnswer:
-    """What was answered when this execution was started: the playbook may have another version now."""
+def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
+    """Of an execution that starts later, or that was started by an earlier request: the playbook may have another version now."""
     info = read_execution.find(deps.store, execution_id)
     entry = deps.catalog.by_program(info.program)
     version = entry.version if entry is not None and entry.path == info.path else None
-    return StartedAnswer(str(execution_id), info.path, version, info.program)
+    answer = StartedAnswer(str(execution_id), info.path, version, info.program)
+    if read_execution.is_ahead(info, deps.clock()):
+        return msgspec.structs.replace(answer, status="scheduled", trigger_at=instant(info.started_at))
+    return answer
 
 
 # --- read -------------------------------------------------------------------------------------------

@@ -52,8 +52,9 @@ WITH key AS (
     RETURNING execution_id
 ), fresh AS (
     INSERT INTO noetl.execution (
-        execution_id, path, name, playbook_version, parent_execution_id, principal, program)
-    SELECT :execution_id::bigint, :path, :name, :playbook_version, :parent::bigint, :principal, :program
+        execution_id, path, name, playbook_version, parent_execution_id, principal, program, started_at)
+    SELECT :execution_id::bigint, :path, :name, :playbook_version, :parent::bigint, :principal, :program,
+           coalesce(to_timestamp(:starts_at::double precision), now())
     WHERE :key::text = '' OR EXISTS (SELECT FROM key)
     ON CONFLICT DO NOTHING
     RETURNING execution_id

@@ -1,0 +1,128 @@
+"""Schedules through ``noetl serve``: moments of the past, missed ones, overlaps, and starts that were asked for a later time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from noetl.domain.schedules import fires, instant
+from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.settings import Settings
+from noetl.services.fire_schedule import timing_of
+from tests.integration.api.test_serve import Client
+
+pytestmark = pytest.mark.postgres
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata:
+  name: tick
+  path: demo/tick
+  schedule: { cron: 0 * * * *, catch_up: all, catch_up_max: 3, overlap: OVERLAP, payload: { word: fired } }
+workflow:
+  - step: start
+    spec:
+      policy:
+        admit:
+          rules: [{ when: "{{ workload.word != 'held' }}", then: { allow: true } }, { else: { then: { allow: false } } }]
+    tool: { kind: noop, args: { said: "{{ workload.word }}", at: "{{ workload.schedule.at | default('by hand') }}" } }
+"""
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[Server]:
+    settings = Settings(home=tmp_path, database_url=database)
+    with Server(settings, ServeSettings(port=0, open_to_all=True), on_log=lambda line: None) as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: Server) -> Client:
+    return Client(server.address)
+
+
+def until(check: Any, seconds: float = 30.0) -> Any:
+    end = time.monotonic() + seconds
+    while not (found := check()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.05)
+    return found
+
+
+def register(client: Client, overlap: str = "allow", word: str = "fired") -> None:
+    text = PLAYBOOK.replace("OVERLAP", overlap).replace("word: fired", f"word: {word}")
+    assert client("POST", "/api/catalog/register", {"content": text})[0] in (200, 201)
+
+
+def listed(client: Client, status: str) -> list[dict[str, Any]]:
+    return client("GET", f"/api/executions?status={status}")[1]["executions"]
+
+
+def owe(server: Server, hours: int) -> None:
+    """As if nobody had fired for so long."""
+    table = server.runtime.opened.schedules
+    row = table.get("demo.tick")
+    first = next(fires(timing_of(row), time.time() - 3600 * hours - 1))
+    table.put(replace(row, next_at=first))
+
+
+def test_missed_moments_and_a_backfill_start_every_moment_once(server: Server, client: Client) -> None:
+    register(client)
+    owe(server, 5)
+    told = until(lambda: (found := listed(client, "completed")) and len(found) == 3 and found)
+    row = client("GET", "/api/schedules/demo.tick")[1]
+    assert row["last_execution_id"] == max(told, key=lambda one: int(one["execution_id"]))["execution_id"]
+    results = [client("GET", f"/api/executions/{one['execution_id']}/result")[1]["result"] for one in told]
+    newest = sorted(str(one["at"]) for one in results if one["said"] == "fired")
+    assert newest[-1] == row["last_at"] and len(set(newest)) == 3
+    now = time.time()
+    span = {"from": instant(now - 6 * 3600), "to": instant(now), "only_missed": True}
+    code, planned = client("POST", "/api/schedules/demo.tick/backfill", {**span, "dry_run": True})
+    assert code == 200 and {one["status"] for one in planned["moments"]} == {"pending"}
+    missed = [one["at"] for one in planned["moments"]]
+    assert missed and not set(missed) & set(newest), "what was fired is not missed"
+    code, done = client("POST", "/api/schedules/demo.tick/backfill", span)
+    assert code == 200 and [one["at"] for one in done["moments"]] == missed
+    until(lambda: len(listed(client, "completed")) == 3 + len(missed))
+    assert client("POST", "/api/schedules/demo.tick/backfill", span)[1]["moments"] == []
+
+
+@pytest.mark.parametrize(
+    ("overlap", "waiting", "cancelled"), [("skip", 1, 0), ("cancel_previous", 1, 2), ("allow", 3, 0)]
+)
+def test_starts_that_meet_the_one_before(
+    server: Server, client: Client, overlap: str, waiting: int, cancelled: int
+) -> None:
+    register(client, overlap, "held")
+    owe(server, 3)
+    until(
+        lambda: (client("GET", "/api/schedules/demo.tick")[1]["last_at"] or "") >= instant(time.time() - 3600)
+    )
+    until(lambda: (len(listed(client, "waiting")), len(listed(client, "cancelled"))) == (waiting, cancelled))
+    error = client("GET", "/api/schedules/demo.tick")[1]["last_error"]
+    assert ("still runs" in (error or "")) is (overlap == "skip")
+
+
+def test_a_start_for_later_waits_runs_or_is_cancelled(server: Server, client: Client) -> None:
+    register(client)
+    at = instant(time.time() + 4)
+    code, soon = client(
+        "POST", "/api/execute", {"path": "demo/tick", "payload": {"word": "x"}, "trigger_at": at}
+    )
+    assert (code, soon["status"], soon["trigger_at"]) == (201, "scheduled", at)
+    far = client("POST", "/api/execute", {"path": "demo/tick", "trigger_at": instant(time.time() + 86_400)})[
+        1
+    ]
+    assert {one["execution_id"] for one in listed(client, "scheduled")} == {
+        soon["execution_id"],
+        far["execution_id"],
+    }
+    assert client("POST", f"/api/executions/{far['execution_id']}/cancel", {})[0] == 202
+    until(lambda: [one["execution_id"] for one in listed(client, "cancelled")] == [far["execution_id"]])
+    until(lambda: [one["execution_id"] for one in listed(client, "completed")] == [soon["execution_id"]])
+    assert instant(time.time()) >= at
