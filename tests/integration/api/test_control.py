@@ -22,10 +22,10 @@ workflow:
 MENDED = BROKEN.replace("args.n / 0", "args.n + 1")
 
 
-def until(client: Client, execution_id: str, *statuses: str) -> dict[str, Any]:
+def until(ask: Client, execution_id: str, *statuses: str) -> dict[str, Any]:
     deadline = time.monotonic() + 20
     while True:
-        _, status = client("GET", f"/api/executions/{execution_id}/status")
+        _, status = ask("GET", f"/api/executions/{execution_id}/status")
         if status["status"] in statuses:
             return status
         assert time.monotonic() < deadline, status

@@ -1,0 +1,77 @@
+"""Paused executions: what comes for them is kept, and given out when they go on; nothing of them can be claimed."""
+
+from __future__ import annotations
+
+from noetl.domain import ids
+from noetl.domain.events import CommandDone, Held, Pause, Redrive, Resume
+from noetl.domain.outcomes import Outcome
+from noetl.ports.execution_store import ChildrenWord
+
+EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
+ME, OTHER = "owner-1", "owner-2"
+
+
+def outcome(command: str = "1", attempt: int = 1) -> Held:
+    done = CommandDone(
+        EID, f"cmd:{command}:0", "prog", command, attempt, 0, int(command), "fetch", Outcome("ok", result=3)
+    )
+    return Held(EID, ids.held_event(done.event_id, attempt), "prog", done)
+
+
+def test_what_is_held_is_given_out_by_the_commit_that_resumes_and_by_nothing_else(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    store.commit([make.change(issue=(make.command("1"), make.command("2")))], ME)
+    held = outcome()
+    assert store.hold([held]) == [held], "it is not paused"
+    store.commit([make.change(1, status="paused")], ME)
+    assert store.hold([held]) == [] == store.hold([held])
+    store.release(ME)
+    store.heartbeat(OTHER, 60)
+    assert store.undelivered(OTHER, 10) == [] == store.claim(OTHER, 10)
+    committed = store.commit([make.change(2, release=True)], OTHER)
+    assert committed.events == (held,)
+    assert store.hold([held]) == [held]
+    assert [command.command_id for command in store.claim(OTHER, 10)] == ["2"], "the outcome of 1 is known"
+
+
+def test_items_of_a_paused_execution_are_not_counted(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    commands = store.commit([make.change(loops=(make.loop(4, 2),))], ME).commands
+    store.commit([make.change(1, status="paused")], ME)
+    batch = make.items(commands[0], 0)
+    (answer,), committed = store.commit_items([batch], ME)
+    assert answer.paused and not answer.superseded and committed.commands == ()
+    (progress,) = store.loop_progress(EID)
+    assert (progress.done, progress.issued) == (0, 2)
+    store.commit([make.change(2)], ME)
+    (answer,), committed = store.commit_items([batch], ME)
+    assert answer.counted == 1 and len(committed.commands) == 1
+
+
+def test_children_that_run_are_told(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    live, over = EID + 1, EID + 2
+    born = make.created(parent_execution_id=EID)
+    store.commit([make.change()], ME)
+    store.commit([make.change(execution_id=live, created=born)], ME)
+    store.commit([make.change(execution_id=over, created=born, status="completed", end=True)], ME)
+    words = (ChildrenWord("pause", "pause:1:5", 5), ChildrenWord("resume", "resume:1:6", 6))
+    events = store.commit([make.change(1, words=words)], ME).events
+    assert events == (Pause(live, "pause:1:5", "prog", word=5), Resume(live, "resume:1:6", "prog", word=6))
+
+
+def test_only_an_execution_that_has_ended_takes_a_redrive_and_it_is_live_again(harness, make):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    store.commit([make.change()], ME)
+    event = Redrive(EID, "ext:again", "prog")
+    assert not store.post(event, ME).posted
+    store.commit([make.change(1, status="failed", end=True)], ME)
+    assert store.info(EID).ended_at is not None and store.post(event, ME).posted
+    store.commit([make.change(2, handled=("ext:again",))], ME)
+    info = store.info(EID)
+    assert (info.status, info.ended_at) == ("running", None)
+    assert store.undelivered(ME, 10) == []
