@@ -141,7 +141,8 @@ def run(as_json: Json = False, home: Home = None) -> None:
       noetl register reports/
       noetl schedule run
 
-    Several may run over one database: each moment starts one execution. What was missed while none ran is made up for once.
+    Several may run over one database: each moment starts one execution. What was missed while none ran is made up
+    for as its schedule says (catch_up).
     """
     from noetl.cli import schedules
 

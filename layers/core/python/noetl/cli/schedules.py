@@ -60,6 +60,8 @@ def _tell(one: ScheduleView, as_json: bool) -> None:
     version = "latest version" if one.version is None else f"version {one.version}"
     out(f"{one.name}  {one.state}  {_when(one)}")
     out(f"starts {one.path}, {version}{'' if one.declared else ' (made by hand)'}")
+    missed = f"all, at most {one.catch_up_max}" if one.catch_up == "all" else one.catch_up
+    out(f"missed moments: {missed}; overlap: {one.overlap}")
     if one.next_at:
         out(f"next {one.next_at}")
     if one.last_at:
