@@ -130,8 +130,11 @@ workflow:
           kind: http
           url: "http://x/"
           auth: { type: bearer, credential: two }
-          spec: { policy: { rules: [{ when: "{{ outcome.status == 'error' }}", then: { do: retry, attempts: 2, delay: 1 } }, { else: { then: { do: continue } } }] } }
-      - c: { kind: http, url: "http://x/", auth: { type: basic, credential: "{{ ctx.computed | default('no') }}" }, headers: { auth-like: "{{ x }}" } }
+      - c:
+          kind: http
+          url: "http://x/"
+          auth: { type: basic, credential: "{{ ctx.computed | default('no') }}" }
+          headers: { auth-like: "{{ x }}" }
       - d: { kind: noop, args: { name: six } }
     next: { arcs: [{ step: end }] }
   - step: end
