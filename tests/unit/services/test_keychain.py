@@ -75,7 +75,13 @@ def test_entries_lead_to_credentials_by_their_own_name_or_a_computed_one(runtime
 @pytest.mark.parametrize(
     ("known", "payload", "place", "told", "hint"),
     [
-        ([("warehous", "postgres"), ("shop_test", "bearer")], {}, "5:5", "'warehouse'", "did you mean 'warehous'?"),
+        (
+            [("warehous", "postgres"), ("shop_test", "bearer")],
+            {},
+            "5:5",
+            "'warehouse'",
+            "did you mean 'warehous'?",
+        ),
         ([("warehouse", "postgres")], {}, "6:5", "'shop_test'", "did you mean 'shop_live'?"),
         ([("warehouse", "bearer"), ("shop_test", "bearer")], {}, "5:5", "type bearer", "kind"),
         ([("warehouse", "postgres")], {"stage": {"a": 1}}, "6:5", "credential", "noetl credential add"),
