@@ -211,7 +211,7 @@ def _tell_end(
         _tell(view, value, execution_id, quiet, at)
     if view.status in TERMINAL:
         return errors.DONE if view.status == "completed" else errors.FAILED
-    if view.status == "waiting" and not interrupted:
+    if view.status in ("waiting", "paused") and not interrupted:
         return errors.DONE
     if not as_json and at.remote:
         note(f"it goes on there; follow it with: noetl events -f {execution_id}{at.option}")
@@ -253,6 +253,8 @@ def _tell(view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: W
         note(f"cancelled{f': {view.reason}' if view.reason else ''}")
     elif view.status == "waiting":
         tell_parked(view, execution_id, at)
+    elif view.status == "paused":
+        out(f"paused: noetl unpause {execution_id}{at.option} lets it go on")
 
 
 def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
@@ -292,11 +294,7 @@ def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -
         execution_id = resolve_id(place, name)
         place.cancel(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
-    if as_json:
-        out_json({"execution_id": str(execution_id), "status": status})
-    else:
-        out(f"execution {execution_id} is {status}")
-    return errors.DONE
+    return _told(execution_id, status, as_json)
 
 
 def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
@@ -305,10 +303,14 @@ def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) ->
         execution_id = resolve_id(place, name)
         place.pause(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
+    return _told(execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} lets it go on")
+
+
+def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") -> int:
     if as_json:
         out_json({"execution_id": str(execution_id), "status": status})
     else:
-        out(f"execution {execution_id} is {status}; noetl unpause {execution_id}{at.option} lets it go on")
+        out(f"execution {execution_id} is {status}{more}")
     return errors.DONE
 
 
@@ -335,9 +337,7 @@ def redrive(
     """Run an execution that has ended again, and stay with it."""
     args = read_payload(None, sets) if sets else None
     if args and not step:
-        raise InvalidInputError(
-            "arguments are for a step", code="invalid_set", hint="name it: --from STEP --set name=value"
-        )
+        raise InvalidInputError("arguments are for a step", code="invalid_set", hint="name it with --from")
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
