@@ -22,6 +22,8 @@ from noetl.domain.events import Event
 from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.program import Program
 from noetl.ports.gauges import QueueGauge
+from noetl.runtime.pools import Pool
+from noetl.runtime.remote_work import RemoteWork
 from noetl.services.admit import Door
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.take_events import EventsDeps
@@ -87,6 +89,18 @@ class FakePublisher:
         self.sent += events
 
 
+class Leaving:
+    """As much of a process as workers take commands from; nothing waits in it."""
+
+    def __init__(self, store: Any) -> None:
+        self.store, self.owner = store, "leaving"
+        self.pools = {"io": Pool("io", 0, lambda command: None)}
+        self.keeper = self
+
+    def adopt(self) -> bool:
+        return False
+
+
 class Ground:
     """``ask`` sends a request; ``settle`` lets the engine and workers finish what was published."""
 
@@ -122,6 +136,7 @@ class Ground:
             credentials=self.database.credentials,
             names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
             events=self._events(),
+            workers=RemoteWork(Leaving(self.store)),  # type: ignore[arg-type]
             results=self.database.results,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,

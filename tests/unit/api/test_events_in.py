@@ -131,7 +131,7 @@ def test_what_only_the_engine_may_say_is_refused(ground):
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({}, "event_invalid"),
+        ({}, "body_invalid"),
         ({"name": "step.exit"}, "event_invalid"),
         ({"name": "call.done"}, "event_invalid"),
         ({"name": "call.done", "command": "x"}, "capability_invalid"),

@@ -22,6 +22,8 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
+    if described(name)["tags"] == ["workers"]:
+        return exchange_worker(ground, name)
     if "Event" in name and name != "getExecutionEvents":
         return exchange_event(ground, name)
     if name in ("execute", "startExecution"):
@@ -83,6 +85,30 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_worker(ground: Ground, name: str):
+    made = ground.ask("POST", "/api/worker/pool/register", {"name": "w", "pool": "io", "capacity": 2})
+    if name == "getProgram":
+        return ground.ask("GET", f"/api/programs/{ground.register()['program']}")
+    if name in ("putResult", "resolveResult"):
+        execution_id = ground.run()
+        kept = ground.ask("PUT", f"/api/result/{execution_id}/start/x", {"rows": [1]})
+        uri = {"ref": f"noetl://execution/{execution_id}/result/start/x"}
+        return kept if name == "putResult" else ground.ask("GET", "/api/result/resolve", query=uri)
+    method, path, body = {
+        "registerWorker": ("", "", None),
+        "workerHeartbeat": ("POST", "/api/worker/pool/heartbeat", {"name": "w"}),
+        "deregisterWorker": ("POST", "/api/worker/pool/deregister", {"name": "w"}),
+        "listWorkers": ("GET", "/api/worker/pools", None),
+        "claimCommands": ("POST", "/api/commands/claim", {"name": "w"}),
+        "giveBackCommand": (
+            "POST",
+            "/api/commands/give-back",
+            {"command": ground.capability(ground.issued()).header()},
+        ),
+    }[name]
+    return ground.ask(method, path, body) if method else made
 
 
 def exchange_event(ground: Ground, name: str):
@@ -535,7 +561,7 @@ def test_every_route_is_in_the_docs():
     from pathlib import Path
 
     page = (Path(__file__).parents[3] / "docs" / "api.md").read_text("utf-8")
-    rows = re.findall(r"^\| (`(?:GET|POST|PATCH|DELETE) .*?) \| (\S+) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| (`(?:GET|POST|PUT|PATCH|DELETE) .*?) \| (\S+) \|", page, re.MULTILINE)
     listed = {
         (route, scope.strip("`–") or None)
         for routes, scope in rows

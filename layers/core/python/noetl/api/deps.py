@@ -17,6 +17,7 @@ from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.variables import Variables
+from noetl.ports.workers import Workers
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.register_playbook import Compiled
@@ -74,6 +75,8 @@ class ApiDeps:
     """What tokens of commands are verified with (read anew when True); None: no command is known here."""
     workspace: str = ""
     """The credential of the scratch database, which tasks use that name none."""
+    workers: Workers | None = None
+    """Who fetches commands over HTTP; None where queues carry them."""
     metrics: Callable[[], str] | None = None
     """This process in the text format of Prometheus; None where somebody else measures."""
     linked: Callable[[str], str] = _foreign

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from noetl.ports.event_batches import BatchStatus, EventTold
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Lease, PoolWork
+from noetl.ports.workers import WorkerPool
 from noetl.services.rendered import RenderError
 from noetl.services.take_events import EventWish
 
@@ -84,3 +85,61 @@ class BatchStatusAnswer(msgspec.Struct, frozen=True):
     told: list[EventTold]
     created_at: float
     ended_at: float | None
+
+
+class WorkerBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``pool``: whose commands it takes. ``capacity``: how many at once."""
+
+    name: str
+    pool: str = "io"
+    capacity: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+
+
+class WorkerNameBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+
+
+class WorkerAnswer(msgspec.Struct, frozen=True):
+    """``lease_seconds``: how long a worker may be silent about a command before somebody else gets it."""
+
+    worker: WorkerPool
+    lease_seconds: float
+
+
+class WorkersAnswer(msgspec.Struct, frozen=True):
+    workers: list[WorkerPool]
+
+
+class ClaimBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``name``: of the worker, as it is registered."""
+
+    name: str
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+
+
+class ClaimedCommand(msgspec.Struct, frozen=True):
+    """``command``: send it back with what came of it. ``message``: the whole command, as queues carry it."""
+
+    execution_id: str
+    command_id: str
+    step: str
+    pool: str
+    attempt: int
+    turn: int
+    command: str
+    message: str
+
+
+class ClaimedAnswer(msgspec.Struct, frozen=True):
+    commands: list[ClaimedCommand]
+    lease_seconds: float
+
+
+class GiveBackBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``command``: what came with it."""
+
+    command: str
+
+
+class StoredAnswer(msgspec.Struct, frozen=True):
+    status: Literal["stored", "given_back"]

@@ -14,6 +14,7 @@ from noetl.api.routes import (
     schedules,
     state,
     variables,
+    workers,
 )
 from noetl.api.routes.shape import Endpoint as Endpoint
 from noetl.api.routes.shape import Parameter as Parameter
@@ -29,5 +30,6 @@ ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
     *events.ROUTES,
     *runtime.ROUTES,
+    *workers.ROUTES,
     *state.ROUTES,
 )

@@ -31,6 +31,10 @@ def serve(
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="No tokens: whoever is on this machine may do everything.")
     ] = False,
+    external: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POOL", help="Leave this pool's commands to `noetl worker start`. Repeatable."),
+    ] = None,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
@@ -46,7 +50,7 @@ def serve(
     from noetl.runtime.serving import Server, ServeSettings
 
     settings = wiring.settings(home)
-    wish = ServeSettings(host, port, threads, no_auth)
+    wish = ServeSettings(host, port, threads, no_auth, tuple(external or ()))
     with Server(settings, wish, on_log=note) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:

@@ -38,6 +38,18 @@ class Pool:
                 self.threads.append(thread)
                 thread.start()
 
+    def take(self, limit: int) -> list[Command]:
+        """At most ``limit`` commands that no thread has begun, in turn from each execution: somebody else runs them."""
+        found: list[Command] = []
+        with self.ready:
+            while self.queues and len(found) < limit:
+                execution, queue = next(iter(self.queues.items()))
+                found.append(queue.popleft())
+                self.queues.pop(execution)
+                if queue:
+                    self.queues[execution] = queue
+        return found
+
     def gauge(self) -> QueueGauge:
         """How many commands wait, and run."""
         with self.ready:

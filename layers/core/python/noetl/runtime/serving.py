@@ -23,6 +23,7 @@ from noetl.domain.events import Event
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
+from noetl.runtime.remote_work import RemoteWork
 from noetl.runtime.settings import Settings
 from noetl.services.admit import Door
 from noetl.services.fire_schedule import Fired
@@ -41,6 +42,10 @@ class ServeSettings:
     port: int = 8765
     threads: int = 16
     open_to_all: bool = False
+    worker_lease: float = 60.0
+    """Seconds that a worker may be silent about a command."""
+    external: tuple[str, ...] = ()
+    """Pools whose commands only workers run that fetch them over HTTP."""
 
 
 class Server:
@@ -63,15 +68,20 @@ class Server:
             )
         self._settings, self._serve, self._log = settings, serve, on_log
         self.metrics = Metrics(time.monotonic)
+        self._closing = False
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
 
     def __enter__(self) -> Server:
         self.runtime.__enter__()
+        self.workers = RemoteWork(self.runtime, lease_seconds=self._serve.worker_lease)
+        self.workers.start()
         try:
+            self._leave_to_others()
             self.runtime.recover()
             self._listen()
         except BaseException:
+            self.workers.close()
             self.runtime.__exit__(None, None, None)
             raise
         return self
@@ -79,10 +89,24 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closing = True
         self._http.close()
         self._thread.join(timeout=10.0)
         self._http.task_dispatcher.shutdown()
+        self.workers.close()
         self.runtime.__exit__(kind, error, trace)
+
+    def _leave_to_others(self) -> None:
+        """Raises InvalidInputError(code="pool_unknown")."""
+        pools = self.runtime.pools
+        for name in self._serve.external:
+            if name not in pools:
+                raise InvalidInputError(
+                    f"there is no pool {name[:40]!r}",
+                    code="pool_unknown",
+                    hint=f"pools are {', '.join(sorted(pools))}",
+                )
+            pools[name].size = 0
 
     def _listen(self) -> None:
         from waitress.server import create_server
@@ -112,8 +136,16 @@ class Server:
         host = f"[{self._serve.host}]" if ":" in self._serve.host else self._serve.host
         self.address = f"http://{host}:{self._http.effective_port}"
         deps.append(self._deps())
-        self._thread = threading.Thread(target=self._http.run, name="noetl-http", daemon=True)
+        self._thread = threading.Thread(target=self._answer, name="noetl-http", daemon=True)
         self._thread.start()
+
+    def _answer(self) -> None:
+        """Until the server is closed: its sockets go while it waits at them."""
+        try:
+            self._http.run()
+        except OSError:
+            if not self._closing:
+                raise
 
     def _deps(self) -> ApiDeps:
         runtime, opened = self.runtime, self.runtime.opened
@@ -129,6 +161,7 @@ class Server:
             credentials=opened.credentials,
             names=opened.names,
             events=self._events(),
+            workers=self.workers,
             keys=lambda fresh: self._keys,
             results=opened.results,
             programs=opened.programs,
@@ -153,15 +186,17 @@ class Server:
             door,
             opened.store,
             PostgresEventBatches(opened.database),
-            forward=lambda found: _emit(runtime, found),
+            forward=lambda found: _emit(runtime, self.workers, found),
+            sign_of_life=self.workers.sign_of_life,
             refused=self.metrics.refused,
         )
 
 
-def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:
+def _emit(runtime: LocalRuntime, workers: RemoteWork, found: Sequence[tuple[str, Event]]) -> None:
     """To this process's engine. Until it has handled them they are in memory: if the process dies, their commands run again."""
     for _, event in found:
         runtime.emit(event)
+        workers.answered(event)
 
 
 class _Inbox:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.capability import read_capability
+from noetl.domain.capability import Capability, read_capability
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
@@ -82,7 +82,7 @@ def read_event(wish: EventWish, capability: str) -> str:
     if name not in DONE | FAILED | SIGNS:
         raise InvalidInputError(
             f"{name[:80]!r} cannot be reported",
-            code="event_invalid",
+            code="event_invalid" if name else "body_invalid",
             hint=f"one of {', '.join(sorted(DONE | FAILED | SIGNS))}",
         )
     shown = wish.command or capability
@@ -95,6 +95,8 @@ def read_event(wish: EventWish, capability: str) -> str:
     command = read_capability(shown)
     if wish.execution_id is not None and str(wish.execution_id) != str(command.execution_id):
         raise InvalidInputError("the command belongs to another execution", code="event_invalid")
+    if command.round >= 0 and name in SIGNS:
+        return encode_message(Message(VERSION, token=command.token, event=_sign_of_items(command)))
     if command.round >= 0:
         raise InvalidInputError(
             "a command with items answers for each of them",
@@ -114,6 +116,22 @@ def read_event(wish: EventWish, capability: str) -> str:
         command.stage,
     )
     return encode_message(Message(VERSION, token=command.token, event=event))
+
+
+def _sign_of_items(command: Capability) -> ItemsDone:
+    return ItemsDone(
+        command.execution_id,
+        ids.outcome_event(command.command_id, command.turn),
+        command.program,
+        command.command_id,
+        command.attempt,
+        command.turn,
+        command.run,
+        command.step,
+        command.round,
+        [],
+        closed=False,
+    )
 
 
 def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
@@ -148,7 +166,7 @@ def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], lis
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
             told.append(EventTold(event.event_id, str(event.execution_id)))
-            if isinstance(event, CommandDone) and _is_sign(event):
+            if _is_sign(event):
                 deps.sign_of_life(event.execution_id, event.command_id, event.attempt, event.turn)
             else:
                 admitted.append((delivery.body, event))
@@ -159,7 +177,9 @@ def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], lis
     return told, admitted
 
 
-def _is_sign(event: CommandDone) -> bool:
+def _is_sign(event: CommandDone | ItemsDone) -> bool:
+    if isinstance(event, ItemsDone):
+        return not event.items and not event.closed and event.rest is None
     return event.outcome.status == "suspended" and event.outcome.suspend is None
 
 

@@ -1,0 +1,207 @@
+"""What a worker has that reaches its server over HTTP alone: its queue of commands, the way back for events, programs and large values."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.ports.queue import Delivery, Outgoing
+
+HOLD_SECONDS = 59
+"""What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
+POLL_SECONDS = 0.5
+Exchange = Callable[[str, str, bytes | None, Mapping[str, str]], tuple[int, bytes]]
+"""(method, path, body, headers) → (status, body). Raises InfrastructureError when there is no answer."""
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    code: str = ""
+    detail: str = ""
+
+
+class _Claimed(msgspec.Struct, frozen=True):
+    execution_id: str
+    command_id: str
+    attempt: int
+    turn: int
+    command: str
+    message: str
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    commands: list[_Claimed]
+
+
+def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
+    """The answer's body. Raises NotFoundError, InvalidInputError (the server refuses it for good), InfrastructureError."""
+    status, body = exchange(method, path, None if value is None else codec.encode(value), {})
+    return _answer(status, body, path)
+
+
+def _answer(status: int, body: bytes, path: str) -> bytes:
+    if 200 <= status < 300:
+        return body
+    try:
+        problem = msgspec.json.decode(body, type=_Problem)
+    except msgspec.DecodeError:
+        problem = _Problem("", f"status {status}")
+    told = f"{path.partition('?')[0]}: {problem.detail or status}"[:500]
+    if status == 404:
+        raise NotFoundError(told, code=problem.code or "not_found")
+    if status in (408, 429) or status >= 500:
+        raise InfrastructureError(told, code=problem.code or "server_unreachable")
+    raise InvalidInputError(told, code=problem.code or "refused")
+
+
+class HttpCommands:
+    """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        name: str,
+        pool: str,
+        capacity: int,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._exchange, self._clock, self._sleep = exchange, clock, sleep
+        self._worker = {"name": name, "pool": pool, "capacity": capacity}
+        self._name = name
+        self._lock = threading.Lock()
+
+    def register(self) -> None:
+        """Raises InvalidInputError (no such pool, or the name is somebody else's), InfrastructureError."""
+        call(self._exchange, "POST", "/api/worker/pool/register", self._worker)
+
+    def deregister(self) -> None:
+        """What is still held goes to others."""
+        call(self._exchange, "POST", "/api/worker/pool/deregister", {"name": self._name})
+
+    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
+        until = self._clock() + wait_seconds
+        while True:
+            found = self._claim(limit)
+            if found or self._clock() >= until:
+                return found
+            self._sleep(POLL_SECONDS)
+
+    def _claim(self, limit: int) -> list[Delivery]:
+        """A server that was restarted does not know its workers any more."""
+        asked = {"name": self._name, "limit": min(limit, 100)}
+        try:
+            body = call(self._exchange, "POST", "/api/commands/claim", asked)
+        except NotFoundError:
+            self.register()
+            body = call(self._exchange, "POST", "/api/commands/claim", asked)
+        return [self._delivery(one) for one in msgspec.json.decode(body, type=_Claims).commands]
+
+    def _delivery(self, one: _Claimed) -> Delivery:
+        name = f"{one.execution_id}/{one.command_id}/{one.attempt}.{one.turn}"
+        return Delivery(name, one.command, one.message, one.attempt, self._clock(), one.execution_id)
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        """Raises InvalidInputError: commands come from the engine alone."""
+        raise InvalidInputError("a worker sends no commands", code="not_sent")
+
+    def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """What was answered is over by its answer."""
+
+    def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
+        for delivery in deliveries:
+            try:
+                if delay_seconds == HOLD_SECONDS:
+                    sign = {"name": "command.heartbeat", "command": delivery.receipt}
+                    call(self._exchange, "POST", "/api/events", sign)
+                else:
+                    call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
+            except (InvalidInputError, NotFoundError) as late:
+                raise InfrastructureError(
+                    f"the server does not take back {delivery.message_id}: {late}", retryable=False
+                ) from late
+
+
+class HttpEvents:
+    """Outcomes on their way to the engine. ``log``: one line per outcome that the server refuses."""
+
+    def __init__(self, exchange: Exchange, log: Callable[[str], None]) -> None:
+        self._exchange, self._log = exchange, log
+
+    def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
+        """What the server refuses for good is done with; it is logged here and recorded there."""
+        unsent: list[int] = []
+        for place, message in enumerate(messages):
+            try:
+                status, body = self._exchange("POST", "/api/events", message.body.encode(), {})
+                _answer(status, body, "/api/events")
+            except (InvalidInputError, NotFoundError) as refused:
+                self._log(f"an outcome is refused: {refused}")
+            except InfrastructureError as away:
+                if len(messages) == 1:
+                    raise
+                self._log(f"an outcome cannot be sent: {away}")
+                unsent.append(place)
+        return unsent
+
+    def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
+        """Nothing: events are for the engine."""
+        return ()
+
+    def ack(self, deliveries: Sequence[Delivery]) -> None:
+        """There is nothing to acknowledge."""
+
+    def nack(self, deliveries: Sequence[Delivery], delay_seconds: int = 0) -> None:
+        """There is nothing to give back."""
+
+
+class HttpPrograms:
+    """Compiled programs of a server."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def get(self, program: str) -> bytes | None:
+        try:
+            return call(self._exchange, "GET", f"/api/programs/{quote(program, safe='')}")
+        except NotFoundError:
+            return None
+
+    def put(self, program: str, data: bytes) -> None:
+        """Raises InvalidInputError: workers compile nothing."""
+        raise InvalidInputError("a worker keeps no programs", code="not_kept")
+
+
+class HttpResults:
+    """A server's store of results."""
+
+    name = "http"
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def put(self, uri: str, data: bytes) -> None:
+        execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
+        path = f"/api/result/{execution}/{quote(name)}"
+        status, body = self._exchange("PUT", path, data, {})
+        try:
+            _answer(status, body, path)
+        except (InvalidInputError, NotFoundError) as refused:
+            raise InfrastructureError(f"{uri} cannot be kept: {refused}", retryable=False) from refused
+
+    def get(self, uri: str) -> bytes:
+        try:
+            return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}")
+        except (InvalidInputError, NotFoundError) as gone:
+            raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
+
+    def delete_execution(self, execution_id: int) -> int:
+        """Raises InvalidInputError: workers remove nothing."""
+        raise InvalidInputError("a worker removes no results", code="not_removed")

@@ -1,0 +1,130 @@
+"""Workers that fetch their commands over HTTP: who they are, what they get, and the programs and values they need."""
+
+from __future__ import annotations
+
+from noetl.api import reading
+from noetl.api.deps import ApiDeps
+from noetl.api.exchange import Answer, Request
+from noetl.api.problems import BadRequestError, ForbiddenError
+from noetl.api.runtime_bodies import (
+    ClaimBody,
+    ClaimedAnswer,
+    ClaimedCommand,
+    GiveBackBody,
+    StoredAnswer,
+    WorkerAnswer,
+    WorkerBody,
+    WorkerNameBody,
+    WorkersAnswer,
+)
+from noetl.domain import codec
+from noetl.domain.capability import Capability, read_capability
+from noetl.domain.commands import Command
+from noetl.domain.errors import ConflictError, InvalidInputError
+from noetl.domain.messages import VERSION, Message, encode_message
+from noetl.domain.tokens import KeyRing, grant
+from noetl.dsl.program import encode
+from noetl.ports.workers import Workers
+from noetl.services.read_execution import find
+
+
+def register(deps: ApiDeps, request: Request) -> Answer:
+    asked = reading.body(request, deps, WorkerBody)
+    if not 0 < len(asked.name) <= 200 or not asked.name.isprintable():
+        raise InvalidInputError("a worker's name is 1 to 200 printable characters", code="body_invalid")
+    workers = _workers(deps)
+    made = workers.register(asked.name, asked.pool, asked.capacity, request.principal.name)
+    return Answer(200, WorkerAnswer(made, workers.lease_seconds))
+
+
+def heartbeat(deps: ApiDeps, request: Request) -> Answer:
+    workers = _workers(deps)
+    seen = workers.heartbeat(reading.body(request, deps, WorkerNameBody).name)
+    return Answer(200, WorkerAnswer(seen, workers.lease_seconds))
+
+
+def deregister(deps: ApiDeps, request: Request) -> Answer:
+    """What it has is given to others, at once."""
+    name = reading.body(request, deps, WorkerNameBody).name
+    _workers(deps).deregister(name)
+    return Answer(200, WorkersAnswer(list(_workers(deps).entries())))
+
+
+def list_all(deps: ApiDeps, request: Request) -> Answer:
+    return Answer(200, WorkersAnswer([] if deps.workers is None else list(deps.workers.entries())))
+
+
+def claim(deps: ApiDeps, request: Request) -> Answer:
+    """Commands with their tokens; none when nothing waits."""
+    asked = reading.body(request, deps, ClaimBody)
+    workers = _workers(deps)
+    ring = deps.events.door.keys(False)
+    found = [_claimed(command, ring) for command in workers.claim(asked.name, asked.limit)]
+    return Answer(200, ClaimedAnswer(found, workers.lease_seconds))
+
+
+def _claimed(command: Command, ring: KeyRing) -> ClaimedCommand:
+    token = grant(command, ring)
+    return ClaimedCommand(
+        str(command.execution_id),
+        command.command_id,
+        command.step,
+        command.pool,
+        command.attempt,
+        command.turn,
+        Capability.of(command, token).header(),
+        encode_message(Message(VERSION, token=token, command=command)),
+    )
+
+
+def give_back(deps: ApiDeps, request: Request) -> Answer:
+    """A command that was not begun, or not ended: somebody else runs it."""
+    workers = _workers(deps)
+    found = read_capability(reading.body(request, deps, GiveBackBody).command)
+    if not found.holds(deps.events.door.keys(False)):
+        raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
+    workers.give_back(found.execution_id, found.command_id, found.attempt, found.turn)
+    return Answer(200, StoredAnswer("given_back"))
+
+
+def get_program(deps: ApiDeps, request: Request) -> Answer:
+    """Compiled, as workers read it."""
+    return Answer(200, text=encode(deps.programs(request.params["program"])).decode())
+
+
+def get_object(deps: ApiDeps, request: Request) -> Answer:
+    return Answer(200, text=deps.results.get(_uri(request.query.get("ref", ""))).decode())
+
+
+def put_object(deps: ApiDeps, request: Request) -> Answer:
+    """The bytes are JSON, and immutable under their name."""
+    execution_id = reading.execution_id(request.params["execution_id"])
+    find(deps.store, execution_id)
+    data = reading.sized_body(request, deps)
+    try:
+        codec.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError("a result is JSON", code="body_not_json") from error
+    deps.results.put(_uri(f"noetl://execution/{execution_id}/result/{request.params['name']}"), data)
+    return Answer(200, StoredAnswer("stored"))
+
+
+def _uri(ref: str) -> str:
+    """Raises BadRequestError."""
+    head, _, rest = ref.partition("://execution/")
+    execution, _, name = rest.partition("/result/")
+    parts = name.split("/")
+    fits = head == "noetl" and reading.whole_number(execution) and all(part.strip(".") for part in parts)
+    if not fits or len(ref) > 1000 or not ref.isprintable():
+        raise BadRequestError(f"{ref[:80]!r} is no reference of a result", code="invalid_reference")
+    return ref
+
+
+def _workers(deps: ApiDeps) -> Workers:
+    if deps.workers is None:
+        raise ConflictError(
+            "workers of this deployment take their commands from queues",
+            code="workers_elsewhere",
+            hint="start `noetl serve --external POOL`, and workers for it",
+        )
+    return deps.workers

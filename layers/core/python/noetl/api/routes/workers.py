@@ -1,0 +1,100 @@
+"""Workers that fetch their commands over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from noetl.api import runtime_bodies as bodies
+from noetl.api.endpoints import workers
+from noetl.api.routes.shape import Endpoint, Parameter, Route
+
+_REF = Parameter("ref", "The reference: noetl://execution/…/result/….")
+
+
+def _post(path: str, name: str, about: str, endpoint: Endpoint, body: Any, answer: Any) -> Route:
+    return Route("POST", path, name, about, "worker", endpoint, {200: answer}, "workers", body=body)
+
+
+ROUTES: tuple[Route, ...] = (
+    _post(
+        "/api/worker/pool/register",
+        "registerWorker",
+        "Say that a worker is there, and whose commands it takes. Again is the same.",
+        workers.register,
+        bodies.WorkerBody,
+        bodies.WorkerAnswer,
+    ),
+    _post(
+        "/api/worker/pool/heartbeat",
+        "workerHeartbeat",
+        "Say that a worker lives.",
+        workers.heartbeat,
+        bodies.WorkerNameBody,
+        bodies.WorkerAnswer,
+    ),
+    _post(
+        "/api/worker/pool/deregister",
+        "deregisterWorker",
+        "Say that a worker ends. What it has is given to others, at once.",
+        workers.deregister,
+        bodies.WorkerNameBody,
+        bodies.WorkersAnswer,
+    ),
+    Route(
+        "GET",
+        "/api/worker/pools",
+        "listWorkers",
+        "Workers that have registered, with what they have.",
+        "read",
+        workers.list_all,
+        {200: bodies.WorkersAnswer},
+        "workers",
+    ),
+    _post(
+        "/api/commands/claim",
+        "claimCommands",
+        "Commands of a worker's pool, leased to it; none when nothing waits.",
+        workers.claim,
+        bodies.ClaimBody,
+        bodies.ClaimedAnswer,
+    ),
+    _post(
+        "/api/commands/give-back",
+        "giveBackCommand",
+        "A command that was claimed is for somebody else.",
+        workers.give_back,
+        bodies.GiveBackBody,
+        bodies.StoredAnswer,
+    ),
+    Route(
+        "GET",
+        "/api/programs/{program}",
+        "getProgram",
+        "A compiled program by its hash, as workers read it.",
+        "worker",
+        workers.get_program,
+        {200: dict[str, Any]},
+        "workers",
+    ),
+    Route(
+        "GET",
+        "/api/result/resolve",
+        "resolveResult",
+        "The bytes behind a reference: JSON.",
+        "worker",
+        workers.get_object,
+        {200: Any},
+        "workers",
+        query=(_REF,),
+    ),
+    Route(
+        "PUT",
+        "/api/result/{execution_id}/{name+}",
+        "putResult",
+        "Keep a value that is too large to travel, under an execution.",
+        "worker",
+        workers.put_object,
+        {200: bodies.StoredAnswer},
+        "workers",
+    ),
+)

@@ -1,0 +1,131 @@
+"""``noetl worker start``: a worker that reaches its server over HTTP alone, with the same batches and the same kinds as any other."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import urllib3
+
+from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.http_credentials import HttpCredentials
+from noetl.adapters.http_work import (
+    HOLD_SECONDS,
+    Exchange,
+    HttpCommands,
+    HttpEvents,
+    HttpPrograms,
+    HttpResults,
+)
+from noetl.domain.capability import Capability
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.kinds import TaskSettings
+from noetl.kinds.registry import Registry, default_registry
+from noetl.runtime.bootstrap import LOOPBACK
+from noetl.runtime.cloud_worker import CloudWorker
+from noetl.runtime.settings import Settings
+from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.telemetry import telemetry
+from noetl.runtime.worker_loop import WorkerLoop
+from noetl.services.work_batch import BatchDeps
+from noetl.services.worker_deps import WorkerDeps
+
+GRACE_SECONDS = 20.0
+MESSAGE_LIMIT = 4 * 1024 * 1024
+"""Bytes of an outcome: what a request may have, with room to spare."""
+ANSWER_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerWish:
+    """``server``: its address. ``token``: with the scope worker. ``idle``: seconds without work after which it ends (None: never)."""
+
+    server: str
+    token: str
+    pool: str
+    capacity: int
+    idle: float | None = None
+
+
+class HttpWorker:
+    """``run`` returns when it was stopped, or idle for long enough."""
+
+    def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
+        self._pool = connections()
+        exchange = exchange_with(self._pool, wish.server, wish.token)
+        self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity)
+        work = settings.home / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        worker = WorkerDeps(
+            programs=StoredPrograms(HttpPrograms(exchange)),
+            registry=registry or default_registry(),
+            results=HttpResults(exchange),
+            credentials=FileCredentials(settings.credentials_file, telemetry.log),
+            settings=TaskSettings(
+                http_allow=(*LOOPBACK, *settings.http_allow),
+                python_memory_bytes=settings.python_memory_bytes,
+                output_max_bytes=settings.output_max_bytes,
+                work_dir=str(work),
+            ),
+            inline_bytes=settings.inline_limit,
+            log=telemetry.log,
+        )
+        registered = HttpCredentials(
+            "", lambda path, headers: exchange("GET", path, None, headers), worker.credentials
+        )
+        deps = BatchDeps(
+            worker=worker,
+            commands=self.commands,
+            events=HttpEvents(exchange, telemetry.log),
+            slots={"io": wish.capacity, "cpu": wish.capacity, "python": wish.capacity},
+            message_limit=MESSAGE_LIMIT,
+            lease_seconds=HOLD_SECONDS,
+            credentials=lambda command, token: registered.of(Capability.of(command, token)),
+        )
+        self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=GRACE_SECONDS, idle=wish.idle)
+
+    def run(self) -> None:
+        """Raises InvalidInputError (no such pool), InfrastructureError when the server cannot be reached at first."""
+        self.commands.register()
+        try:
+            self.loop.run()
+        finally:
+            try:
+                self.commands.deregister()
+            except NoetlError as away:
+                telemetry.log(f"the server was not told of the end: {away}", level="warning")
+
+    def close(self) -> None:
+        """Drop connections; ``run`` has returned."""
+        self._pool.clear()
+
+    def stop(self) -> None:
+        """Returns at once."""
+        self.loop.stop()
+
+
+def connections() -> urllib3.PoolManager:
+    return urllib3.PoolManager(maxsize=32, retries=False, timeout=ANSWER_SECONDS)
+
+
+def exchange_with(pool: urllib3.PoolManager, server: str, token: str) -> Exchange:
+    """Requests to one server. Redirects are not followed: the token is for nobody else."""
+    base = server.rstrip("/")
+
+    def exchange(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        sent = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers}
+        try:
+            reply = pool.request(method, base + path, body=body, headers=sent, redirect=False)
+        except urllib3.exceptions.HTTPError as error:
+            raise InfrastructureError(
+                f"{base} does not answer: {type(error).__name__}",
+                code="server_unreachable",
+                hint="is `noetl serve` up, and its address right?",
+            ) from error
+        return reply.status, reply.data
+
+    return exchange

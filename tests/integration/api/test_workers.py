@@ -1,0 +1,172 @@
+"""Workers that fetch their commands from ``noetl serve`` over HTTP."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.domain.messages import decode_message
+from noetl.domain.tokens import KeyRing
+from noetl.runtime.http_worker import HttpWorker, WorkerWish
+from noetl.runtime.serving import Server
+from noetl.runtime.settings import Settings
+from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
+
+pytestmark = pytest.mark.postgres
+
+WORK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: work, path: demo/work }
+workload: { n: 3 }
+workflow:
+  - step: start
+    tool: { kind: noop, args: { n: "{{ workload.n }}" } }
+    next: many
+  - step: many
+    loop: { in: "{{ range(12) | list }}", iterator: i, mode: parallel }
+    tool: { kind: python, code: "def main(i):\\n    return i * i", args: { i: "{{ i }}" } }
+    next: large
+  - step: large
+    tool: { kind: python, code: "def main():\\n    return {'text': 'x' * 90000, 'n': 7}" }
+"""
+
+
+@pytest.fixture
+def server(serve: Serve) -> Iterator[Server]:  # noqa: F811
+    with serve(external=("python",), worker_lease=1.2) as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: Server) -> Client:
+    return Client(server.address, server.tokens.add("tester", ["admin", "worker"]))
+
+
+def claim(client: Client, name: str, limit: int = 1) -> list:
+    for _ in range(200):
+        status, found = client("POST", "/api/commands/claim", {"name": name, "limit": limit})
+        assert status == 200, found
+        if found["commands"]:
+            return found["commands"]
+        time.sleep(0.05)
+    raise AssertionError("nothing to claim")
+
+
+def register(client: Client, name: str, **more) -> None:
+    body = {"name": name, "pool": "python", "capacity": 2, **more}
+    assert client("POST", "/api/worker/pool/register", body)[0] == 200
+
+
+def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
+    client.register(WORK)
+    execution_id = client.start("demo/work")
+    settings = Settings(tmp_path / "worker", None, python_workers=1)
+    worker = HttpWorker(WorkerWish(server.address, client.token, "python", 2), settings)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        client.until(execution_id, "completed")
+    finally:
+        worker.stop()
+        thread.join(timeout=30)
+        worker.close()
+    assert not thread.is_alive()
+    _, found = client("GET", f"/api/executions/{execution_id}/result")
+    assert found["result"] == {"text": "x" * 90000, "n": 7}
+    _, found = client(
+        "POST", "/api/context/render", {"execution_id": execution_id, "template": "{{ many | sum }}"}
+    )
+    assert found["rendered"] == sum(i * i for i in range(12)), found
+    assert client("GET", "/api/worker/pools")[1] == {"workers": []}, "it said goodbye"
+
+
+def test_a_silent_worker_loses_its_command_to_another_and_its_late_answer_counts_for_nothing(server, client):
+    client.register(WORK)
+    execution_id = client.start("demo/work")
+    register(client, "silent", capacity=1)
+    register(client, "able", capacity=100)
+    (first,) = claim(client, "silent")
+    assert client("POST", "/api/commands/claim", {"name": "silent"})[1]["commands"] == [], "it is full"
+    message = decode_message(first["message"])
+    assert message.command is not None and message.command.execution_id == int(execution_id)
+    for _ in range(100):
+        found = claim(client, "able")[0]
+        if found["command_id"] == first["command_id"]:
+            break
+    assert found["attempt"] == first["attempt"] + 1
+    pools = {one["name"]: one["running"] for one in client("GET", "/api/worker/pools")[1]["workers"]}
+    assert pools["silent"] == 0 and pools["able"] >= 1
+    assert client("POST", "/api/worker/pool/deregister", {"name": "able"})[0] == 200
+    assert client("POST", "/api/worker/pool/heartbeat", {"name": "able"})[0] == 404
+    _, status = client("GET", f"/api/executions/{execution_id}/status")
+    assert status["status"] == "running"
+
+
+def test_signs_of_life_keep_a_command_and_giving_back_frees_it_at_once(server, client):
+    client.register(WORK)
+    client.start("demo/work")
+    register(client, "slow", capacity=1)
+    register(client, "other", capacity=1)
+    (held,) = claim(client, "slow")
+    sign = {"name": "command.heartbeat", "command": held["command"]}
+    until = time.monotonic() + 2.5
+    while time.monotonic() < until:
+        assert client("POST", "/api/events", sign)[0] == 202
+        time.sleep(0.2)
+    (slow,) = [one for one in client("GET", "/api/worker/pools")[1]["workers"] if one["name"] == "slow"]
+    assert slow["running"] == 1
+    assert client("POST", "/api/commands/give-back", {"command": held["command"]})[0] == 200
+    forged = KeyRing.of(["somebody else's secret"])
+    assert forged and client("POST", "/api/commands/give-back", {"command": "x"})[0] == 422
+    found = [claim(client, "slow")[0]["command_id"]]
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "code"),
+    [
+        ("POST", "/api/worker/pool/register", {"name": "w", "pool": "gpu"}, 422, "pool_unknown"),
+        ("POST", "/api/worker/pool/register", {"name": "", "pool": "io"}, 422, "body_invalid"),
+        ("POST", "/api/worker/pool/register", {"name": "w", "capacity": 0}, 422, "body_invalid"),
+        ("POST", "/api/commands/claim", {"name": "nobody"}, 404, "worker_not_found"),
+        ("POST", "/api/worker/pool/deregister", {"name": "nobody"}, 404, "worker_not_found"),
+        ("GET", "/api/programs/nothing", None, 404, None),
+        ("GET", "/api/result/resolve?ref=noetl://execution/1/result/a/../b", None, 400, "invalid_reference"),
+        ("GET", "/api/result/resolve?ref=file:///etc/passwd", None, 400, "invalid_reference"),
+        ("PUT", "/api/result/7/x", "[1]", 404, "execution_not_found"),
+    ],
+)
+def test_what_does_not_fit_is_refused(server, client, method, path, body, status, code):
+    found, answer = client(method, path, body)
+    assert found == status and code in (None, answer["code"]), answer
+
+
+def test_a_server_names_the_pools_it_can_leave_to_others(serve: Serve):  # noqa: F811
+    from noetl.domain.errors import InvalidInputError
+
+    with pytest.raises(InvalidInputError, match="no pool 'gpu'"), serve(external=("gpu",)):
+        pass
+
+
+def test_the_command_reads_its_token_from_a_file(tmp_path: Path):
+    from typer.testing import CliRunner
+
+    from noetl.cli.app import app
+
+    asked = [
+        "worker",
+        "start",
+        "--server",
+        "http://127.0.0.1:1",
+        "--home",
+        str(tmp_path),
+        "--token-file",
+        "nowhere",
+    ]
+    found = CliRunner().invoke(app, asked)
+    assert found.exit_code != 0 and "nowhere" in str(found.exception)
