@@ -2,8 +2,8 @@
 
 import pytest
 
+from noetl.domain.redrive import refusal
 from noetl.domain.state import ExecutionState, Token
-from noetl.engine.redriving import refusal
 
 FAILED = {"status": "failed", "program": "p"}
 

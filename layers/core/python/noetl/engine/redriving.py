@@ -10,12 +10,10 @@ from typing import Any
 
 from noetl.domain.events import Redrive
 from noetl.domain.facts import Arrival, Redriven
-from noetl.domain.state import TERMINAL, ExecutionState, Token
+from noetl.domain.redrive import LOCAL, refusal
+from noetl.domain.state import Token
 from noetl.engine.decision import Decider
 from noetl.engine.outcomes import superseded
-
-LOCAL = "$step"
-"""Where a run keeps its own scope beside its arguments: a new run begins without."""
 
 
 def redrive(d: Decider, event: Redrive) -> bool:
@@ -43,23 +41,6 @@ def redrive(d: Decider, event: Redrive) -> bool:
         )
     )
     return True
-
-
-def refusal(state: ExecutionState, step: str) -> str:
-    """Why an execution in this state cannot be redriven from ``step`` (empty: from its failure); empty when it can."""
-    if state.status not in TERMINAL:
-        return f"it is {state.status}"
-    if not state.program:
-        return "it never began: start it anew"
-    if step:
-        return ""
-    if state.status == "completed":
-        return "it completed: name the step to go on from"
-    if not state.left:
-        return "nothing was under way when it ended, or it was compensated: name the step to go on from"
-    if any(token.run == 1 and token.phase == "arrived" for token in state.left):
-        return "it failed before its first step: start it anew"
-    return ""
 
 
 def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:

@@ -8,9 +8,9 @@ from typing import Any
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
 from noetl.domain.facts import StepEntered, decode_facts
+from noetl.domain.redrive import LOCAL, refusal
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
 from noetl.dsl.program import Program
-from noetl.engine.redriving import LOCAL, refusal
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.change_execution import Asked, event_id
 from noetl.services.read_execution import find
