@@ -28,7 +28,11 @@ def check_order(events: Sequence[HistoryEvent], status: str) -> None:
             state = order.follow(told)
         except ValueError as error:
             raise AssertionError(f"{key}: {error}: {told}") from error
-        if status == "completed" and key not in earlier and (order is not ITEM or key.partition("[")[0] in loops):
+        if (
+            status == "completed"
+            and key not in earlier
+            and (order is not ITEM or key.partition("[")[0] in loops)
+        ):
             assert state in order.ends, f"{key} ends as {state}: {told}"
         check_tasks(key, told)
 

@@ -17,7 +17,12 @@ _values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
     max_leaves=12,
 )
-_names = {name for route in ROUTES if route.body is not None for name in getattr(route.body, "__struct_fields__", ())}
+_names = {
+    name
+    for route in ROUTES
+    if route.body is not None
+    for name in getattr(route.body, "__struct_fields__", ())
+}
 _bodies = st.one_of(
     st.none(),
     st.text(max_size=60),

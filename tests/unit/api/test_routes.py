@@ -16,6 +16,27 @@ from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, Ground
 DOCUMENT = document()
 
 
+STEERING = {
+    "cancelExecution": ("POST", "cancel", {"reason": "enough"}),
+    "patchContext": ("PATCH", "ctx", {"patch": {"approved": True}}),
+    "injectToken": ("POST", "tokens", {"step": "gate"}),
+    "pauseExecution": ("POST", "pause", {}),
+    "resumeExecution": ("POST", "resume", {}),
+    "redriveExecution": ("POST", "redrive", {"reason": "again"}),
+}
+BEFORE = {"resumeExecution": "pause", "redriveExecution": "cancel"}
+"""What has to have happened to an execution before."""
+
+
+def exchange_steering(ground: Ground, name: str):
+    place = f"/api/executions/{ground.run(GATED)}"
+    if name in BEFORE:
+        ground.ask("POST", f"{place}/{BEFORE[name]}", {})
+        ground.settle()
+    method, what, body = STEERING[name]
+    return ground.ask(method, f"{place}/{what}", body)
+
+
 def exchange(ground: Ground, name: str):
     """One fitting request to the route of this name."""
     if name in ("health", "ready", "openapi"):
@@ -30,20 +51,8 @@ def exchange(ground: Ground, name: str):
         ground.register()
         path = "/api/execute" if name == "execute" else "/api/executions"
         return ground.ask("POST", path, {"path": "demo/hello", "payload": {"n": 1}})
-    if name in ("pauseExecution", "resumeExecution", "redriveExecution"):
-        execution_id = ground.run(BROKEN if name == "redriveExecution" else GATED)
-        if name == "resumeExecution":
-            ground.ask("POST", f"/api/executions/{execution_id}/pause")
-            ground.settle()
-        return ground.ask("POST", f"/api/executions/{execution_id}/{name.removesuffix('Execution')}", {})
-    if name in ("cancelExecution", "patchContext", "injectToken"):
-        waiting = ground.run(GATED)
-        if name == "patchContext":
-            return ground.ask("PATCH", f"/api/executions/{waiting}/ctx", {"patch": {"approved": True}})
-        what, body = (
-            ("cancel", {"reason": "enough"}) if name == "cancelExecution" else ("tokens", {"step": "gate"})
-        )
-        return ground.ask("POST", f"/api/executions/{waiting}/{what}", body)
+    if name in STEERING:
+        return exchange_steering(ground, name)
     if "Variable" in name:
         return exchange_variable(ground, name)
     if name == "getKeychainEntry":

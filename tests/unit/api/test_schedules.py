@@ -90,7 +90,13 @@ def test_a_count_is_a_small_number(hello, count):
 
 
 def test_a_backfill_starts_moments_of_the_past_once(hello):
-    daily = {"path": "demo/hello", "name": "daily", "cron": "0 6 * * *", "payload": {"n": 4}, "overlap": "skip"}
+    daily = {
+        "path": "demo/hello",
+        "name": "daily",
+        "cron": "0 6 * * *",
+        "payload": {"n": 4},
+        "overlap": "skip",
+    }
     made = hello.ask("POST", "/api/schedules", daily)
     assert (made.json["catch_up"], made.json["overlap"]) == ("once", "skip")
     days = {"from": "2026-02-27T00:00:00Z", "to": "2026-02-28T12:00:00Z"}

@@ -59,7 +59,9 @@ def test_refused_by_the_newest_standard_only(path, kinds):
     assert [(d.code, d.line, d.column) for d in found] == expected
     for problem in found:
         assert problem.hint
-        assert problem.code != "deprecated-spelling" or re.search("noetl fmt --canonical|by hand", problem.hint)
+        assert problem.code != "deprecated-spelling" or re.search(
+            "noetl fmt --canonical|by hand", problem.hint
+        )
 
 
 def test_a_text_that_a_comma_cut_is_told_as_such(kinds):

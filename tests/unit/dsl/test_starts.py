@@ -13,7 +13,8 @@ from noetl.dsl.triggers import event_pattern, queue_name
 from noetl.kinds.registry import default_registry
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: started\n"
-TAIL = "workflow:\n  - step: start\n    tool: { kind: noop, args: { seen: '{{ workload.event }}', at: '{{ workload.schedule.at }}', day: '{{ workload.day }}' } }\n"
+SEEN = "{ seen: '{{ workload.event }}', at: '{{ workload.schedule.at }}', day: '{{ workload.day }}' }"
+TAIL = f"workflow:\n  - step: start\n    tool: {{ kind: noop, args: {SEEN} }}\n"
 STARTED = """\
   schedule:
     cron: " 0  6 * * mon-fri"

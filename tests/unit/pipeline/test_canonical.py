@@ -59,7 +59,10 @@ def test_retry_counts_total_tries_and_waits_outside_the_worker(
     assert {call.key for call in made.calls} == {"a"}, "one idempotency key for all attempts"
     assert made.outcome.meta["attempts"] == 4
     exhausted = run(body, {"a": [BUSY]})
-    assert (exhausted.outcome.status, exhausted.outcome.error) == ("error", replace(BUSY, position="t.yaml:8:14"))
+    assert (exhausted.outcome.status, exhausted.outcome.error) == (
+        "error",
+        replace(BUSY, position="t.yaml:8:14"),
+    )
     assert len(exhausted.calls) == 4
 
 

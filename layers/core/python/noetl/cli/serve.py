@@ -50,7 +50,7 @@ def serve(
     from noetl.runtime.serving import Server, ServeSettings
 
     settings = wiring.settings(home)
-    wish = ServeSettings(host, port, threads, no_auth, tuple(external or ()))
+    wish = ServeSettings(host, port, threads, no_auth, external=tuple(external or ()))
     with Server(settings, wish, on_log=note) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:

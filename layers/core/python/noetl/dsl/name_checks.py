@@ -139,7 +139,9 @@ class _Check:
             )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "ctx" and entry in self.outside and self.frame.place is ADMIT:
-            hint = "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
+            hint = (
+                "write `| default(false)`: until somebody sets it, this guard is an error and fails the step"
+            )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "vars" and entry not in names.vars:
             hint = did_you_mean(

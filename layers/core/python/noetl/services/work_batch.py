@@ -49,7 +49,8 @@ class BatchDeps:
     """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
     ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
     than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token),
-    where a worker has to prove which command it runs; without it, those of ``worker``. ``about``: names the execution in what its thread logs. ``now``: epoch seconds.
+    where a worker has to prove which command it runs; without it, those of ``worker``. ``about``: names the execution in what its thread
+    logs. ``now``: epoch seconds.
     """
 
     worker: WorkerDeps
