@@ -115,6 +115,8 @@ class Deployment:
     calls: int = 0
     swept_at: float = 0.0
     wishes: list[Asked] = field(default_factory=list)
+    vain: bool = False
+    """The wish asked for last cannot be granted yet."""
     trace: list[str] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
     stalled: int = 0
@@ -309,9 +311,10 @@ class Deployment:
 
     def ask(self) -> bool:
         """A client asks for the next of its wishes, and asks again until it is answered."""
+        self.vain = False
         if self.wishes:
             self.invoke("api", lambda life: None, lambda life, held: self.answer(life, self.wishes[0]))
-        return bool(self.wishes)
+        return bool(self.wishes) and not self.vain
 
     def answer(self, life: Life, wish: Asked) -> None:
         store, results = life.port(self.store), life.port(self.results)
@@ -327,6 +330,7 @@ class Deployment:
         if accepted is None:
             self.wishes.remove(wish)
             self.wishes.append(wish)
+            self.vain = True
             return
         try:
             sender.events(owner, accepted)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.adapters.memory.queue import MemoryQueue
-from noetl.domain.events import Cancel, Event, Start
+from noetl.domain.events import Cancel, Event, Resume, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery, Outgoing
@@ -79,7 +79,12 @@ class Asked:
         return [made.event] if made.event is not None else []
 
     def post(self, store: ExecutionStore, owner: str) -> list[Event] | None:
-        """None: its execution has not started yet. What was posted before is sent again, as the API does."""
+        """None: its execution has not started yet, or is not paused yet and shall go on. What was posted before is sent again, as the API
+        does."""
+        if isinstance(self.event, Resume):
+            info = store.info(self.event.execution_id)
+            if info is None or info.status == "running":
+                return None
         posted = store.post(self.event, owner)
         if posted.status in TERMINAL:
             return []

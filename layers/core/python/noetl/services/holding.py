@@ -28,16 +28,19 @@ class Holding:
     released: dict[str, Held] = field(default_factory=dict)
     """By their own id, per execution and event."""
     again: set[str] = field(default_factory=set)
+    came: dict[tuple[int, str], Event] = field(default_factory=dict)
+    """What the batch brought, by the event that is handled: what goes back is the very thing that came, so that its message stays."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:
         """The batch with what was held in its place."""
         found: list[Event] = []
         for event in events:
+            inner = event
             if isinstance(event, Held):
                 self.released[_key(event)] = event
-                found.append(event.event)
-            else:
-                found.append(event)
+                inner = event.event
+            self.came[inner.execution_id, inner.event_id] = event
+            found.append(inner)
         return found
 
     def hold(self, events: Sequence[Waiting], deps: EngineDeps, handled: Handled) -> None:
@@ -48,8 +51,7 @@ class Holding:
         refused = deps.store.hold([one for one, _ in by_key.values()])
         self.again.update(by_key)
         for one in refused:
-            kept, event = by_key[_key(one)]
-            handled.events.append(self.released.get(_key(kept), event))
+            handled.events.append(self._as_it_came(by_key[_key(one)][1]))
 
     def settle(self, deps: EngineDeps) -> None:
         """Rows of what was released, and is applied now, go."""
@@ -65,7 +67,10 @@ class Holding:
             return event
         key = _key(held(event))
         self.again.add(key)
-        return self.released.get(key, event)
+        return self._as_it_came(event)
+
+    def _as_it_came(self, event: Event) -> Event:
+        return self.came.get((event.execution_id, event.event_id), event)
 
 
 def _key(event: Held) -> str:
