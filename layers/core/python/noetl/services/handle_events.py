@@ -210,6 +210,7 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Hold
 
 def _tell(change: Change, handled: Handled) -> None:
     """What a committed change means to those outside of the store."""
+    handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:
         handled.ended.append((change.execution_id, change.status))
         if change.status != "completed":
@@ -217,7 +218,6 @@ def _tell(change: Change, handled: Handled) -> None:
             left = decode_state(change.state).left[:MARKED]
             handled.dropped += [(change.execution_id, token.run) for token in left]
         return
-    handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.redriven:
         handled.redriven.append(change.execution_id)
     for row in change.timers:
