@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -34,17 +35,20 @@ def canonical(case: Case) -> dict[str, Formatted]:
     }
 
 
-@pytest.mark.parametrize("name", CASES)
+def played(names: Collection[str]) -> list[Any]:
+    """Every name in memory, and a sample of them on Postgres."""
+    found = [pytest.param("memory", name, id=f"memory-{name}") for name in names]
+    sample = [name for name in names if zlib.crc32(name.encode()) % 8 == 0]
+    return found + [
+        pytest.param("postgres", name, id=f"postgres-{name}", marks=pytest.mark.postgres) for name in sample
+    ]
+
+
+@pytest.mark.parametrize(("backend", "name"), played(CASES), indirect=["backend"])
 def test_the_newest_form_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
-    if not in_sample(name, backend):
-        pytest.skip("a sample is played on Postgres")
     rewritten = {file: made.text for file, made in canonical(case).items()}
     same(case, rewritten, backend, worker)
-
-
-def in_sample(name: str, backend: Any) -> bool:
-    return isinstance(backend, MemoryBackend) or zlib.crc32(name.encode()) % 8 == 0
 
 
 def same(case: Case, sources: dict[str, str], backend: Any, worker: Any) -> None:
@@ -79,11 +83,9 @@ def seen_of(seen: Observed) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@pytest.mark.parametrize(("backend", "name"), played(TWINS), indirect=["backend"])
 def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
-    if not in_sample(name, backend):
-        pytest.skip("a sample is played on Postgres")
     same(case, {"playbook.yaml": case.twin.read_text()}, backend, worker)
 
 

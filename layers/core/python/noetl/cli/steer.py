@@ -8,6 +8,7 @@ import typer
 
 from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Reason, Remote, Set, Target, end, where
 
+NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
 patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
 
 
@@ -37,7 +38,7 @@ def exec_(
 def cancel(
     execution: Id,
     reason: Reason = "",
-    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
+    no_cascade: NoCascade = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -53,7 +54,7 @@ def cancel(
 def pause(
     execution: Id,
     reason: Reason = "",
-    no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")] = False,
+    no_cascade: NoCascade = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,

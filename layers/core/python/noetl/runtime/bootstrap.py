@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,7 +19,6 @@ from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.variables import PostgresVariables
-from noetl.domain import ids
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -33,6 +30,7 @@ from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.variables import Variables
+from noetl.runtime.new_ids import new_id
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.settings import Settings
@@ -124,7 +122,7 @@ def _credentials(settings: Settings, database: Database) -> CredentialDeps:
         PostgresCredentialStore(database),
         cipher,
         make_exchange((*LOOPBACK, *settings.http_allow)),
-        lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
+        new_id,
         rotation=cipher.rotation,
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +21,6 @@ from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
-from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.domain.messages import decode_message, event_group
@@ -30,6 +28,7 @@ from noetl.ports.queue import Outgoing
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.new_ids import new_id
 from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
@@ -150,7 +149,7 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
         PostgresCredentialStore(database),
         KmsCipher(settings.kms_key, make_client("kms"), shared=frozenset({"purpose"})),
         make_exchange(settings.http_allow),
-        lambda: ids.execution_id(time.time_ns() // 1_000_000, secrets.randbits(ids.RANDOM_BITS)),
+        new_id,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -10,10 +9,10 @@ from typing import Any
 
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
-from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.new_ids import random_bits
 from noetl.runtime.registering import Registrar
 from noetl.runtime.sqs_records import batch_answer
 from noetl.runtime.stored_programs import Programs, StoredPrograms
@@ -87,7 +86,7 @@ def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSe
         programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored)),
         owner="",
         clock=time.time,
-        random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+        random_bits=random_bits,
     )
     schedules = PostgresScheduleStore(parts.database)
     sender = parts.sender("scheduler", settings.message_limit)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import threading
 import time
 from collections.abc import Callable
 
-from noetl.domain import ids
 from noetl.domain.errors import NoetlError
 from noetl.runtime.bootstrap import Stores
+from noetl.runtime.new_ids import random_bits
 from noetl.services.fire_schedule import Fired, fire_due
 from noetl.services.start_playbook import StartDeps
 
@@ -37,7 +36,7 @@ class Scheduler:
             programs=stores.programs,
             owner=owner,
             clock=time.time,
-            random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+            random_bits=random_bits,
         )
         self.give = give
         self.doubt = doubt
