@@ -113,6 +113,12 @@ class Running:
             pass
         return self.process.wait(timeout=PATIENCE)
 
+    def check_end(self) -> None:
+        """It came to its end by itself, with everything done."""
+        code = self.finish()
+        told = f"exit code {code}, done: {self.done}, started: {self.started}"
+        assert code == 0 and self.done, f"{told}\n{self.errors.read_text()[-3000:]}"
+
 
 @dataclass
 class Ground:
@@ -146,8 +152,7 @@ class Ground:
     def resume(self, **plan: Any) -> None:
         """Another process goes on until everything has ended."""
         running = self.run(**plan)
-        code = running.finish()
-        assert code == 0 and running.done, running.errors.read_text()[-3000:]
+        running.check_end()
 
     def begin(self, paths: list[str], **plan: Any) -> Running:
         return self.run(playbooks=list(texts().values()), start=[(path, {}) for path in paths], **plan)

@@ -6,6 +6,7 @@ what is live, and follows them to their end. When its plan says so it kills itse
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import random
 import signal
@@ -97,6 +98,7 @@ def die_at(plan: Plan) -> None:
 
 
 def main() -> None:
+    faulthandler.enable()
     plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
     if plan.port:
         die_at(plan)

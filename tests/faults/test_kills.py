@@ -76,8 +76,7 @@ def test_a_process_outlives_the_crash_of_its_database(ground: Ground, number: in
             ground.start_again()
         else:
             kill_a_backend(ground, rng)
-    code = running.finish()
-    assert code == 0 and running.done, running.errors.read_text()[-3000:]
+    running.check_end()
     ground.resume()
     ground.judge(paths, running.started)
 
@@ -98,8 +97,10 @@ def test_two_processes_share_a_database(ground: Ground, killed: bool) -> None:
     if killed:
         kill_sometime(one, rng)
     for running in (one, two):
-        code = running.finish()
-        assert killed or (code == 0 and running.done), running.errors.read_text()[-3000:]
+        if killed and running is one:
+            running.finish()
+        else:
+            running.check_end()
     ground.resume()
     ground.judge(paths, one.started)
     ground.judge(others, two.started)
