@@ -83,3 +83,10 @@ def test_public_modules_say_what_they_are_for():
 def test_the_package_is_typed():
     assert (PACKAGE / "py.typed").is_file()
     assert (ROOT / "LICENSE").read_text("utf-8").count("Apache License") >= 1
+
+
+def test_decoders_are_made_in_one_place():
+    """msgspec crashes when two threads use a type for the first time at once (``codec.decoder`` says more)."""
+    made = re.compile(r"msgspec\.(?:convert\(|json\.Decoder\([^)]|json\.decode\(.*type=)")
+    found = [name(path) for path in modules() if made.search(path.read_text("utf-8"))]
+    assert found == ["domain/codec.py"]

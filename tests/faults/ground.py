@@ -117,7 +117,7 @@ class Running:
         """It came to its end by itself, with everything done."""
         code = self.finish()
         told = f"exit code {code}, done: {self.done}, started: {self.started}"
-        assert code == 0 and self.done, f"{told}\n{self.errors.read_text()[-3000:]}"
+        assert code == 0 and self.done, f"{told}\n{self.errors.read_text()[-20000:]}"
 
 
 @dataclass

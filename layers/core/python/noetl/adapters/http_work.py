@@ -49,7 +49,7 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
     if 200 <= status < 300:
         return body
     try:
-        problem = msgspec.json.decode(body, type=_Problem)
+        problem = codec.decoder(_Problem).decode(body)
     except msgspec.DecodeError:
         problem = _Problem("", f"status {status}")
     told = f"{path.partition('?')[0]}: {problem.detail or status}"[:500]
@@ -102,7 +102,7 @@ class HttpCommands:
         except NotFoundError:
             self.register()
             body = call(self._exchange, "POST", "/api/commands/claim", asked)
-        return [self._delivery(one) for one in msgspec.json.decode(body, type=_Claims).commands]
+        return [self._delivery(one) for one in codec.decoder(_Claims).decode(body).commands]
 
     def _delivery(self, one: _Claimed) -> Delivery:
         name = f"{one.execution_id}/{one.command_id}/{one.attempt}.{one.turn}"

@@ -23,7 +23,7 @@ from noetl.domain.patches import combine
 from noetl.ports.execution_store import EventRow, ItemBatch, LoopRow
 from noetl.ports.results import ResultStore
 
-OUTCOME = msgspec.json.Decoder(Outcome)
+OUTCOME = codec.decoder(Outcome)
 
 
 class Collections:

@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.api.access import SCOPES, widened
 from noetl.api.exchange import Principal
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
 PREFIX = "noetl_"
@@ -46,7 +47,7 @@ class LocalTokens:
     def entries(self) -> list[TokenEntry]:
         """Every token, by name. Raises InfrastructureError."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=list[TokenEntry])
+            return codec.decoder(list[TokenEntry]).decode(self._path.read_bytes())
         except FileNotFoundError:
             return []
         except (OSError, msgspec.DecodeError) as error:

@@ -148,7 +148,7 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     """The JSON body as ``shape``. Raises BodyTooLargeError, BadRequestError (not JSON), InvalidInputError (another shape)."""
     data = sized_body(request, deps) or b"{}"
     try:
-        return codec.decode_as(msgspec.json.Decoder(shape), data)
+        return codec.decode_as(codec.decoder(shape), data)
     except msgspec.ValidationError as error:
         raise InvalidInputError(f"the body does not fit: {error}", code="body_invalid") from error
     except (ValueError, RecursionError) as error:

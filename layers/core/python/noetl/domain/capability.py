@@ -7,6 +7,7 @@ import binascii
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.commands import Command, LoopSlice, Stage
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.tokens import KeyRing, granted
@@ -73,7 +74,7 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Capability)
+_DECODER = codec.decoder(Capability)
 
 
 def read_capability(header: str) -> Capability:

@@ -8,13 +8,43 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, TypeVar
+import threading
+from typing import Any, TypeVar, overload
 
 import msgspec
 
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_making = threading.Lock()
+
+
+@overload
+def decoder(shape: type[T]) -> msgspec.json.Decoder[T]: ...
+
+
+@overload
+def decoder(shape: Any) -> msgspec.json.Decoder[Any]: ...
+
+
+def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    """The decoder of a type, made once and by one thread at a time.
+
+    msgspec gathers what it knows of a struct at its first use and runs Python code meanwhile: a second thread that decodes the
+    same struct then reads half of it and crashes the process. So all decoders are made here (a test of the sources sees to it).
+    """
+    made = _decoders.get(shape)
+    if made is None:
+        with _making:
+            made = _decoders[shape] = msgspec.json.Decoder(shape)
+    return made
+
+
+def convert(value: Any, shape: type[T]) -> T:
+    """Plain JSON values → ``shape``. Raises msgspec.ValidationError."""
+    decoder(shape)
+    return msgspec.convert(value, shape)
 
 
 def encode(value: Any) -> bytes:
@@ -35,14 +65,14 @@ def decode(data: bytes | str) -> Any:
         return json.loads(data, parse_constant=_refuse)
 
 
-def decode_as(decoder: msgspec.json.Decoder[T], data: bytes | str) -> T:
-    """JSON → the decoder's type, with the same latitude as ``decode``. Raises msgspec.DecodeError (a ValueError) otherwise."""
+def decode_as(reader: msgspec.json.Decoder[T], data: bytes | str) -> T:
+    """JSON → the type of a ``decoder``, with the same latitude as ``decode``. Raises msgspec.DecodeError (a ValueError) otherwise."""
     try:
-        return decoder.decode(data)
+        return reader.decode(data)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(data, parse_constant=_refuse), decoder.type)
+        return msgspec.convert(json.loads(data, parse_constant=_refuse), reader.type)
 
 
 def _refuse(name: str) -> Any:

@@ -270,7 +270,7 @@ MainEvent = (
     | Cancel
 )
 
-_DECODER: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+_DECODER: msgspec.json.Decoder[Event] = codec.decoder(Event)
 
 
 def encode_event(event: Event) -> bytes:

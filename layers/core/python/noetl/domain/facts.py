@@ -383,7 +383,7 @@ Fact = (
     | Redriven
 )
 
-_DECODER = msgspec.json.Decoder(list[Fact])
+_DECODER = codec.decoder(list[Fact])
 
 
 def encode_facts(facts: list[Fact]) -> bytes:

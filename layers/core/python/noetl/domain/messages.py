@@ -46,7 +46,7 @@ class NewerMessageError(InvalidInputError):
     default_code = "message_newer"
 
 
-_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+_DECODER: msgspec.json.Decoder[Message] = codec.decoder(Message)
 _VERSION: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 

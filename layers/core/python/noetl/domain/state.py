@@ -111,7 +111,7 @@ Slots = dict[tuple[str, str], Any]
 """(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args and undo (by run
 number; undo ``0``: what compensating came to)."""
 
-_DECODER = msgspec.json.Decoder(ExecutionState)
+_DECODER = codec.decoder(ExecutionState)
 
 
 def encode_state(state: ExecutionState) -> bytes:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.dsl.nodes import Expr as Expr
 from noetl.dsl.nodes import Lit as Lit
 from noetl.dsl.nodes import Map as Map
@@ -227,7 +228,7 @@ def aliases_of(program: Program) -> dict[str, str]:
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(Program)
+_DECODER = codec.decoder(Program)
 
 
 def encode(program: Program) -> bytes:

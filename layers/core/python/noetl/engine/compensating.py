@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain import ids
+from noetl.domain import codec, ids
 from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.facts import CommandIssued, Compensating
 from noetl.domain.outcomes import ErrorInfo
@@ -91,7 +91,7 @@ def told(d: Decider, stopped: ErrorInfo | None = None) -> tuple[ErrorInfo, str]:
     ``stopped``: why not everything could be tried.
     """
     report = d.slots.get(REPORT)
-    error = msgspec.convert(report["error"], ErrorInfo)
+    error = codec.convert(report["error"], ErrorInfo)
     details: dict[str, Any] = {**error.details, "compensation": report["told"]}
     if report["more"]:
         details["compensation_more"] = report["more"]

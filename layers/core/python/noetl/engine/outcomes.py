@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.domain import ids
+from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import ChildDone, CommandDone, Parent, Start
@@ -264,7 +264,7 @@ def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
 
 def detached(parent: Parent, outcome: Outcome, depth: int) -> list[Start]:
     """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
-    requests = (msgspec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
+    requests = (codec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
     return [
         child_start_event(parent, request, depth, number) for number, request in enumerate(requests, start=1)
     ]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError
 from noetl.local.layout import Layout
 
@@ -43,7 +44,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
 def load(layout: Layout) -> State | None:
     """The recorded state; None when nothing was brought up. Raises InfrastructureError for a file that is not ours."""
     try:
-        return msgspec.json.decode(layout.state.read_bytes(), type=State)
+        return codec.decoder(State).decode(layout.state.read_bytes())
     except FileNotFoundError:
         return None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from noetl.domain import codec
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import MISSING
 from noetl.pipeline.state import Last
@@ -57,7 +56,7 @@ def _of_boundary(run: PipelineRun) -> tuple[Last, str] | None:
     extra = run.around.frozen.extra
     if "event" not in extra or "result" not in extra:
         return None
-    error = msgspec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
+    error = codec.convert(extra["error"], ErrorInfo) if extra.get("error") else None
     return Last(extra["result"], None, error), extra["event"]["name"]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
 
@@ -132,7 +133,7 @@ def dump(state: State) -> dict[str, Any]:
 def load(machine: dict[str, Any]) -> State:
     """Plain JSON values → state. Raises InvalidInputError for what this version did not write."""
     try:
-        state = msgspec.convert(machine, State)
+        state = codec.convert(machine, State)
     except msgspec.ValidationError as error:
         raise InvalidInputError(
             f"the suspended pipeline cannot be read: {error}", code="machine_state"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.services.messages import MESSAGE_LIMIT
@@ -125,7 +126,7 @@ def _texts(env: Mapping[str, str], name: str) -> dict[str, str]:
 def _lists(env: Mapping[str, str], name: str) -> dict[str, tuple[str, ...]]:
     text = env.get(name) or "{}"
     try:
-        return msgspec.json.decode(text, type=dict[str, tuple[str, ...]])
+        return codec.decoder(dict[str, tuple[str, ...]]).decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
         raise _invalid(name, text, "a JSON mapping from names to lists of texts") from None
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 import noetl
+from noetl.domain import codec
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
@@ -34,7 +35,7 @@ class Kept(msgspec.Struct, frozen=True):
     warnings: tuple[Diagnostic, ...] = ()
 
 
-_DECODER = msgspec.json.Decoder(Kept)
+_DECODER = codec.decoder(Kept)
 
 
 class ProgramCache:

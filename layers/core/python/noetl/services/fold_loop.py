@@ -25,7 +25,7 @@ from noetl.services.hydration import manifest
 PAGE = 1000
 PATCH_FOLD = 5000
 """Patches are combined whenever this many are pending, so that memory does not grow with the loop."""
-_OUTCOME = msgspec.json.Decoder(Outcome)
+_OUTCOME = codec.decoder(Outcome)
 
 
 def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:

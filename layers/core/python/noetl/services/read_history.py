@@ -27,7 +27,7 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     lanes: tuple[tuple[int, str, int], ...] = ()
 
 
-_POSITION: msgspec.json.Decoder[Position] = msgspec.json.Decoder(Position)
+_POSITION: msgspec.json.Decoder[Position] = codec.decoder(Position)
 
 
 def encode_position(position: Position) -> str:

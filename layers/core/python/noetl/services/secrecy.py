@@ -97,13 +97,13 @@ class Secrets:
         """An error without secrets."""
         if not self._read or not self._found_in(error):
             return error
-        return msgspec.convert(self.redact(msgspec.to_builtins(error)), ErrorInfo)
+        return codec.convert(self.redact(msgspec.to_builtins(error)), ErrorInfo)
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
         """An outcome without secrets. A suspended pipeline's state is not looked at: that is sealed."""
         if not self._read or not self._found_in(outcome):
             return outcome
-        return msgspec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
+        return codec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
 
     def holds_secret(self, value: Any) -> bool:
         return bool(self._read and self._found_in(value))

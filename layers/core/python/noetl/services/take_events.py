@@ -150,7 +150,7 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
     error = payload.get("error")
     try:
         said = {"message": error or "failed"} if error is None or isinstance(error, str) else error
-        return Outcome("error", error=msgspec.convert(said, ErrorInfo))
+        return Outcome("error", error=codec.convert(said, ErrorInfo))
     except msgspec.ValidationError as invalid:
         raise InvalidInputError(f"payload.error does not fit: {invalid}", code="event_invalid") from invalid
 

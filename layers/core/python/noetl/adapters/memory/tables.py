@@ -18,7 +18,7 @@ from noetl.domain.state import TERMINAL, Status
 from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
 
-_COMMAND = msgspec.json.Decoder(Command)
+_COMMAND = codec.decoder(Command)
 
 
 @dataclass(slots=True)

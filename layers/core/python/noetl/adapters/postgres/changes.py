@@ -28,8 +28,8 @@ from noetl.domain.events import Event, decode_event, encode_event
 from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import Change, Committed, LoopRow
 
-COMMAND = msgspec.json.Decoder(Command)
-LOOP = msgspec.json.Decoder(LoopRow)
+COMMAND = codec.decoder(Command)
+LOOP = codec.decoder(LoopRow)
 _RARE = (
     "created",
     "dropped",

@@ -12,8 +12,8 @@ from noetl.adapters.postgres.literals import number, text
 from noetl.domain import codec
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
 
-_TEXTS: msgspec.json.Decoder[list[str]] = msgspec.json.Decoder(list[str])
-_TOLD: msgspec.json.Decoder[list[EventTold]] = msgspec.json.Decoder(list[EventTold])
+_TEXTS: msgspec.json.Decoder[list[str]] = codec.decoder(list[str])
+_TOLD: msgspec.json.Decoder[list[EventTold]] = codec.decoder(list[EventTold])
 
 
 class PostgresEventBatches:

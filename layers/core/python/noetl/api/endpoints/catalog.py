@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from noetl.api import reading
 from noetl.api.bodies import (
     Finding,
@@ -43,7 +41,7 @@ def register(deps: ApiDeps, request: Request) -> Answer:
     )
     entry = done.entry
     deps.registered(done.program, entry.path, entry.version)
-    warnings = [msgspec.convert(diagnostic(one, entry.source_name), Finding) for one in done.warnings]
+    warnings = [codec.convert(diagnostic(one, entry.source_name), Finding) for one in done.warnings]
     answer = RegisteredAnswer(
         entry.path, entry.version, entry.name, entry.program, catalog_id(entry), done.created, warnings
     )

@@ -155,7 +155,7 @@ def get_execution(deps: ApiDeps, request: Request) -> Answer:
     view = read_execution.describe(deps.store, deps.programs, execution_id, now=deps.clock())
     shown = view.to_dict()
     steps = shown.pop("steps")
-    answer = msgspec.convert(
+    answer = codec.convert(
         {**shown, "steps": steps[-STEPS:], "steps_left_out": max(0, len(steps) - STEPS)}, ExecutionAnswer
     )
     return Answer(200, answer)

@@ -13,7 +13,6 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 from urllib.request import getproxies, proxy_bypass
 
-import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError
 
@@ -157,7 +156,7 @@ class Client:
 
     def _read(self, data: bytes, shape: type[T]) -> T:
         try:
-            return codec.decode_as(msgspec.json.Decoder(shape), data)
+            return codec.decode_as(codec.decoder(shape), data)
         except (ValueError, RecursionError) as error:
             raise not_understood(self.context.name, error) from error
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from noetl.api.local_tokens import write_private
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
 FILE = "contexts.json"
@@ -118,7 +119,7 @@ class Contexts:
 
     def _read(self) -> _Kept:
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_Kept)
+            return codec.decoder(_Kept).decode(self._path.read_bytes())
         except FileNotFoundError:
             return _Kept()
         except (OSError, msgspec.DecodeError) as error:
