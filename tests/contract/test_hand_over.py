@@ -60,6 +60,9 @@ def test_a_key_makes_one_execution(store, make):
     assert store.create(make.start(OTHER), make.created(), key=other_wish) == Creation(
         EID, fresh=False, same=False
     )
+    assert store.keyed(key) == Creation(EID, fresh=False)
+    assert store.keyed(other_wish) == Creation(EID, fresh=False, same=False)
+    assert store.keyed(IdempotencyKey("order-8", "abc")) is None
     assert store.info(OTHER) is None
     assert len(store.undelivered("me", 10)) == 1
 

@@ -157,6 +157,18 @@ def test_a_start_is_refused_with_the_place_of_an_entry_that_leads_nowhere(ground
     assert not ground.store.executions(limit=5)
 
 
+def test_a_start_that_is_repeated_gets_its_answer_when_the_credential_is_gone_by_then(ground):
+    body, key = {"path": "demo/secretive"}, {"idempotency-key": "k"}
+    first = ground.ask("POST", "/api/executions", body, headers=key)
+    assert ground.ask("DELETE", "/api/credentials/team%2Ftest").status == 200
+    again = ground.ask("POST", "/api/executions", body, headers=key)
+    assert (again.status, again.json) == (first.status, first.json)
+    other = ground.ask("POST", "/api/executions", {**body, "payload": {"stage": "x"}}, headers=key)
+    assert (other.status, other.json["code"]) == (409, "idempotency_key_reused")
+    fresh = ground.ask("POST", "/api/executions", body, headers={"idempotency-key": "l"})
+    assert (fresh.status, fresh.json["code"]) == (422, "keychain_unresolved")
+
+
 def test_workers_are_known_by_their_role_whoever_vouches_for_people():
     worker = {"iam": {"userArn": WORKER}}
     for auth, grants in (("iam", {}), ("iam", {"*": "admin"}), ("jwt", {})):

@@ -27,6 +27,7 @@ from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps, Token
+from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
 from noetl.services.worker_deps import WorkerDeps
@@ -220,7 +221,8 @@ class MemoryRuntime:
     def recover(self) -> list[int]:
         self.commands += self.store.claim(self.owner, 1000)
         self.events += self.store.undelivered(self.owner, 1000)
-        return sorted(info.execution_id for info in self.store.executions(limit=1000, status="running"))
+        live = self.store.executions(limit=1000, status="running")
+        return sorted(info.execution_id for info in live if not is_ahead(info, self.database.now))
 
     def accept(self, events: Collection[Event]) -> None:
         self.events += events

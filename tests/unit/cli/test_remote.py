@@ -173,6 +173,25 @@ def test_exec_here_leaves_it_to_whoever_runs(noetl, database, write):
     assert database.store.info(int(started["execution_id"])).status == "completed"
 
 
+@pytest.mark.parametrize("there", [(), ("--remote",)], ids=["here", "there"])
+def test_exec_at_a_later_time_is_kept_listed_and_called_off(noetl, far, there, monkeypatch):
+    """What is resumed in the meantime does not wait for it."""
+    monkeypatch.setattr(wiring, "open_local", lambda home, **more: MemoryRuntime(far.ground.database))
+    far.ground.register()
+    assert "more than 366 days ahead" in noetl("exec", "demo/hello", "--at", "+400d", *there).err
+    (made,) = noetl("exec", "demo/hello", "--at", "+300d", "--json", *there).json
+    assert made["status"] == "scheduled" and made["trigger_at"].endswith("Z")
+    (past,) = noetl("exec", "demo/hello", "--at", "2020-01-01T00:00:00+02:00", "--json", *there).json
+    assert "trigger_at" not in past
+    (listed,) = noetl("list", "--status", "scheduled", "--json", *there).json
+    assert listed["execution_id"] == made["execution_id"]
+    assert made["execution_id"] not in noetl("resume").out, "it waits for nothing that starts later"
+    assert noetl("cancel", made["execution_id"], *there).code == 0
+    assert noetl("list", "--status", "scheduled", "--json", *there).json == []
+    refused = noetl("exec", "demo/hello", "--at", "tomorrow", *there)
+    assert refused.code == 2 and "'tomorrow' is not a time" in refused.err and "+90m" in refused.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [

@@ -11,7 +11,7 @@ from noetl.cli import errors, wiring
 from noetl.cli.here import open_running_here
 from noetl.cli.options import Where
 from noetl.cli.payload import parse_set, read_payload
-from noetl.cli.places import Place, Registered, Running, open_place, open_running
+from noetl.cli.places import Place, Registered, Running, open_running
 from noetl.cli.register import register_neighbours
 from noetl.cli.text import duration, note, out, out_json, pretty, shortened
 from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
@@ -47,33 +47,17 @@ def run(
 def _run(
     target: str, payload: dict[str, Any], as_json: bool, quiet: bool, timeout: float | None, at: Where
 ) -> int:
-    text = _checked_text(target, at, warn=not (as_json or quiet))
+    text = checked_text(target, at, warn=not (as_json or quiet))
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
-        entry = _entry(place, target, text, warn=not (as_json or quiet))
+        entry = entry_of(place, target, text, warn=not (as_json or quiet))
         execution_id = place.start(entry, payload)
         if not (as_json or quiet):
             out(f"execution {execution_id}  {entry.path} version {entry.version}")
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
-def start(target: str, *, sets: Sequence[str], payload: str | None, as_json: bool, at: Where) -> int:
-    """Start a playbook, and leave it to whoever runs executions there."""
-    given = read_payload(payload, sets)
-    text = _checked_text(target, at, warn=not as_json)
-    with open_place(at) as place:
-        entry = _entry(place, target, text, warn=not as_json)
-        execution_id = place.start(entry, given)
-    if as_json:
-        out_json({"execution_id": str(execution_id), "path": entry.path, "version": entry.version})
-        return errors.DONE
-    out(f"execution {execution_id}  {entry.path} version {entry.version}")
-    if not at.remote:
-        note(f"a running `noetl serve` takes it up, or: noetl resume {execution_id}")
-    return errors.DONE
-
-
-def _checked_text(target: str, at: Where, *, warn: bool) -> str | None:
+def checked_text(target: str, at: Where, *, warn: bool) -> str | None:
     """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
     server says what it has kinds for)."""
     text = _playbook_text(target)
@@ -82,7 +66,7 @@ def _checked_text(target: str, at: Where, *, warn: bool) -> str | None:
     return text
 
 
-def _entry(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
+def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
     if text is None:
         return _from_catalog(place, target)
     register_neighbours(place, text, Path(_full(target)))

@@ -126,8 +126,8 @@ class Here:
         )
         return entry, None if schedule is None else view(schedule)
 
-    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
-        wish = Wish(payload, entry.path, entry.version, f"local:{os.getuid()}")
+    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+        wish = Wish(payload, entry.path, entry.version, f"local:{os.getuid()}", at=starts_at)
         started = start_execution(
             self._reading.programs(entry.program),
             wish,
@@ -224,7 +224,9 @@ class RunningHere(Here):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
+    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+        if starts_at is not None:
+            return super().start(entry, payload, starts_at=starts_at)
         kept = self.runtime.catalog.get(entry.path, entry.version)
         if kept is None:
             raise NotFoundError(f"{entry.path} has no version {entry.version}", code="playbook_not_found")

@@ -65,8 +65,8 @@ class Place(Protocol):
     def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
         """As ``register``, and its schedule with it."""
 
-    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
-        """Durable when this returns."""
+    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+        """Durable when this returns. ``starts_at``: epoch seconds; None, or what has passed: now."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
     def variable(self, execution_id: int, name: str) -> VariableView:

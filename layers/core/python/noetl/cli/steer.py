@@ -16,6 +16,12 @@ def exec_(
     target: Target,
     sets: Set = None,
     payload: Payload = None,
+    moment: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="Start then: 2026-12-24T18:00:00Z, or +90m, +2h, +3d from now."
+        ),
+    ] = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -26,13 +32,15 @@ def exec_(
     \b
       noetl exec etl/daily --set day=2026-03-01 --remote
       noetl exec weather.yaml
+      noetl exec reports/daily --at 2026-12-24T18:00:00Z
 
-    On this machine, a running `noetl serve` takes it up, or `noetl resume`.
+    On this machine, a running `noetl serve` takes it up, or `noetl resume`. What starts later is kept like any execution: `noetl list
+    --status scheduled` shows it, and `noetl cancel` calls it off.
     """
-    from noetl.cli import execute
+    from noetl.cli import starting
 
     at = where(home, remote, context)
-    end(execute.start(target, sets=sets or [], payload=payload, as_json=as_json, at=at))
+    end(starting.start(target, sets=sets or [], payload=payload, moment=moment, as_json=as_json, at=at))
 
 
 def cancel(

@@ -312,6 +312,9 @@ class ExecutionStore(Protocol):
     ) -> Creation:
         """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``, in one transaction."""
 
+    def keyed(self, key: IdempotencyKey) -> Creation | None:
+        """What an earlier ``create`` made under this key; None when there was none, or when it was forgotten."""
+
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         """Put an event from outside into the outbox, if its execution is live and has started (a Cancel: also before it has; a
         Redrive: if it has ended).

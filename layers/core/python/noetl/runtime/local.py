@@ -39,6 +39,7 @@ from noetl.runtime.settings import Settings
 from noetl.services.check_keychain import check_keychain
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
+from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
 from noetl.services.worker_lost import worker_lost
@@ -190,8 +191,7 @@ class LocalRuntime:
 
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""
-        info = self.store.info(execution_id)
-        return info.status if info is not None else None
+        return None if (info := self.store.info(execution_id)) is None else info.status
 
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
         """Raises NotFoundError. An execution that has ended stays as it is."""
@@ -210,10 +210,10 @@ class LocalRuntime:
         )
 
     def recover(self) -> list[int]:
-        """Adopt what dead processes left; ids of executions that are live."""
+        """Adopt what dead processes left; ids of executions that are live, without those that start later."""
         self.keeper.adopt()
-        live = [info.execution_id for info in self.store.executions(limit=10_000, status="running")]
-        return sorted(live)
+        now, live = time.time(), self.store.executions(limit=10_000, status="running")
+        return sorted(info.execution_id for info in live if not is_ahead(info, now))
 
     def run_until(
         self,

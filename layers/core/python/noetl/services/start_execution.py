@@ -19,7 +19,7 @@ from noetl.domain.schedules import instant
 from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
-from noetl.ports.execution_store import CreatedExecution, ExecutionStore, IdempotencyKey
+from noetl.ports.execution_store import CreatedExecution, Creation, ExecutionStore, IdempotencyKey
 from noetl.services.check_keychain import check_keychain
 
 MAX_AHEAD = 366 * 86_400
@@ -70,10 +70,31 @@ def start_execution(
     """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
 
     ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. ``names``: what
-    the playbook's keychain is held against; without it, the engine does that. Raises InvalidInputError(code="payload_invalid" or
-    "keychain_unresolved"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
+    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call
+    made, also when it would be refused by now. Raises InvalidInputError(code="payload_invalid", "keychain_unresolved" or
+    "invalid_trigger_at"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
+    try:
+        return _start(program, wish, store, key, owner, now_ms, random_bits, again, names)
+    except InvalidInputError:
+        found = None if key is None else store.keyed(key)
+        if found is None:
+            raise
+        return Started(_same(found).execution_id, None)
+
+
+def _start(
+    program: Program,
+    wish: Wish,
+    store: ExecutionStore,
+    key: IdempotencyKey | None,
+    owner: str,
+    now_ms: int,
+    random_bits: int,
+    again: bool,
+    names: CredentialNames | None,
+) -> Started:
     starts_at = _ahead(wish.at, now_ms / 1000)
     owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
@@ -96,18 +117,22 @@ def start_execution(
         )
         if names is not None and program.keychain:
             check_keychain(program, start, names, now_ms / 1000)
-        found = store.create(start, created, owner, key)
-        if not found.same:
-            raise ConflictError(
-                "this idempotency key was used for another request",
-                code="idempotency_key_reused",
-                hint="a key belongs to one request: the same key with the same body, or a new key",
-            )
+        found = _same(store.create(start, created, owner, key))
         if found.fresh or (again and number == 0 and found.execution_id == start.execution_id):
             return Started(found.execution_id, start if starts_at is None else None)
         if found.execution_id != start.execution_id:
             return Started(found.execution_id, None)
     raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+
+def _same(found: Creation) -> Creation:
+    if not found.same:
+        raise ConflictError(
+            "this idempotency key was used for another request",
+            code="idempotency_key_reused",
+            hint="a key belongs to one request: the same key with the same body, or a new key",
+        )
+    return found
 
 
 def _ahead(at: float | None, now: float) -> float | None:

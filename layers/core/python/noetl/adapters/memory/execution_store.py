@@ -138,6 +138,11 @@ class MemoryExecutionStore:
             self._tables.post([start], execution_id, owner)
             return Creation(execution_id, fresh=True)
 
+    def keyed(self, key: IdempotencyKey) -> Creation | None:
+        with self._lock:
+            known = self._tables.keys.get(key.key)
+        return None if known is None else Creation(known[0], fresh=False, same=known[1] == key.fingerprint)
+
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         with self._lock:
             entry = self._tables.executions.get(event.execution_id)

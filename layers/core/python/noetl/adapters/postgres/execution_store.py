@@ -125,6 +125,11 @@ class PostgresExecutionStore:
         same = key is None or kind == b"fresh" or fingerprint.decode() == key.fingerprint
         return Creation(int(execution), fresh=kind == b"fresh", same=same)
 
+    def keyed(self, key: IdempotencyKey) -> Creation | None:
+        values = {"key": text(key.key), "fingerprint": text(key.fingerprint)}
+        rows = self.database.run("keyed_execution", values)
+        return Creation(int(rows[0][0] or 0), fresh=False, same=rows[0][1] == b"t") if rows else None
+
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         values: dict[str, bytes | None] = {
             "execution_id": number(event.execution_id),

@@ -41,7 +41,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
 from noetl.domain.outcomes import Patch
 from noetl.domain.patches import deep_merge
-from noetl.domain.schedules import name_for, parse_instant
+from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
@@ -159,8 +159,10 @@ class RemotePlace:
             return entry, None
         return entry, schedule if schedule.declared and schedule.path == entry.path else None
 
-    def start(self, entry: Registered, payload: dict[str, Any]) -> int:
-        body = {"path": entry.path, "version": entry.version, "payload": payload}
+    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+        body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": payload}
+        if starts_at is not None:
+            body["trigger_at"] = instant(starts_at)
         return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
 
     # --- variables ---

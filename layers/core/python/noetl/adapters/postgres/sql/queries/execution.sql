@@ -68,6 +68,9 @@ SELECT 'known', i.execution_id, i.fingerprint
 FROM noetl.idempotency i
 WHERE i.namespace = 'default' AND i.key = :key::text AND NOT EXISTS (SELECT FROM fresh);
 
+-- name: keyed_execution
+SELECT execution_id, fingerprint = :fingerprint::text FROM noetl.idempotency WHERE namespace = 'default' AND key = :key;
+
 -- name: post_event
 -- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and
 -- the variables that it writes.
