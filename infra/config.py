@@ -123,10 +123,13 @@ class ApiConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionConfig:
-    """Days. ``results``: large results, counted from their writing, so longer than any execution lives."""
+    """Days. ``results``: large results, counted from their writing, so longer than any execution lives. ``executions``: counted from their
+    end; then they go with everything that belongs to them. None: for ever. ``variables``: the same for their variables alone."""
 
     logs: int = 30
     results: int = 90
+    executions: int | None = 90
+    variables: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +217,11 @@ def _basic_problems(env: Environment) -> list[str]:
         found.append(f"arch {env.arch!r} is neither arm64 nor x86_64")
     if env.retention.logs not in LOG_DAYS:
         found.append(f"logs are kept {', '.join(map(str, LOG_DAYS))} days, not {env.retention.logs}")
+    found += [
+        f"{what} cannot be kept {days} days: at least 1, or None for ever"
+        for what, days in (("executions", env.retention.executions), ("variables", env.retention.variables))
+        if days is not None and days < 1
+    ]
     if missing := sorted(set(DATABASE_FUNCTIONS) - env.functions.keys()):
         found.append(f"functions does not say how large these are: {', '.join(missing)}")
     found += [

@@ -125,7 +125,14 @@ class Platform:
         }
 
     def _engine_variables(self, scope: Construct) -> dict[str, str]:
-        return self._common_variables() | {
+        kept = self.config.retention
+        days = {
+            "NOETL_RETENTION_DAYS": kept.executions,
+            "NOETL_VARIABLES_RETENTION_DAYS": kept.variables,
+        }
+        return {
+            **self._common_variables(),
+            **{name: str(number) for name, number in days.items() if number is not None},
             "NOETL_TIMERS_QUEUE_URL": self.messaging.timers.queue.queue_url,
             "NOETL_QUEUES": json.dumps(self.plan.routes),
             "NOETL_WORKERS": json.dumps(self.plan.concurrency()),

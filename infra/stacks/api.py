@@ -44,6 +44,8 @@ class ApiStack(cdk.Stack):
                 [messaging.events.queue, messaging.timers.queue, *messaging.command_queues(), *dlqs]
             ),
             *platform.schedule_grants(self),
+            # What an administrator prunes goes with its results.
+            platform.result_objects(["s3:DeleteObject"], ["executions"]),
             grants.seal_credentials(platform.data.secrets_key),
             grants.credentials(
                 self,

@@ -52,6 +52,7 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, {"arch": "sparc"}, "neither arm64 nor x86_64"),
         (DEV, {"functions": {}}, "api, engine, maintenance, migrate, scheduler"),
         (DEV, {"retention": replace(DEV.retention, logs=8)}, "not 8"),
+        (DEV, {"retention": replace(DEV.retention, executions=0)}, "executions cannot be kept 0 days"),
         (DEV, api(DEV, auth="none"), "auth none would open the API"),
         (DEV, api(DEV, auth="jwt"), "needs jwt_issuer"),
         (DEV, api(DEV, domain_name="api.example.com"), "certificate_arn"),

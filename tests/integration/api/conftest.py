@@ -24,11 +24,13 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.kinds.registry import default_registry
 from noetl.runtime.registering import Registrar
+from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.prune import RetentionDays
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 
@@ -74,6 +76,7 @@ class Deployed:
             events=None,  # type: ignore[arg-type]
             names=None,  # type: ignore[arg-type]
             results=results,
+            prune=prune_deps(self.database, results, RetentionDays()),
             programs=programs,
             compile=registrar.compile,
             keep=registrar.keep,

@@ -170,6 +170,12 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
         "list_executions",
         "record_superseded",
         "list_playbooks",
+        "old_executions",
+        "claim_old_executions",
+        "remove_events",
+        "remove_executions",
+        "remove_variables",
+        "remove_schedule_moments",
     ],
 )
 def test_plans_of_hot_queries_use_indexes_on_full_tables(admin, store, make, name):

@@ -138,6 +138,7 @@ class Ground:
             events=self._events(),
             workers=RemoteWork(Leaving(self.store)),  # type: ignore[arg-type]
             results=self.database.results,
+            prune=self.database.prune,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
             keep=lambda program: self.kept.__setitem__(program.hash, program),

@@ -71,12 +71,8 @@ def exchange(ground: Ground, name: str):
         path = "list" if name == "findPlaybooks" else "resource"
         body = None if name == "findPlaybooks" else {"path": "demo/hello", "version": "latest"}
         return ground.ask("POST", f"/api/catalog/{path}", body)
-    if name in ("renderContext", "analyzeExecution"):
-        waiting = ground.run(GATED)
-        if name == "analyzeExecution":
-            return ground.ask("POST", f"/api/executions/{waiting}/analyze")
-        body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
-        return ground.ask("POST", "/api/context/render", body)
+    if name in ("renderContext", "analyzeExecution", "prune"):
+        return exchange_look(ground, name)
     execution_id = ground.run()
     paths = {
         "getQueues": "/api/queue",
@@ -94,6 +90,16 @@ def exchange(ground: Ground, name: str):
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
     return ground.ask("GET", paths[name])
+
+
+def exchange_look(ground: Ground, name: str):
+    waiting = ground.run(GATED)
+    if name == "analyzeExecution":
+        return ground.ask("POST", f"/api/executions/{waiting}/analyze")
+    if name == "prune":
+        return ground.ask("POST", "/api/admin/prune", {"older_than_days": 30})
+    body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
+    return ground.ask("POST", "/api/context/render", body)
 
 
 def exchange_worker(ground: Ground, name: str):

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.adapters.memory.inspection import MemoryInspection
+from noetl.adapters.memory.retention import MemoryRetention
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
@@ -27,6 +28,7 @@ from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps, Token
+from noetl.services.prune import PruneDeps
 from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
@@ -138,6 +140,8 @@ class Database:
         """What keychains are held against; None: they are not."""
         self.catalog = MemoryCatalog()
         self.schedules = MemoryScheduleStore()
+        retention = MemoryRetention(self.store, self.schedules, kept.forget_execution)
+        self.prune = PruneDeps(retention, self.results, self.clock)
         self.kinds = registry()
         self.programs = Programs(self.catalog, self.kinds)
         self.opened = 0
@@ -158,6 +162,7 @@ class MemoryRuntime:
         self.results, self.programs = database.results, database.programs
         self.inspection, self.variables = MemoryInspection(database.store), database.store
         self.schedules, self.credentials = database.schedules, database.credentials
+        self.prune = database.prune
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(

@@ -559,3 +559,18 @@ def test_credentials_there(noetl, far, anywhere, tmp_path):
     far.scopes = ["read"]
     ran = noetl("credential", "show", "other", "--reveal", "--remote")
     assert ran.code == 3 and "needs the scope worker or admin" in ran.err
+
+
+def test_pruning_is_counted_first(noetl, far):
+    for _ in range(2):
+        far.ground.run()
+    far.ground.database.now += 31 * 86_400
+    for there in ((), ("--remote",)):
+        assert noetl("prune", "--older-than", "30d", "--dry-run", *there).out.startswith(
+            "2 executions ended before"
+        )
+        assert "say how old" in noetl("prune", *there).err
+    assert noetl("prune", "--older-than", "4 weeks").code == 2
+    (done,) = noetl("prune", "--older-than", "4w", "--json", "--remote").json
+    assert done["executions"] == 2 and done["events"] > 0
+    assert noetl("prune", "--older-than", "1d").out.startswith("0 executions that ended before")

@@ -20,6 +20,7 @@ from noetl.ports.variables import Variables
 from noetl.ports.workers import Workers
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.prune import PruneDeps
 from noetl.services.register_playbook import Compiled
 from noetl.services.take_events import EventsDeps
 
@@ -60,6 +61,7 @@ class ApiDeps:
     events: EventsDeps
     names: CredentialNames
     results: ResultStore
+    prune: PruneDeps
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]
     keep: Callable[[Program], None]

@@ -10,6 +10,7 @@ from noetl.api.routes import (
     events,
     executions,
     keychain,
+    maintenance,
     runtime,
     schedules,
     state,
@@ -30,6 +31,7 @@ ROUTES: tuple[Route, ...] = (
     *schedules.ROUTES,
     *events.ROUTES,
     *runtime.ROUTES,
+    *maintenance.ROUTES,
     *workers.ROUTES,
     *state.ROUTES,
 )

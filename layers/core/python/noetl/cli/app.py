@@ -14,6 +14,7 @@ from noetl.cli.credential import credential_app
 from noetl.cli.local import invoke, local_app
 from noetl.cli.look import events, list_, result, status
 from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Remote, Set, Target, end, where
+from noetl.cli.prune import prune
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
 from noetl.cli.steer import cancel, exec_, inject, patch_app, pause, redrive, unpause
@@ -59,6 +60,7 @@ app.command()(inject)
 app.command()(pause)
 app.command()(unpause)
 app.command()(redrive)
+app.command()(prune)
 app.command("list")(list_)
 app.command()(status)
 app.command()(events)

@@ -36,6 +36,7 @@ from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent, rfc3339
 from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
+from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.read_history import HistoryReader
 from noetl.services.register_schedules import register_schedule
@@ -191,6 +192,9 @@ class Here:
     def _schedules(self) -> ScheduleDeps:
         reading = self._reading
         return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
+
+    def prune(self, wish: PruneWish) -> Pruned:
+        return prune(wish, self._reading.prune, lambda: True)
 
     # --- credentials ---
 

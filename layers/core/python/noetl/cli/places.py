@@ -18,6 +18,7 @@ from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleView
+from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ class Place(Protocol):
     def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         """As it is afterwards; None when it is gone."""
+
+    def prune(self, wish: PruneWish) -> Pruned:
+        """As much as is done in a while."""
 
     # Errors about credentials never repeat their data.
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noetl.runtime.programs import Programs
     from noetl.services.fire_schedule import Fired
     from noetl.services.manage_credentials import CredentialDeps
+    from noetl.services.prune import PruneDeps
 
 
 class Reading(Protocol):
@@ -41,6 +42,8 @@ class Reading(Protocol):
     def inspection(self) -> Inspection: ...
     @property
     def variables(self) -> Variables: ...
+    @property
+    def prune(self) -> PruneDeps: ...
 
 
 class Runtime(Reading, Protocol):

@@ -33,11 +33,13 @@ from noetl.ports.variables import Variables
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
+from noetl.runtime.retention import prune_deps
 from noetl.runtime.settings import Settings
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.oauth_tokens import make_exchange
+from noetl.services.prune import PruneDeps
 from noetl.services.recent import Recent
 from noetl.services.worker_credentials import KnownCredentials, RegisteredFirst
 from noetl.services.worker_deps import WorkerDeps
@@ -60,6 +62,7 @@ class Stores:
     database: Database
     credentials: CredentialDeps
     variables: Variables
+    prune: PruneDeps
 
     @property
     def inspection(self) -> Inspection:
@@ -112,6 +115,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
         database,
         _credentials(settings, database),
         PostgresVariables(database),
+        prune_deps(database, results, settings.retention),
     )
 
 
@@ -207,6 +211,7 @@ def open_engine(
         stores.database,
         stores.credentials,
         stores.variables,
+        stores.prune,
         engine,
         worker,
         names,

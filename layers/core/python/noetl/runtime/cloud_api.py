@@ -30,6 +30,7 @@ from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.registering import Registrar, schedule_deps
+from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.admit import Door
@@ -104,6 +105,7 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         events=_events(settings, parts),
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
+        prune=prune_deps(parts.database, parts.results, settings.retention),
         programs=programs,
         compile=registrar.compile,
         keep=registrar.keep,

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
-from noetl.domain.errors import InfrastructureError
-from noetl.runtime.cloud_engine import CloudEngine, Engine
+from noetl.runtime.cloud_engine import CloudEngine
 from noetl.runtime.cloud_settings import CloudSettings
+from noetl.runtime.retention import prune_deps, tidy_deployment
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.bury import bury
+from noetl.services.sweep import MARGIN_SECONDS
 
 
 class CloudMaintenance:
@@ -29,7 +30,13 @@ class CloudMaintenance:
             engine = self._engine.open()
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
-                _tidy(engine)
+                gone = tidy_deployment(
+                    PostgresCredentialStore(engine.database),
+                    prune_deps(engine.database, engine.results, self._settings.retention),
+                    lambda: remaining() > MARGIN_SECONDS,
+                    telemetry.log,
+                )
+                call.count("PrunedExecutions", gone)
                 return batch_answer(())
             buried = bury(
                 deliveries(event),
@@ -45,11 +52,3 @@ class CloudMaintenance:
         call.count("CommandsLost", buried.lost)
         call.count("RefusedMessages", buried.unreadable)
         return batch_answer(buried.give_back)
-
-
-def _tidy(engine: Engine) -> None:
-    """Copies of credentials whose time is over go; those that are left, the next tick takes."""
-    try:
-        PostgresCredentialStore(engine.database).forget_expired()
-    except InfrastructureError as away:
-        telemetry.log(f"expired copies of credentials are left for later: {away}", level="warning")

@@ -12,7 +12,9 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
+from noetl.runtime.settings import retention_days
 from noetl.services.messages import MESSAGE_LIMIT
+from noetl.services.prune import RetentionDays
 
 AUTHS = ("iam", "jwt", "none")
 
@@ -61,6 +63,7 @@ class CloudSettings:
     data_dirs: tuple[str, ...] = ()
     """Folders that duckdb and script may read."""
     deployment: Mapping[str, str] = field(default_factory=dict)
+    retention: RetentionDays = field(default_factory=RetentionDays)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:
@@ -102,6 +105,7 @@ class CloudSettings:
             workspace=env.get("NOETL_WORKSPACE", ""),
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
+            retention=retention_days(env),
         )
 
 

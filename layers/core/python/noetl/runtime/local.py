@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -34,6 +35,7 @@ from noetl.runtime.keeper import Keeper
 from noetl.runtime.outstanding import outstanding
 from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
+from noetl.runtime.retention import tidy
 from noetl.runtime.scheduler import Scheduler
 from noetl.runtime.settings import Settings
 from noetl.services.check_keychain import check_keychain
@@ -102,21 +104,15 @@ class LocalRuntime:
         self.results, self.programs = self.opened.results, self.opened.programs
         self.inspection = self.opened.inspection
         self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
-        self.variables = self.opened.variables
+        self.variables, self.prune = self.opened.variables, self.opened.prune
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():
             self.store.release(dead)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
-        self.keeper = Keeper(
-            self.store,
-            self.owner,
-            self.settings.lease_seconds,
-            self._adopt,
-            self._delayed,
-            self.log,
-            self.opened.credentials.store.forget_expired,
-        )
+        tidies = partial(tidy, self.store, self.credentials.store, self.opened.prune, self.log)
+        lease = self.settings.lease_seconds
+        self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log, tidies)
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()
         self.keeper.start()

@@ -164,6 +164,7 @@ class Server:
             workers=self.workers,
             keys=lambda fresh: self._keys,
             results=opened.results,
+            prune=opened.prune,
             programs=opened.programs,
             compile=opened.programs.cache.compile,
             keep=lambda program: None,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
+from noetl.services.prune import RetentionDays
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Settings:
     lease_seconds: float = 30.0
     python_memory_bytes: int = 1024 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
+    retention: RetentionDays = field(default_factory=RetentionDays)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -49,6 +51,7 @@ class Settings:
             lease_seconds=float(_number(env, "NOETL_LEASE_SECONDS", 30, low=1)),
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
+            retention=retention_days(env),
         )
         return replace(made, **overrides)
 
@@ -60,6 +63,13 @@ class Settings:
             raise _unusable(self.home, error.strerror or str(error)) from error
         if not os.access(self.home, os.W_OK | os.X_OK):
             raise _unusable(self.home, os.strerror(errno.EACCES))
+
+
+def retention_days(env: Mapping[str, str]) -> RetentionDays:
+    """Raises InvalidInputError(code="setting_invalid")."""
+    names = ("NOETL_RETENTION_DAYS", "NOETL_VARIABLES_RETENTION_DAYS")
+    executions, variables = (float(_number(env, name, 0, low=1)) if env.get(name) else None for name in names)
+    return RetentionDays(executions, variables)
 
 
 def _unusable(home: Path, reason: str) -> InfrastructureError:

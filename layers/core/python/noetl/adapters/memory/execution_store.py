@@ -146,7 +146,7 @@ class MemoryExecutionStore:
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         with self._lock:
             entry = self._tables.executions.get(event.execution_id)
-            if entry is None:
+            if entry is None or entry.leaving:
                 return Posted(None, 0, False)
             fits = entry.over is isinstance(event, Redrive)
             if not fits or (entry.version == 0 and not isinstance(event, Cancel)):

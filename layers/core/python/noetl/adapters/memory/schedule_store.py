@@ -85,6 +85,16 @@ class MemoryScheduleStore:
                 if since <= at <= until
             }
 
+    def forget_moments(self, before: float, limit: int) -> int:
+        """As ``Retention.remove_moments``."""
+        with self._lock:
+            old = sorted((at, name) for name, known in self._moments.items() for at in known if at < before)[
+                :limit
+            ]
+            for at, name in old:
+                del self._moments[name][at]
+            return len(old)
+
     def set_paused(self, name: str, paused: bool, next_at: float | None) -> ScheduleRow | None:
         with self._lock:
             old = self._rows.get(name)

@@ -31,6 +31,8 @@ class ExecutionEntry:
     version: int = 0
     state: bytes = b""
     ended_at: float | None = None
+    leaving: bool = False
+    """It is being removed."""
 
     @property
     def over(self) -> bool:

@@ -50,6 +50,7 @@ from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import CredentialView, CredentialWish
 from noetl.services.manage_schedules import ScheduleView
+from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 
 CANCEL_SECONDS = 30.0
@@ -164,6 +165,9 @@ class RemotePlace:
         if starts_at is not None:
             body["trigger_at"] = instant(starts_at)
         return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
+
+    def prune(self, wish: PruneWish) -> Pruned:
+        return self._client.post("/api/admin/prune", Pruned, msgspec.to_builtins(wish))
 
     # --- variables ---
 

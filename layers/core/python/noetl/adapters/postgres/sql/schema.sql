@@ -28,6 +28,7 @@ CREATE TABLE noetl.catalog (
 );
 CREATE INDEX catalog_program ON noetl.catalog (program);
 
+-- leaving_at: it ended long ago, and is being removed: nobody redrives it any more.
 CREATE TABLE noetl.execution (
     execution_id BIGINT PRIMARY KEY CHECK (execution_id > 0),
     namespace TEXT NOT NULL DEFAULT 'default',
@@ -43,10 +44,12 @@ CREATE TABLE noetl.execution (
     state JSON,
     started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     ended_at TIMESTAMPTZ,
+    leaving_at TIMESTAMPTZ,
     UNIQUE (namespace, execution_id),
     CHECK ((state IS NULL) = (version = 0)),
     CHECK ((ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled')))
 ) WITH (fillfactor = 60);
+CREATE INDEX execution_ended ON noetl.execution (ended_at) WHERE ended_at IS NOT NULL AND parent_execution_id IS NULL;
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id) WHERE parent_execution_id IS NOT NULL;
 CREATE INDEX execution_live ON noetl.execution (namespace, execution_id) WHERE status IN ('running', 'paused');
 
@@ -178,6 +181,7 @@ CREATE TABLE noetl.idempotency (
     created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     PRIMARY KEY (namespace, key)
 );
+CREATE INDEX idempotency_execution ON noetl.idempotency (execution_id);
 CREATE INDEX idempotency_age ON noetl.idempotency (created_at);
 
 -- What starts by itself. declared: its playbook says so. anchor_at: when its timing was set; rates count from it.
@@ -216,6 +220,29 @@ CREATE TABLE noetl.schedule_moment (
     execution_id BIGINT NOT NULL,
     PRIMARY KEY (namespace, name, at),
     FOREIGN KEY (namespace, name) REFERENCES noetl.schedule ON DELETE CASCADE
+);
+CREATE INDEX schedule_moment_age ON noetl.schedule_moment (at);
+
+-- What starts a playbook when something happens, made while the system runs. source: what is watched. payload: what the workload is made
+-- of (null: the event). event_key: a template that tells one happening from another. generation: of the address of a webhook.
+CREATE TABLE noetl.trigger (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    name TEXT COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{1,48}$'),
+    kind TEXT NOT NULL CHECK (kind IN ('s3', 'eventbridge', 'sqs', 'webhook', 'file')),
+    path TEXT COLLATE "C" NOT NULL CHECK (path <> ''),
+    version INTEGER CHECK (version > 0),
+    source JSON NOT NULL,
+    payload JSON,
+    event_key TEXT NOT NULL DEFAULT '',
+    enabled BOOLEAN NOT NULL,
+    generation INTEGER NOT NULL DEFAULT 1 CHECK (generation > 0),
+    created_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    last_at TIMESTAMPTZ,
+    last_execution BIGINT,
+    last_error TEXT NOT NULL DEFAULT '',
+    fired BIGINT NOT NULL DEFAULT 0,
+    failed BIGINT NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
 );
 
 -- Secrets, sealed: data_encrypted is opaque to the database.

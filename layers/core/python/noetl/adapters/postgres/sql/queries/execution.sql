@@ -73,10 +73,10 @@ SELECT execution_id, fingerprint = :fingerprint::text FROM noetl.idempotency WHE
 
 -- name: post_event
 -- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and
--- the variables that it writes.
+-- the variables that it writes. One that is being removed is not there.
 -- Row: status, version, whether it is new.
 WITH found AS (
-    SELECT e.execution_id, e.status, e.version FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint
+    SELECT e.execution_id, e.status, e.version FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint AND e.leaving_at IS NULL
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM found f

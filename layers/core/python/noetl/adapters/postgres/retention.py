@@ -1,0 +1,44 @@
+"""What goes from Postgres when its time is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.literals import number, numbers
+from noetl.domain import ids
+from noetl.ports.retention import Removed
+
+
+class PostgresRetention:
+    """``database``: shared with other adapters."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claim(self, before: float, limit: int) -> Sequence[int]:
+        return self._ids("claim_old_executions", before, limit)
+
+    def old(self, before: float, limit: int) -> Sequence[int]:
+        return self._ids("old_executions", before, limit)
+
+    def _ids(self, query: str, before: float, limit: int) -> list[int]:
+        rows = self._database.run(query, {"before": number(before), "limit": number(limit)})
+        return [int(row[0] or 0) for row in rows]
+
+    def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
+        values: dict[str, bytes | None] = {"ids": numbers(execution_ids), "limit": number(limit)}
+        return int(self._database.run("remove_events", values)[0][0] or 0)
+
+    def remove(self, execution_ids: Sequence[int]) -> Removed:
+        rows = self._database.run("remove_executions", {"ids": numbers(execution_ids)})
+        return Removed(*(int(count or 0) for count in rows[0]))
+
+    def remove_variables(self, before: float, limit: int) -> int:
+        young = number(ids.execution_id(max(int(before * 1000), ids.EPOCH_MS), 0))
+        values: dict[str, bytes | None] = {"before": number(before), "young": young, "limit": number(limit)}
+        return int(self._database.run("remove_variables", values)[0][0] or 0)
+
+    def remove_moments(self, before: float, limit: int) -> int:
+        values: dict[str, bytes | None] = {"before": number(before), "limit": number(limit)}
+        return int(self._database.run("remove_schedule_moments", values)[0][0] or 0)

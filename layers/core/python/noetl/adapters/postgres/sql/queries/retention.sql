@@ -1,0 +1,98 @@
+-- What goes when its time is over. A tree of executions goes whole, from its leaves: its root is found by the index of roots that ended.
+
+-- name: old_executions
+WITH RECURSIVE roots AS (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
+      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision))
+    ORDER BY e.ended_at LIMIT :limit::bigint
+), tree AS (
+    SELECT r.execution_id, 0 AS depth FROM roots r
+    UNION ALL
+    SELECT c.execution_id, t.depth + 1 FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
+)
+SELECT t.execution_id FROM tree t ORDER BY t.depth DESC, t.execution_id LIMIT :limit::bigint;
+
+-- name: claim_old_executions
+-- What is redriven at this moment is locked, and left out.
+WITH RECURSIVE roots AS (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
+      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision))
+    ORDER BY e.ended_at LIMIT :limit::bigint
+), tree AS (
+    SELECT r.execution_id, 0 AS depth FROM roots r
+    UNION ALL
+    SELECT c.execution_id, t.depth + 1 FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
+), picked AS MATERIALIZED (
+    SELECT t.execution_id, t.depth FROM tree t ORDER BY t.depth DESC, t.execution_id LIMIT :limit::bigint
+), held AS MATERIALIZED (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.execution_id = ANY(ARRAY(SELECT p.execution_id FROM picked p))
+      AND e.ended_at < to_timestamp(:before::double precision)
+    ORDER BY e.execution_id FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE noetl.execution e SET leaving_at = coalesce(e.leaving_at, clock_timestamp())
+    FROM held h WHERE e.execution_id = h.execution_id
+    RETURNING e.execution_id
+)
+SELECT c.execution_id FROM claimed c JOIN picked p USING (execution_id) ORDER BY p.depth DESC, c.execution_id;
+
+-- name: remove_events
+WITH old AS (
+    SELECT v.execution_id, v.event_id FROM noetl.event v
+    JOIN noetl.execution e ON e.execution_id = v.execution_id AND e.leaving_at IS NOT NULL
+    WHERE v.execution_id = ANY(:ids::bigint[]) LIMIT :limit::bigint
+), gone AS (
+    DELETE FROM noetl.event v USING old o WHERE v.execution_id = o.execution_id AND v.event_id = o.event_id RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: remove_executions
+-- All that belongs to them; loops and timers go with their execution. One that has started something that is still there stays.
+WITH gone AS MATERIALIZED (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.execution_id = ANY(:ids::bigint[]) AND e.leaving_at IS NOT NULL AND e.ended_at IS NOT NULL
+      AND NOT EXISTS (SELECT FROM noetl.execution c
+                      WHERE c.parent_execution_id = e.execution_id AND c.execution_id <> ALL(:ids::bigint[]))
+    ORDER BY e.execution_id FOR UPDATE
+), events AS (
+    DELETE FROM noetl.event v USING gone g WHERE v.execution_id = g.execution_id RETURNING 1
+), slots AS (
+    DELETE FROM noetl.slot s USING gone g WHERE s.execution_id = g.execution_id
+), commands AS (
+    DELETE FROM noetl.command c USING gone g WHERE c.execution_id = g.execution_id
+), outbox AS (
+    DELETE FROM noetl.outbox o USING gone g WHERE o.execution_id = g.execution_id
+), variables AS (
+    DELETE FROM noetl.transient t USING gone g WHERE t.execution_id = g.execution_id RETURNING 1
+), copies AS (
+    DELETE FROM noetl.auth_cache a USING gone g WHERE a.execution_id = g.execution_id
+), keys AS (
+    DELETE FROM noetl.idempotency i USING gone g WHERE i.execution_id = g.execution_id
+), executions AS (
+    DELETE FROM noetl.execution e USING gone g WHERE e.execution_id = g.execution_id RETURNING 1
+)
+SELECT (SELECT count(*) FROM executions), (SELECT count(*) FROM events), (SELECT count(*) FROM variables);
+
+-- name: remove_variables
+-- Ids tell when an execution was made, so those that are younger are never looked at.
+WITH old AS (
+    SELECT t.execution_id, t.var_name FROM noetl.transient t
+    JOIN noetl.execution e ON e.execution_id = t.execution_id AND e.ended_at < to_timestamp(:before::double precision)
+    WHERE t.execution_id < :young::bigint
+    LIMIT :limit::bigint
+), gone AS (
+    DELETE FROM noetl.transient t USING old o WHERE t.execution_id = o.execution_id AND t.var_name = o.var_name RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: remove_schedule_moments
+WITH old AS (
+    SELECT m.namespace, m.name, m.at FROM noetl.schedule_moment m
+    WHERE m.at < to_timestamp(:before::double precision) ORDER BY m.at LIMIT :limit::bigint
+), gone AS (
+    DELETE FROM noetl.schedule_moment m USING old o
+    WHERE m.namespace = o.namespace AND m.name = o.name AND m.at = o.at RETURNING 1
+)
+SELECT count(*) FROM gone;

@@ -1,0 +1,48 @@
+"""Executions that ended long ago go, whole. Adapters: ``adapters/postgres`` and ``adapters/memory``.
+
+An execution goes with everything it started: a tree of executions is left alone until its last member has ended, since a result of one may
+be read by another. Every call is one bounded statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """Rows that are gone."""
+
+    executions: int = 0
+    events: int = 0
+    variables: int = 0
+
+    def __add__(self, other: Removed) -> Removed:
+        return Removed(
+            self.executions + other.executions, self.events + other.events, self.variables + other.variables
+        )
+
+
+class Retention(Protocol):
+    """Times are epoch seconds. Raises InfrastructureError when the store cannot be reached."""
+
+    def claim(self, before: float, limit: int) -> Sequence[int]:
+        """Executions of trees that ended before then as a whole, those that others started first. They can be redriven no more; until
+        they are removed, the next claim names them again."""
+
+    def old(self, before: float, limit: int) -> Sequence[int]:
+        """What ``claim`` would name, and nothing is changed."""
+
+    def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
+        """Rows of history of claimed executions: how many went. Fewer than ``limit``: none is left."""
+
+    def remove(self, execution_ids: Sequence[int]) -> Removed:
+        """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves."""
+
+    def remove_variables(self, before: float, limit: int) -> int:
+        """Variables of executions that ended before then."""
+
+    def remove_moments(self, before: float, limit: int) -> int:
+        """What was started for moments of schedules before then."""

@@ -1,0 +1,56 @@
+"""Retention as this process is set to it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.credential_store import CredentialStore
+from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.results import ResultStore
+from noetl.services.prune import PruneDeps, RetentionDays, keep_to
+from noetl.services.sweep import KEY_SECONDS
+
+ROUND_SECONDS = 5.0
+"""Longest that one look of the keeper removes: what is left goes at the next."""
+
+
+def prune_deps(database: Database, results: ResultStore, days: RetentionDays) -> PruneDeps:
+    return PruneDeps(PostgresRetention(database), results, time.time, days)
+
+
+def for_seconds(seconds: float) -> Callable[[], bool]:
+    """Says yes for so long."""
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() < until
+
+
+def tidy(
+    store: ExecutionStore, credentials: CredentialStore, deps: PruneDeps, log: Callable[[str], None]
+) -> None:
+    """What the keeper of a local process does now and then. Raises InfrastructureError."""
+    credentials.forget_expired()
+    store.forget_keys(KEY_SECONDS)
+    removed = keep_to(deps, for_seconds(ROUND_SECONDS))
+    if removed.executions:
+        log(
+            f"{removed.executions} executions are gone: they ended more than {deps.days.executions:g} days ago"
+        )
+
+
+def tidy_deployment(
+    credentials: CredentialStore,
+    deps: PruneDeps,
+    more_time: Callable[[], bool],
+    log: Callable[[str], None],
+) -> int:
+    """What a tick of maintenance does last: how many executions are gone. What it cannot do now, the next tick does."""
+    try:
+        credentials.forget_expired()
+        return keep_to(deps, more_time).executions
+    except InfrastructureError as away:
+        log(f"what has served its time is removed later: {away}")
+        return 0

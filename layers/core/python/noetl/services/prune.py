@@ -1,0 +1,144 @@
+"""Retention: what ended long ago goes, with all that belongs to it, in bounded batches.
+
+Results go before the rows that name them, and rows of history before their execution: whoever dies in between leaves something that the
+next round finds again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.schedules import instant
+from noetl.ports.results import ResultStore
+from noetl.ports.retention import Removed, Retention
+
+DAY = 86_400.0
+BATCH = 200
+"""Executions in one round."""
+ROWS = 10_000
+"""Rows of history, variables or moments in one statement."""
+COUNTED = 10_000
+"""Most executions that a dry run tells of."""
+MOMENT_DAYS = 366
+"""How long it is known which moments of a schedule started something, where executions are kept for ever or longer than that."""
+LEAST_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class RetentionDays:
+    """How many days after their end executions are kept, and (if that is shorter) their variables. None: for ever, or as long as they."""
+
+    executions: float | None = None
+    variables: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PruneDeps:
+    """``clock``: epoch seconds. ``days``: what the deployment, or this machine, is set to."""
+
+    retention: Retention
+    results: ResultStore
+    clock: Callable[[], float]
+    days: RetentionDays = RetentionDays()
+
+
+class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``older_than_days``: since they ended; without it, what the deployment is set to. ``dry_run``: only tell."""
+
+    older_than_days: float | None = None
+    dry_run: bool = False
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """``before``: what ended before then was meant. With ``dry_run`` only executions are counted. ``status`` partly: there is more, ask
+    again."""
+
+    before: str
+    dry_run: bool
+    status: Literal["complete", "partly"]
+    executions: int
+    events: int
+    variables: int
+
+
+def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+    """Remove what ended before a moment, until nothing is left or ``more_time`` says no.
+
+    Raises InvalidInputError (codes ``retention_unset``, ``invalid_retention``), InfrastructureError (ask again).
+    """
+    before = deps.clock() - _seconds(wish, deps.days)
+    if wish.dry_run:
+        found = deps.retention.old(before, COUNTED)
+        status: Literal["complete", "partly"] = "complete" if len(found) < COUNTED else "partly"
+        return Pruned(instant(before), True, status, len(found), 0, 0)
+    removed, complete = _remove(before, deps, more_time)
+    status = "complete" if complete else "partly"
+    return Pruned(instant(before), False, status, removed.executions, removed.events, removed.variables)
+
+
+def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
+    """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
+    now, days, removed = deps.clock(), deps.days, Removed()
+    if days.variables is not None:
+        removed += Removed(
+            variables=_repeat(deps.retention.remove_variables, now - days.variables * DAY, more_time)
+        )
+    if days.executions is not None:
+        removed += _remove(now - days.executions * DAY, deps, more_time)[0]
+    kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
+    _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
+    return removed
+
+
+def _repeat(remove: Callable[[float, int], int], before: float, more_time: Callable[[], bool]) -> int:
+    count = 0
+    while more_time():
+        found = remove(before, ROWS)
+        count += found
+        if found < ROWS:
+            break
+    return count
+
+
+def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tuple[Removed, bool]:
+    """The second value is false when there is more."""
+    removed = Removed()
+    while more_time():
+        claimed = deps.retention.claim(before, BATCH)
+        if not claimed:
+            return removed, True
+        for execution_id in claimed:
+            deps.results.delete_execution(execution_id)
+        events = ROWS
+        while events == ROWS:
+            if not more_time():
+                return removed, False
+            events = deps.retention.remove_events(claimed, ROWS)
+            removed += Removed(events=events)
+        gone = deps.retention.remove(claimed)
+        removed += gone
+        if not gone.executions:
+            return removed, True
+    return removed, False
+
+
+def _seconds(wish: PruneWish, days: RetentionDays) -> float:
+    asked = days.executions if wish.older_than_days is None else wish.older_than_days
+    if asked is None:
+        raise InvalidInputError(
+            "executions are kept for ever here: say how old they have to be",
+            code="retention_unset",
+            hint="older_than_days (noetl prune --older-than 30d), or a setting: NOETL_RETENTION_DAYS",
+        )
+    if not LEAST_SECONDS / DAY <= asked <= 36_500:
+        raise InvalidInputError(
+            f"{asked:g} days is not between an hour and a hundred years",
+            code="invalid_retention",
+            hint="such as 30, or 0.5 for half a day",
+        )
+    return asked * DAY

@@ -1,0 +1,95 @@
+"""Retention: by hand and by the settings, in rounds, results with their execution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from noetl.services import prune as pruning
+from noetl.services.prune import DAY, RetentionDays, keep_to
+from tests.unit.api.ground import GATED, Ground
+
+YES = lambda: True  # noqa: E731
+
+
+@pytest.fixture
+def ground(monkeypatch):
+    monkeypatch.setattr(pruning, "BATCH", 2)
+    monkeypatch.setattr(pruning, "ROWS", 3)
+    return Ground()
+
+
+def ask(ground, **body):
+    return ground.ask("POST", "/api/admin/prune", body)
+
+
+def test_what_ended_long_ago_goes_with_its_results_and_what_runs_stays(ground):
+    old = [ground.run() for _ in range(5)]
+    waiting = ground.run(GATED)
+    for one in old:
+        ground.database.results.put(f"noetl://execution/{one}/result/start/x", b"1")
+    ground.database.now += 40 * DAY
+    young = ground.run()
+    told = ask(ground, older_than_days=30, dry_run=True).json
+    assert (told["executions"], told["dry_run"], told["status"]) == (5, True, "complete")
+    assert len(ground.store.executions(limit=20)) == 7, "nothing has happened"
+    done = ask(ground, older_than_days=30).json
+    assert (done["executions"], done["status"]) == (5, "complete") and done["events"] > 5
+    assert {str(one.execution_id) for one in ground.store.executions(limit=20)} == {waiting, young}
+    assert ground.ask("GET", f"/api/executions/{old[0]}").status == 404
+    assert all(ground.database.results.delete_execution(int(one)) == 0 for one in old)
+    assert ask(ground, older_than_days=30).json["executions"] == 0
+
+
+def test_a_repeated_start_of_something_that_is_gone_is_a_new_one(ground):
+    key = {"idempotency-key": "k"}
+    ground.register()
+    first = ground.ask("POST", "/api/execute", {"path": "demo/hello"}, headers=key).json["execution_id"]
+    ground.settle()
+    ground.database.now += 2 * DAY
+    assert ask(ground, older_than_days=1).json["executions"] == 1
+    again = ground.ask("POST", "/api/execute", {"path": "demo/hello"}, headers=key)
+    assert again.status == 201 and again.json["execution_id"] != first
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ({}, "retention_unset"),
+        ({"older_than_days": 0}, "invalid_retention"),
+        ({"older_than_days": -1}, "invalid_retention"),
+        ({"older_than_days": 1e9}, "invalid_retention"),
+        ({"older_than_days": "30d"}, "body_invalid"),
+    ],
+)
+def test_an_age_that_is_none_is_refused(ground, body, code):
+    refused = ask(ground, **body)
+    assert (refused.status, refused.json["code"]) == (422, code)
+
+
+def test_maintenance_keeps_to_the_settings_and_stops_when_time_is_short(ground):
+    ground.run()
+    execution_id = ground.run(GATED)
+    ground.database.now += 10 * DAY
+    ground.ask("POST", f"/api/executions/{execution_id}/cancel")
+    ground.settle()
+    deps = replace(ground.deps.prune, days=RetentionDays(7))
+    assert keep_to(deps, lambda: False).executions == 0
+    assert keep_to(deps, YES).executions == 1
+    assert keep_to(replace(deps, days=RetentionDays()), YES).executions == 0, "kept for ever"
+    ground.database.now += 8 * DAY
+    assert keep_to(deps, YES).executions == 1
+
+
+def test_moments_of_schedules_are_known_for_a_year(ground):
+    store, now = ground.database.schedules, ground.database.now
+    ground.register()
+    wish = {"path": "demo/hello", "name": "s", "cron": "* * * * *"}
+    assert ground.ask("POST", "/api/schedules", wish).status == 201
+    for days in (1, 100, 367, 400, 500, 600):
+        store.keep_moment("s", now - days * DAY, days)
+    keep_to(ground.deps.prune, YES)
+    assert list(store.moments("s", 0, now).values()) == [100, 1]
+    keep_to(replace(ground.deps.prune, days=RetentionDays(30)), YES)
+    assert list(store.moments("s", 0, now).values()) == [1]
