@@ -47,15 +47,17 @@ def test_one_at_a_time_handles_it_and_a_dead_one_is_followed(harness, batches):
     taken = batches.begin(7, 0.2)
     assert taken is not None and taken.status == "processing" and taken.messages == [ODD, "{}"]
     assert batches.begin(7, 0.2) is None
+    kept(batches, 8)
     harness.sleep(0.3)
-    assert batches.unfinished(0.2, 9) == [7]
+    assert batches.unfinished(0.2, 0.2, 9) == [7, 8] and batches.unfinished(0.2, 0.2, 1) == [7]
+    assert batches.unfinished(0.2, 9.0, 9) == [8] and batches.unfinished(9.0, 9.0, 9) == []
     assert batches.begin(7, 0.2) is not None
     told = [EventTold("cmd:1:0", "5"), EventTold("cmd:2:0", "5", "event_refused")]
     batches.end(7, "failed", told)
     over = batches.get(7)
     assert over is not None and (over.status, over.messages, over.told) == ("failed", [], told)
     assert over.ended_at is not None and over.ended_at >= over.created_at
-    assert batches.begin(7, 0.0) is None and batches.unfinished(0.0, 9) == []
+    assert batches.begin(7, 0.0) is None and 7 not in batches.unfinished(0.0, 0.0, 9)
     batches.end(7, "completed", [])
     assert batches.get(7) == over
 

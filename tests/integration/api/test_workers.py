@@ -82,7 +82,7 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
         "POST", "/api/context/render", {"execution_id": execution_id, "template": "{{ many | sum }}"}
     )
     assert found["rendered"] == sum(i * i for i in range(12)), found
-    assert client("GET", "/api/worker/pools")[1] == {"workers": []}, "it said goodbye"
+    assert client("GET", "/api/worker/pools")[1] == {"workers": [], "pools": []}, "it said goodbye"
 
 
 def test_a_silent_worker_loses_its_command_to_another_and_its_late_answer_counts_for_nothing(server, client):

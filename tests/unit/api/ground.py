@@ -12,6 +12,7 @@ from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.memory.event_batches import MemoryEventBatches
 from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.schedules import MemorySchedules
+from noetl.adapters.memory.workers import MemoryWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
@@ -19,12 +20,13 @@ from noetl.domain.capability import Capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
+from noetl.domain.owners import offered
 from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.program import Program
+from noetl.ports.execution_store import Published
 from noetl.ports.gauges import QueueGauge
-from noetl.runtime.pools import Pool
-from noetl.runtime.remote_work import RemoteWork
 from noetl.services.admit import Door
+from noetl.services.claim_commands import Claims
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.take_events import EventsDeps
 from noetl.services.worker_credentials import KnownCredentials
@@ -89,18 +91,6 @@ class FakePublisher:
         self.sent += events
 
 
-class Leaving:
-    """As much of a process as workers take commands from; nothing waits in it."""
-
-    def __init__(self, store: Any) -> None:
-        self.store, self.owner = store, "leaving"
-        self.pools = {"io": Pool("io", 0, lambda command: None)}
-        self.keeper = self
-
-    def adopt(self) -> bool:
-        return False
-
-
 class Ground:
     """``ask`` sends a request; ``settle`` lets the engine and workers finish what was published."""
 
@@ -136,7 +126,7 @@ class Ground:
             credentials=self.database.credentials,
             names=KnownCredentials(self.database.credentials.store, FileCredentials(None)),
             events=self._events(),
-            workers=RemoteWork(Leaving(self.store)),  # type: ignore[arg-type]
+            workers=Claims(MemoryWorkers(self.store), self.store, {"io"}, keeps_pools=True),
             results=self.database.results,
             prune=self.database.prune,
             programs=self.database.programs,
@@ -213,6 +203,13 @@ class Ground:
         self.publisher.sent = []
         command = self.runtime.commands.pop()
         assert isinstance(command, Command)
+        return command
+
+    def offered(self, text: str = HELLO) -> Command:
+        """The same, for workers of the pool ``io``."""
+        command = self.issued(text)
+        self.store.heartbeat(offered("io"), 1e9)
+        self.store.hand_over(self.runtime.owner, Published(commands=[command]), heir=offered("io"))
         return command
 
     def capability(self, command: Command) -> Capability:

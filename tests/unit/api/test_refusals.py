@@ -439,6 +439,8 @@ FAMILIES = [
     (errors.NotFoundError("m"), 404),
     (MethodError("m", details={"allow": ["GET"]}), 405),
     (errors.ConflictError("m"), 409),
+    (errors.GoneError("m"), 410),
+    (errors.OverloadedError("m", details={"retry_after": 7}), 429),
     (errors.TaskError("m"), 410),
     (BodyTooLargeError("m"), 413),
     (errors.InvalidInputError("m"), 422),
@@ -455,7 +457,7 @@ FAMILIES = [
 def test_every_family_has_its_status(error, status):
     answer = problem(error, request_id="r", instance="/x")
     assert (answer.status, answer.value["status"]) == (status, status)
-    assert ("Retry-After" in answer.headers) == (status == 503)
+    assert ("Retry-After" in answer.headers) == (status in (429, 503))
 
 
 def test_every_error_of_the_domain_belongs_to_a_family():

@@ -111,6 +111,10 @@ def exchange_worker(ground: Ground, name: str):
         kept = ground.ask("PUT", f"/api/result/{execution_id}/start/x", {"rows": [1]})
         uri = {"ref": f"noetl://execution/{execution_id}/result/start/x"}
         return kept if name == "putResult" else ground.ask("GET", "/api/result/resolve", query=uri)
+    if name == "claimCommand":
+        command = ground.offered()
+        place = f"/api/commands/{command.execution_id}:{command.command_id}/claim"
+        return ground.ask("POST", place, {"worker_id": "w"})
     method, path, body = {
         "registerWorker": ("", "", None),
         "workerHeartbeat": ("POST", "/api/worker/pool/heartbeat", {"name": "w"}),

@@ -56,20 +56,17 @@ def test_a_delayed_command_that_cannot_be_given_is_given_later_and_the_lease_is_
     )
 
 
-def test_what_has_served_its_time_is_removed_now_and_then(monkeypatch):
-    monkeypatch.setattr(keeping, "TIDY_SECONDS", 0.05)
-    tidied = threading.Semaphore(0)
-    keeper = Keeper(
-        Counting(),
-        "me",
-        0.3,
-        lambda commands, events: None,
-        lambda command: None,
-        lambda line: None,
-        tidied.release,
-    )
+def test_chores_are_done_again_and_again_whatever_one_of_them_raises(monkeypatch):
+    monkeypatch.setattr(keeping, "AGAIN_SECONDS", 0.05)
+    done, told = threading.Semaphore(0), []
+    keeper = Keeper(Counting(), "me", 0.3, lambda commands, events: None, lambda command: None, told.append)
+
+    def broken():
+        raise ValueError("a defect")
+
+    keeper.chores += [keeping.Chore(0.05, broken), keeping.Chore(0.05, done.release)]
     keeper.start()
     try:
-        assert all(tidied.acquire(timeout=10) for _ in range(3))
+        assert all(done.acquire(timeout=10) for _ in range(3)) and "a defect" in told[0]
     finally:
         keeper.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from noetl.domain.owners import pool_of
 from noetl.ports.inspection import Lease, Outstanding, PoolWork
 
 
@@ -32,7 +33,7 @@ def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) 
     leases = [
         Lease(one.owner, one.pool, one.due + one.delayed, one.alive, one.lease)
         for one in every
-        if one.owner and one.due + one.delayed
+        if one.owner and one.due + one.delayed and pool_of(one.owner) is None
     ]
     looked = sum(one.due + one.delayed + one.suspended for one in every)
     work = [_work(pool, group) for pool, group in sorted(pools.items())]
@@ -41,8 +42,8 @@ def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) 
 
 def _work(pool: str, group: list[Count]) -> PoolWork:
     """What somebody dead has is nobody's, and so ready."""
-    free = [one for one in group if not one.alive]
-    held = [one for one in group if one.alive]
+    free = [one for one in group if _is_free(one)]
+    held = [one for one in group if not _is_free(one)]
     return PoolWork(
         pool,
         ready=sum(one.due for one in free),
@@ -51,3 +52,8 @@ def _work(pool: str, group: list[Count]) -> PoolWork:
         suspended=sum(one.suspended for one in group),
         oldest=max((one.oldest for one in group), default=0.0),
     )
+
+
+def _is_free(count: Count) -> bool:
+    """What is offered to workers of its pool is nobody's yet."""
+    return not count.alive or pool_of(count.owner) is not None

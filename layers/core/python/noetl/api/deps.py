@@ -17,7 +17,7 @@ from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.variables import Variables
-from noetl.ports.workers import Workers
+from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.prune import PruneDeps
@@ -77,12 +77,14 @@ class ApiDeps:
     """What tokens of commands are verified with (read anew when True); None: no command is known here."""
     workspace: str = ""
     """The credential of the scratch database, which tasks use that name none."""
-    workers: Workers | None = None
-    """Who fetches commands over HTTP; None where queues carry them."""
+    workers: Claims | None = None
+    """Who fetches commands over HTTP; None where nobody can."""
     metrics: Callable[[], str] | None = None
     """This process in the text format of Prometheus; None where somebody else measures."""
     linked: Callable[[str], str] = _foreign
     """The URI behind a link that this process answers itself. Raises NotFoundError."""
     log: Callable[[str], None] = lambda line: None
+    counted: Callable[[str, float], None] = lambda name, value: None
+    """Adds to a metric, by its name in CloudWatch."""
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

@@ -7,10 +7,12 @@ from typing import Any
 from noetl.api.exchange import PROBLEM, Answer
 from noetl.domain.errors import (
     ConflictError,
+    GoneError,
     InfrastructureError,
     InvalidInputError,
     NoetlError,
     NotFoundError,
+    OverloadedError,
     PlaybookError,
     TaskError,
 )
@@ -57,8 +59,10 @@ FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
     (PlaybookError, 422, "Invalid playbook"),
     (InvalidInputError, 422, "Invalid input"),
     (NotFoundError, 404, "Not found"),
+    (GoneError, 410, "Gone"),
     (ConflictError, 409, "Conflict"),
     (TaskError, 410, "Gone"),
+    (OverloadedError, 429, "Too much at once"),
     (InfrastructureError, 503, "Temporarily unavailable"),
 )
 """First match wins. A TaskError that reaches a reader is a result whose bytes are gone or damaged."""
@@ -120,8 +124,8 @@ def _body(code: str, title: str, status: int, detail: str) -> dict[str, Any]:
 
 def _headers(error: Exception, status: int) -> dict[str, str]:
     headers = {}
-    if isinstance(error, NoetlError) and error.retryable and status in (409, 503):
-        headers["Retry-After"] = str(RETRY_SECONDS)
+    if isinstance(error, NoetlError) and error.retryable and status in (409, 429, 503):
+        headers["Retry-After"] = str(error.details.get("retry_after", RETRY_SECONDS))
     if isinstance(error, MethodError):
         headers["Allow"] = ", ".join(error.details["allow"])
     return headers

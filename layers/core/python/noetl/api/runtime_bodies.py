@@ -106,8 +106,21 @@ class WorkerAnswer(msgspec.Struct, frozen=True):
     lease_seconds: float
 
 
+class PoolView(msgspec.Struct, frozen=True):
+    """``workers``: that live; together they run ``capacity`` commands at once, and ``running`` now."""
+
+    pool: str
+    workers: int
+    capacity: int
+    running: int
+
+
 class WorkersAnswer(msgspec.Struct, frozen=True):
+    """``workers``: those that have registered, also those that have been silent for a while (``alive: false``; after ten minutes they are
+    forgotten). ``pools``: of those that live."""
+
     workers: list[WorkerPool]
+    pools: list[PoolView]
 
 
 class ClaimBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,6 +128,13 @@ class ClaimBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+
+
+class ClaimOneBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` (or ``worker_id``): of the worker, as it is registered."""
+
+    name: str = ""
+    worker_id: str = ""
 
 
 class ClaimedCommand(msgspec.Struct, frozen=True):
@@ -130,6 +150,11 @@ class ClaimedCommand(msgspec.Struct, frozen=True):
     message: str
 
 
+class ClaimOneAnswer(msgspec.Struct, frozen=True):
+    command: ClaimedCommand
+    lease_seconds: float
+
+
 class ClaimedAnswer(msgspec.Struct, frozen=True):
     commands: list[ClaimedCommand]
     lease_seconds: float
@@ -142,4 +167,4 @@ class GiveBackBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StoredAnswer(msgspec.Struct, frozen=True):
-    status: Literal["stored", "given_back"]
+    status: Literal["stored", "given_back", "not_held"]

@@ -7,7 +7,9 @@
     ├── InvalidInputError     the caller's: malformed request or payload
     ├── NotFoundError         the caller's: no such playbook, execution, result
     ├── ConflictError         the caller's or a race: already ended, version moved on
+    │   └── GoneError         it was there, and is over for good
     └── InfrastructureError   ours: database away, result store unreachable
+        └── OverloadedError   more waits than is good: later
 
 Every error has a stable ``code``, tells whether trying again can help (``retryable``), and keeps
 ``details`` that are safe to print. Boundaries map families, not messages: exit codes, HTTP status,
@@ -108,8 +110,20 @@ class ConflictError(NoetlError):
     default_code = "conflict"
 
 
+class GoneError(ConflictError):
+    """It was there, and is over for good."""
+
+    default_code = "gone"
+
+
 class InfrastructureError(NoetlError):
     """Something this system depends on failed; trying again may help."""
 
     default_code = "infrastructure"
     default_retryable = True
+
+
+class OverloadedError(InfrastructureError):
+    """More waits already than is good: the same request later, ``details["retry_after"]`` seconds from now."""
+
+    default_code = "overloaded"

@@ -66,5 +66,13 @@ class Published(msgspec.Struct, frozen=True):
         return bool(self.commands or self.events or self.timers)
 
 
+class Offer(msgspec.Struct, frozen=True):
+    """Commands that are offered to the workers of ``pool``, or were taken by one of them that fell silent. ``only``: (execution id, command
+    id) of the one that is wanted."""
+
+    pool: str
+    only: tuple[int, str] | None = None
+
+
 NOTHING = Published()
 EVERY = ExecutionFilter()

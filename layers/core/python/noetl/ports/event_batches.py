@@ -48,8 +48,9 @@ class EventBatches(Protocol):
 
     def get(self, batch_id: int) -> EventBatch | None: ...
 
-    def unfinished(self, older_than_seconds: float, limit: int) -> Sequence[int]:
-        """Ids of batches that should have been handled by now."""
+    def unfinished(self, left_seconds: float, stale_seconds: float, limit: int) -> Sequence[int]:
+        """Ids of batches that should have been handled by now, the oldest first: nobody began with one that was accepted ``left_seconds``
+        ago, or whoever did gave no sign for ``stale_seconds``."""
 
     def forget(self, older_than_seconds: float, limit: int = 1000) -> None:
         """Drop batches that ended that long ago."""

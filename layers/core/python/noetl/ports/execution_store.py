@@ -18,6 +18,7 @@ import msgspec
 from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.events import Event, Held, ItemsDone, Start
 from noetl.domain.outcomes import Outcome
+from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
 from noetl.ports.answers import EVERY as _EVERY
@@ -26,6 +27,7 @@ from noetl.ports.answers import CreatedExecution as CreatedExecution
 from noetl.ports.answers import Creation as Creation
 from noetl.ports.answers import ExecutionFilter as ExecutionFilter
 from noetl.ports.answers import IdempotencyKey as IdempotencyKey
+from noetl.ports.answers import Offer as Offer
 from noetl.ports.answers import Posted as Posted
 from noetl.ports.answers import Published as Published
 
@@ -350,9 +352,9 @@ class ExecutionStore(Protocol):
     def release(self, owner: str) -> None:
         """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
 
-    def claim(self, owner: str, limit: int) -> Sequence[Command]:
-        """Take commands that are due and belong to nobody alive; their attempt goes up by one. Loop chunks come with ``skip`` filled
-        from items that are done, and with the overlay of their patches when the loop is sequential."""
+    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
+        """Take commands that are due and belong to nobody alive (``offer``: what is offered); the attempt goes up, unless it is
+        the first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches."""
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         """Take outbox events that belong to nobody alive."""
@@ -360,8 +362,10 @@ class ExecutionStore(Protocol):
     def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
         """Timers that are due, as TimerFired (a timer row goes when its event is applied), and seconds until the next one."""
 
-    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
-        """What ``owner`` has published belongs to the queue now (domain/owners.py); ``freed`` belongs to nobody, for others to claim."""
+    def hand_over(
+        self, owner: str, published: Published, freed: Published = _NOTHING, heir: str = QUEUE
+    ) -> None:
+        """What ``owner`` has published belongs to the queue (``heir``) now; ``freed`` belongs to nobody, for others to claim."""
 
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
         """Drop idempotency keys of that age."""

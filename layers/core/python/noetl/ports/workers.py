@@ -1,18 +1,30 @@
-"""Workers that fetch their commands over HTTP, and what they are given."""
+"""Workers that fetch their commands over HTTP: who is there, and what they have. Adapters: ``adapters/postgres`` and ``adapters/memory``.
+
+What a worker has taken is leased to it, command by command (``domain/owners.lease``): each sign of life extends the lease of one command.
+What was not extended in time is anybody's, as a further attempt, and what its first worker says after that is superseded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from noetl.domain.commands import Command
+
+class RunningCommand(msgspec.Struct, frozen=True):
+    """``lease_seconds``: how long its worker may still be silent about it."""
+
+    execution_id: str
+    command_id: str
+    attempt: int
+    turn: int
+    lease_seconds: float
 
 
 class WorkerPool(msgspec.Struct, frozen=True):
-    """``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has.
-    Times are epoch seconds."""
+    """``name``: of this worker, unique. ``pool``: whose commands it takes. ``capacity``: how many at once. ``running``: how many it has,
+    ``commands`` which. ``alive``: it gave a sign of life lately. Times are epoch seconds; ``now`` is the store's."""
 
     name: str
     pool: str
@@ -21,28 +33,61 @@ class WorkerPool(msgspec.Struct, frozen=True):
     registered_at: float
     seen_at: float
     running: int
+    alive: bool
+    commands: list[RunningCommand]
 
 
-class Workers(Protocol):
-    """Safe to use from several threads."""
+class Seen(msgspec.Struct, frozen=True):
+    """``now``: by the store's clock, epoch seconds."""
 
-    lease_seconds: float
-    """How long a worker may be silent about a command before somebody else gets it."""
+    worker: WorkerPool
+    now: float
 
-    def register(self, name: str, pool: str, capacity: int, principal: str) -> WorkerPool:
-        """Anew, or again. Raises InvalidInputError(code="pool_unknown")."""
 
-    def heartbeat(self, name: str) -> WorkerPool:
-        """It lives, and so do its commands. Raises NotFoundError(code="worker_not_found")."""
+Registered = Literal["registered", "taken", "full"]
+"""``taken``: the name is somebody else's. ``full``: there are too many workers."""
+Reason = Literal["unknown", "done", "over", "paused", "early", "leased", "suspended", "offered"]
 
-    def deregister(self, name: str) -> None:
-        """It ends: what it has is for others, at once. Raises NotFoundError."""
+
+class CommandState(msgspec.Struct, frozen=True):
+    """Why a command cannot be had. ``unknown``: its execution, or it, does not exist; ``done``: it was answered; ``over``: its execution
+    is; ``offered``: to another pool, or it can be had by now. ``seconds``: until that changes, where it is known. ``holder``: whose it is."""
+
+    reason: Reason
+    seconds: float | None = None
+    holder: str = ""
+
+
+class WorkerRegistry(Protocol):
+    """Safe to use from several threads. Raises InfrastructureError when the store cannot be reached."""
+
+    def register(self, name: str, pool: str, capacity: int, principal: str, most: int) -> Registered:
+        """Anew, or again by the same principal; at most ``most`` altogether."""
+
+    def seen(self, name: str, keep_seconds: float) -> Seen | None:
+        """It lives. ``keep_seconds`` > 0: and so, for that long, does what is offered to its pool. None: nobody has this name."""
+
+    def drop(self, name: str) -> bool:
+        """It ends, and what it has is given back. False: nobody has this name."""
 
     def entries(self) -> Sequence[WorkerPool]:
         """By name."""
 
-    def claim(self, name: str, limit: int) -> Sequence[Command]:
-        """Commands of its pool, at most ``limit`` and its free capacity. Raises NotFoundError."""
+    def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:
+        """Whoever has this command has it for so much longer; False when nobody has (any more). Its worker lives, too."""
 
-    def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> None:
-        """It is for somebody else, at once."""
+    def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
+        """It is offered to others, as a further attempt, where its pool is kept, and nobody's otherwise; False when nobody has it."""
+
+    def state(self, execution_id: int, command_id: str) -> CommandState:
+        """Why it cannot be claimed."""
+
+    def live_pools(self) -> frozenset[str]:
+        """Pools with a worker that lives."""
+
+    def forget(self, older_than_seconds: float) -> None:
+        """Workers that have been silent for so long are not listed any more."""
+
+
+STALE_SECONDS = 60.0
+"""After which a worker that is silent counts as gone, and its pool as one without it."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,18 +13,15 @@ from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
-from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
-from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Event
-from noetl.domain.messages import decode_message, event_group
-from noetl.ports.queue import Outgoing
 from noetl.runtime.cloud_database import database_address
+from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
@@ -34,11 +30,10 @@ from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.admit import Door
+from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import declared
-from noetl.services.messages import pack
 from noetl.services.oauth_tokens import make_exchange
-from noetl.services.take_events import EventsDeps
 
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
@@ -50,6 +45,7 @@ class CloudApi:
     settings: CloudSettings
     _database: Database | None = None
     _deps: ApiDeps | None = None
+    _call: Invocation | None = None
     _resolve: Callable[[dict[str, Any], Any], dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,6 +63,7 @@ class CloudApi:
 
     def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
         """Answer one request; ``call`` is told what came of it."""
+        self._call = call
         try:
             answer = self._resolve(event, context)
         finally:
@@ -75,13 +72,18 @@ class CloudApi:
         _tell(call, event, answer)
         return answer
 
+    def _count(self, name: str, value: float) -> None:
+        """A function answers one request at a time."""
+        if self._call is not None and value:
+            self._call.count(name, value)
+
     def deps(self) -> ApiDeps:
         """Opened once. Raises InvalidInputError and InfrastructureError."""
         if self._deps is None:
             settings = self.settings
             parts = open_parts(settings)
             self._database = parts.database
-            self._deps = _deps(settings, parts)
+            self._deps = _deps(settings, parts, self._count)
         return self._deps
 
 
@@ -90,11 +92,12 @@ def open_api(settings: CloudSettings) -> CloudApi:
     return CloudApi(settings)
 
 
-def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
+def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, float], None]) -> ApiDeps:
     catalog, stored = parts.catalog, parts.stored_programs
     registrar = Registrar(catalog, stored)
     programs = Programs(StoredPrograms(stored), catalog, registrar)
     schedules = schedule_deps(settings, parts.database, catalog, programs)
+    claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
     return ApiDeps(
         store=parts.store,
         catalog=catalog,
@@ -102,7 +105,16 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
         variables=PostgresVariables(parts.database),
         inspection=PostgresInspection(parts.database),
         credentials=_credentials(settings, parts.database),
-        events=_events(settings, parts),
+        events=events_in(
+            Door(parts.store, parts.results, parts.keys, time.time, telemetry.log),
+            parts.database,
+            parts.events,
+            limit=settings.message_limit,
+            refused=lambda reason: counted("RefusedEvents", 1),
+            sign_of_life=claims.sign_of_life,
+        ),
+        counted=counted,
+        workers=claims,
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
         prune=prune_deps(parts.database, parts.results, settings.retention),
@@ -126,23 +138,9 @@ def _deps(settings: CloudSettings, parts: CloudParts) -> ApiDeps:
     )
 
 
-def _events(settings: CloudSettings, parts: CloudParts) -> EventsDeps:
-    """What was let in goes to the engine's queue with its own token, which the engine looks at once more."""
-
-    def forward(found: Sequence[tuple[str, Event]]) -> None:
-        messages = [
-            Outgoing(
-                pack(decode_message(text), parts.results, limit=settings.message_limit),
-                event_group(event),
-                hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
-            )
-            for text, event in found
-        ]
-        if messages and (unsent := parts.events.send(messages)):
-            raise InfrastructureError(f"{len(unsent)} events could not be sent", code="events_not_sent")
-
-    door = Door(parts.store, parts.results, parts.keys, time.time, telemetry.log)
-    return EventsDeps(door, parts.store, PostgresEventBatches(parts.database), forward)
+def pools(settings: CloudSettings) -> frozenset[str]:
+    """Pools that workers over HTTP can register for: every worker that there is a queue for."""
+    return frozenset(settings.workers.keys() | set(settings.queues.values()))
 
 
 def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
@@ -157,11 +155,10 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
 
 def queue_urls(settings: CloudSettings) -> dict[str, str]:
     """Name → URL of every queue of the deployment."""
-    workers = sorted(settings.workers.keys() | set(settings.queues.values()))
     return {
         "events": settings.events_queue,
         "timers": settings.timers_queue,
-        **{f"commands-{worker}": f"{settings.queue_prefix}{worker}" for worker in workers},
+        **{f"commands-{worker}": f"{settings.queue_prefix}{worker}" for worker in sorted(pools(settings))},
     }
 
 

@@ -1,4 +1,4 @@
-"""Maintenance of a deployment: sweeps, and the dead letters of commands."""
+"""Maintenance of a deployment: sweeps, what was left half done, and the dead letters of commands."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
-from noetl.runtime.cloud_engine import CloudEngine
+from noetl.domain.errors import InfrastructureError
+from noetl.runtime.cloud_engine import CloudEngine, Engine
+from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.retention import prune_deps, tidy_deployment
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.bury import bury
 from noetl.services.sweep import MARGIN_SECONDS
+from noetl.services.take_events import resume_batches
 
 
 class CloudMaintenance:
@@ -30,6 +33,7 @@ class CloudMaintenance:
             engine = self._engine.open()
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
+                self._resume_batches(engine, call)
                 gone = tidy_deployment(
                     PostgresCredentialStore(engine.database),
                     prune_deps(engine.database, engine.results, self._settings.retention),
@@ -52,3 +56,19 @@ class CloudMaintenance:
         call.count("CommandsLost", buried.lost)
         call.count("RefusedMessages", buried.unreadable)
         return batch_answer(buried.give_back)
+
+    def _resume_batches(self, engine: Engine, call: Invocation) -> None:
+        """Events that a function accepted, and did not live to handle."""
+        door = events_in(
+            engine.deps.door,
+            engine.database,
+            engine.events,
+            limit=self._settings.message_limit,
+            refused=lambda reason: call.count("RefusedEvents"),
+            sign_of_life=lambda execution_id, command_id, attempt, turn: None,
+        )
+        try:
+            if found := resume_batches(door):
+                call.count("ResumedBatches", found)
+        except InfrastructureError as away:
+            telemetry.log(f"batches of events that were left wait for the next tick: {away}", level="warning")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -26,6 +23,7 @@ from noetl.domain.kinds import TaskSettings
 from noetl.kinds.registry import Registry, default_registry
 from noetl.runtime.bootstrap import LOOPBACK
 from noetl.runtime.cloud_worker import CloudWorker
+from noetl.runtime.new_ids import process_name
 from noetl.runtime.settings import Settings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import telemetry
@@ -56,7 +54,7 @@ class HttpWorker:
     def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
         self._pool = connections()
         exchange = exchange_with(self._pool, wish.server, wish.token)
-        self.name = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.name = process_name()
         self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity)
         work = settings.home / "work"
         work.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import msgspec
 
@@ -26,9 +27,17 @@ ADOPT = 1000
 """Most commands or events taken over at once."""
 
 
+@dataclass(slots=True)
+class Chore:
+    """Done every so many seconds, and at once; ``do`` is short. What it raises is logged, and does not keep it from its next turn."""
+
+    seconds: float
+    do: Callable[[], object]
+    due: float = 0.0
+
+
 class Keeper:
-    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over; ``tidy`` removes
-    from the database, now and then, what has served its time."""
+    """One thread. ``adopt`` gives commands and events to the runtime; ``dispatch`` runs a command whose delay is over."""
 
     def __init__(
         self,
@@ -38,9 +47,8 @@ class Keeper:
         adopt: Callable[[Collection[Command], Collection[Event]], None],
         dispatch: Callable[[Command], None],
         log: Callable[[str], None],
-        tidy: Callable[[], object] = lambda: None,
     ) -> None:
-        self.tidy = tidy
+        self.chores: list[Chore] = []
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -107,7 +115,7 @@ class Keeper:
             raise
 
     def _keep(self) -> None:
-        beat = sweep = timers = tidied = time.monotonic()
+        beat = sweep = timers = time.monotonic()
         while True:
             now = time.monotonic()
             try:
@@ -121,22 +129,43 @@ class Keeper:
                     sweep = now + SWEEP_SECONDS
                 if now >= timers:
                     timers = now + self._fire_timers()
-                if now >= tidied:
-                    tidied = now + TIDY_SECONDS
-                    self.tidy()
+                self._do_chores(now)
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
                 self.doubt()
-                beat = sweep = timers = now + AGAIN_SECONDS
+                beat = sweep = timers = self._put_off(now)
             except Exception as error:
                 # The keeper outlives its own defects: without it nothing holds the lease.
                 self.log(f"the keeper stumbled: {error!r}")
-                sweep = timers = now + AGAIN_SECONDS
+                sweep = timers = self._put_off(now)
             with self._wake:
                 if self._closed:
                     return
-                until = min(beat, sweep, timers, self._heap[0][0] if self._heap else beat)
+                chores = [chore.due for chore in self.chores]
+                until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
                 self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _put_off(self, now: float) -> float:
+        """When to try again; chores wait as well."""
+        again = now + AGAIN_SECONDS
+        for chore in self.chores:
+            chore.due = max(chore.due, again)
+        return again
+
+    def _do_chores(self, now: float) -> None:
+        for chore in list(self.chores):
+            if now >= chore.due:
+                chore.due = now + chore.seconds
+                self._do(chore)
+
+    def _do(self, chore: Chore) -> None:
+        """Raises InfrastructureError alone: the database is away."""
+        try:
+            chore.do()
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            self.log(f"a chore of the keeper failed: {error!r}")
 
     def _dispatch_due(self) -> None:
         """Give back what is due; what cannot be given now is tried again in a moment."""

@@ -8,8 +8,6 @@ process at any moment, and ``recover`` (in this or another process) goes on.
 from __future__ import annotations
 
 import os
-import secrets
-import socket
 import threading
 import time
 from collections import deque
@@ -20,7 +18,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
@@ -30,8 +27,10 @@ from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
-from noetl.runtime.bootstrap import open_engine, open_readonly
-from noetl.runtime.keeper import Keeper
+from noetl.runtime.bootstrap import open_engine
+from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
+from noetl.runtime.new_ids import change_name, process_name, random_bits
+from noetl.runtime.offers import Offers
 from noetl.runtime.outstanding import outstanding
 from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
@@ -74,7 +73,7 @@ class LocalRuntime:
         self.settings = settings
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
-        self.owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+        self.owner = process_name()
         self.registry = registry
         self.on_fired = on_fired
         self.scheduler: Scheduler | None = None
@@ -112,7 +111,9 @@ class LocalRuntime:
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
         tidies = partial(tidy, self.store, self.credentials.store, self.opened.prune, self.log)
         lease = self.settings.lease_seconds
-        self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log, tidies)
+        self.offers = Offers(self.store, self.owner, lease)
+        self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()
         self.keeper.start()
@@ -137,6 +138,7 @@ class LocalRuntime:
             self._changed.notify_all()
         self._engine.join(timeout=10.0)
         try:
+            self.offers.end()
             self.store.release(self.owner)
             self.presence.leave()
         except InfrastructureError as away:
@@ -161,7 +163,7 @@ class LocalRuntime:
                 program,
                 payload,
                 now_ms=time.time_ns() // 1_000_000,
-                random_bits=secrets.randbits(ids.RANDOM_BITS),
+                random_bits=random_bits(),
                 principal=f"local:{os.getuid()}",
             )
             for payload in payloads
@@ -192,18 +194,17 @@ class LocalRuntime:
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
         """Raises NotFoundError. An execution that has ended stays as it is."""
         program = self._program_of(execution_id)
-        event_id = f"ext:{secrets.token_hex(8)}"
-        self._handle([Cancel(execution_id, event_id, program, reason, principal, cascade)])
+        self._handle([Cancel(execution_id, change_name(), program, reason, principal, cascade)])
 
     def patch_context(
         self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
     ) -> None:
         """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
         program = self._program_of(execution_id)
-        event_id = f"ext:{secrets.token_hex(8)}"
-        self._handle(
-            [ContextPatched(execution_id, event_id, program, patches, principal, reason, correlation_id)]
+        event = ContextPatched(
+            execution_id, change_name(), program, patches, principal, reason, correlation_id
         )
+        self._handle([event])
 
     def recover(self) -> list[int]:
         """Adopt what dead processes left; ids of executions that are live, without those that start later."""
@@ -293,18 +294,25 @@ class LocalRuntime:
             self._changed.notify_all()
 
     def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
-        for command in commands:
-            self.dispatch(command)
+        self.dispatch(*commands)
         if events:
             self.accept(events)
 
-    def dispatch(self, command: Command) -> None:
-        if command.delay > 0:
-            self.keeper.delay(command)
-            return
+    def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
+        """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them."""
         with self._changed:
-            self._running += 1
-        self.pools.get(command.pool, self.pools["io"]).submit(command)
+            found = self.pools[pool].take(limit, only)
+            self._running -= len(found)
+            return found
+
+    def dispatch(self, *commands: Command) -> None:
+        for command in self.offers.pass_on(commands, self.keeper.delay):
+            if command.delay > 0:
+                self.keeper.delay(command)
+                continue
+            with self._changed:
+                self._running += 1
+            self.pools.get(command.pool, self.pools["io"]).submit(command)
 
     def _delayed(self, command: Command) -> None:
         """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
@@ -378,8 +386,7 @@ class LocalRuntime:
         except InfrastructureError:
             self.keeper.doubt()
             raise
-        for command in handled.commands:
-            self.dispatch(command)
+        self.dispatch(*handled.commands)
         with self._changed:
             if len(handled.events) == len(batch) and all(back in batch for back in handled.events):
                 self._changed.wait(EARLY_SECONDS)
@@ -391,6 +398,3 @@ class LocalRuntime:
             if handled.ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
-
-
-__all__ = ["LocalRuntime", "open_readonly"]

@@ -38,16 +38,28 @@ class Pool:
                 self.threads.append(thread)
                 thread.start()
 
-    def take(self, limit: int) -> list[Command]:
-        """At most ``limit`` commands that no thread has begun, in turn from each execution: somebody else runs them."""
+    def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
+        """At most ``limit`` commands that no thread has begun, in turn from each execution (or the one with these ids): somebody else runs
+        them."""
         found: list[Command] = []
         with self.ready:
+            if only is not None:
+                return self._take_one(*only)
             while self.queues and len(found) < limit:
                 execution, queue = next(iter(self.queues.items()))
                 found.append(queue.popleft())
                 self.queues.pop(execution)
                 if queue:
                     self.queues[execution] = queue
+        return found
+
+    def _take_one(self, execution_id: int, command_id: str) -> list[Command]:
+        queue = self.queues.get(execution_id, deque())
+        found = [command for command in queue if command.command_id == command_id][:1]
+        for command in found:
+            queue.remove(command)
+        if not queue:
+            self.queues.pop(execution_id, None)
         return found
 
     def gauge(self) -> QueueGauge:

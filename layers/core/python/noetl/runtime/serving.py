@@ -20,6 +20,7 @@ from noetl.api.local_tokens import LocalTokens
 from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.events import Event
+from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
@@ -28,8 +29,11 @@ from noetl.runtime.settings import Settings
 from noetl.services.admit import Door
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
-from noetl.services.take_events import EventsDeps
+from noetl.services.take_events import EventsDeps, resume_batches
 
+RESUME_SECONDS = 5.0
+"""How often batches of events are looked for that nobody handles; at most so many at once:"""
+RESUMED = 10
 BACKLOG = 1024
 CONNECTIONS = 1000
 
@@ -75,13 +79,13 @@ class Server:
     def __enter__(self) -> Server:
         self.runtime.__enter__()
         self.workers = RemoteWork(self.runtime, lease_seconds=self._serve.worker_lease)
-        self.workers.start()
         try:
             self._leave_to_others()
             self.runtime.recover()
+            self.events = self._events()
+            self.runtime.keeper.chores.append(Chore(RESUME_SECONDS, self._resume_batches))
             self._listen()
         except BaseException:
-            self.workers.close()
             self.runtime.__exit__(None, None, None)
             raise
         return self
@@ -93,7 +97,6 @@ class Server:
         self._http.close()
         self._thread.join(timeout=10.0)
         self._http.task_dispatcher.shutdown()
-        self.workers.close()
         self.runtime.__exit__(kind, error, trace)
 
     def _leave_to_others(self) -> None:
@@ -106,7 +109,7 @@ class Server:
                     code="pool_unknown",
                     hint=f"pools are {', '.join(sorted(pools))}",
                 )
-            pools[name].size = 0
+            self.runtime.offers.add(name)
 
     def _listen(self) -> None:
         from waitress.server import create_server
@@ -149,7 +152,6 @@ class Server:
 
     def _deps(self) -> ApiDeps:
         runtime, opened = self.runtime, self.runtime.opened
-        self._keys = local_keys(self._settings.home)
         links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
         schedules = ScheduleDeps(opened.schedules, None, opened.catalog, opened.programs, time.time)
         return ApiDeps(
@@ -160,7 +162,7 @@ class Server:
             inspection=opened.inspection,
             credentials=opened.credentials,
             names=opened.names,
-            events=self._events(),
+            events=self.events,
             workers=self.workers,
             keys=lambda fresh: self._keys,
             results=opened.results,
@@ -180,24 +182,30 @@ class Server:
             log=self._log,
         )
 
+    def _resume_batches(self) -> None:
+        """Events that a process accepted, and did not live to handle."""
+        found = resume_batches(self.events, RESUMED)
+        if found:
+            self._log(f"{found} batch(es) of events that were left are handled")
+
     def _events(self) -> EventsDeps:
         runtime, opened = self.runtime, self.runtime.opened
+        self._keys = local_keys(self._settings.home)
         door = Door(opened.store, opened.results, lambda fresh: self._keys, time.time, self._log)
         return EventsDeps(
             door,
             opened.store,
             PostgresEventBatches(opened.database),
-            forward=lambda found: _emit(runtime, self.workers, found),
+            forward=lambda found: _emit(runtime, found),
             sign_of_life=self.workers.sign_of_life,
             refused=self.metrics.refused,
         )
 
 
-def _emit(runtime: LocalRuntime, workers: RemoteWork, found: Sequence[tuple[str, Event]]) -> None:
+def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:
     """To this process's engine. Until it has handled them they are in memory: if the process dies, their commands run again."""
     for _, event in found:
         runtime.emit(event)
-        workers.answered(event)
 
 
 class _Inbox:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.owners import QUEUE
+from noetl.domain.owners import QUEUE, pool_of
 from noetl.domain.state import TERMINAL, ExecutionState, Token, decode_state
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
@@ -328,7 +328,7 @@ class _Live:
         elif command.due_for < 0:
             text = f"{what} is tried again in {-command.due_for:.0f} s"
             yield Finding("delayed", "info", text, token.step, token.run)
-        elif not command.alive:
+        elif not command.alive or pool_of(command.owner) is not None:
             yield self._free(token, what, command)
         elif self.info.status != "paused":
             yield self._held(token, what, command)
@@ -348,12 +348,13 @@ class _Live:
         )
 
     def _free(self, token: Token, what: str, command: OpenCommand) -> Finding:
-        lapsed = (
-            f"{command.owner} had it and gave no sign of life" if command.owner else "nobody has taken it"
-        )
+        pool = pool_of(command.owner)
+        lost = bool(command.owner) and pool is None
+        lapsed = f"{command.owner} had it and gave no sign of life" if lost else "nobody has taken it"
+        lapsed += "" if pool is None else f"; it is offered to workers of the pool {pool}"
         return Finding(
-            "orphan_command" if command.owner else "not_taken",
-            "warning" if command.owner or command.due_for > LATE else "info",
+            "orphan_command" if lost else "not_taken",
+            "warning" if lost or command.due_for > LATE else "info",
             f"{what} has been due for {command.due_for:.0f} s; {lapsed}",
             token.step,
             token.run,

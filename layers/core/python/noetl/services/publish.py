@@ -11,6 +11,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event, TimerFired
 from noetl.domain.messages import VERSION, Message
+from noetl.domain.owners import offered
 from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionStore, Published
@@ -26,7 +27,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """``workers``: kind → worker; ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds."""
+    """``workers``: kind → worker; ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds.
+    ``fetched``: workers whose commands are fetched over HTTP just now: those are offered instead of sent."""
 
     store: ExecutionStore
     results: ResultStore
@@ -39,6 +41,7 @@ class Publisher:
     clock: Callable[[], float]
     limit: int
     log: Callable[[str], None]
+    fetched: Callable[[], frozenset[str]] = frozenset
 
     def publish(
         self,
@@ -63,6 +66,8 @@ class Publisher:
         freed = Published(done.unsent_commands, unsent[0], unsent[1])
         if published or freed:
             self.store.hand_over(owner, published, freed)
+        for worker, offer in done.offered.items():
+            self.store.hand_over(owner, Published(offer), heir=offered(worker))
         return done
 
     def command_message(self, command: Command, due: float = 0.0) -> str:
@@ -71,13 +76,20 @@ class Publisher:
         return pack(plain, self.results, limit=self.limit)
 
     def queue_of(self, command: Command) -> Queue:
-        return self.commands(worker_of(command, self.programs(command.program), self.workers))
+        return self.commands(self._worker_of(command))
+
+    def _worker_of(self, command: Command) -> str:
+        return worker_of(command, self.programs(command.program), self.workers)
 
     def _commands(self, commands: Sequence[Command], done: Publication) -> None:
         """Each to its worker's queue; those for later than a queue can delay lie in the timers' queue until then."""
         queues: dict[int, tuple[Queue, list[tuple[Command, Outgoing]]]] = {}
+        fetched = self.fetched() if commands else frozenset()
         for command in commands:
             try:
+                if fetched and (worker := self._worker_of(command)) in fetched:
+                    done.offered.setdefault(worker, []).append(command)
+                    continue
                 queue, message = self._addressed(command)
             except NoetlError as error:
                 self.log(f"command {command.command_id} of {command.execution_id} waits for a sweep: {error}")
@@ -138,6 +150,8 @@ class Publication:
     unsent_commands: list[Command] = field(default_factory=list)
     sent_events: list[Event] = field(default_factory=list)
     unsent_events: list[Event] = field(default_factory=list)
+    offered: dict[str, list[Command]] = field(default_factory=dict)
+    """By worker: what is fetched instead of sent."""
 
     @property
     def unsent(self) -> int:

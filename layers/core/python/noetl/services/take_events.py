@@ -14,7 +14,7 @@ import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.capability import Capability, read_capability
-from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
+from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import ErrorInfo, Outcome
@@ -26,6 +26,9 @@ from noetl.services.admit import Door
 
 MOST_EVENTS = 256
 STALE_SECONDS = 60.0
+"""After which whoever handles a batch is taken for dead."""
+LEFT_SECONDS = 3.0
+"""After which nobody can be expected any more to begin with a batch that was accepted."""
 KEPT_SECONDS = 7 * 86_400.0
 DONE = frozenset({"call.done", "worker.done", "command.completed"})
 FAILED = frozenset({"call.error", "worker.error", "worker.failed", "command.failed"})
@@ -63,7 +66,9 @@ class EventsDeps:
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
     refused: Callable[[str], None] = lambda reason: None
-    sign_of_life: Callable[[int, str, int, int], None] = lambda execution_id, command_id, attempt, turn: None
+    sign_of_life: Callable[[int, str, int, int], object] = lambda execution_id, command_id, attempt, turn: (
+        None
+    )
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
@@ -166,15 +171,22 @@ def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], lis
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
             told.append(EventTold(event.event_id, str(event.execution_id)))
-            if _is_sign(event):
+            if _goes_on(event):
                 deps.sign_of_life(event.execution_id, event.command_id, event.attempt, event.turn)
-            else:
+            if not _is_sign(event):
                 admitted.append((delivery.body, event))
             continue
         code = "event_unreadable" if delivery in found.unread else "event_refused"
         deps.refused(code)
         told.append(EventTold("", "", code))
     return told, admitted
+
+
+def _goes_on(event: CommandDone | ItemsDone) -> bool:
+    """Whether its worker has the command still: a sign of life, or a part of a chunk."""
+    if isinstance(event, ItemsDone):
+        return not event.closed and event.rest is None
+    return _is_sign(event)
 
 
 def _is_sign(event: CommandDone | ItemsDone) -> bool:
@@ -245,9 +257,17 @@ def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
 
 
 def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
-    """Handle what was accepted and left, and forget what ended long ago. How many were handled."""
-    left = deps.batches.unfinished(STALE_SECONDS, limit)
-    done = sum(process_batch(batch_id, deps) is not None for batch_id in left)
+    """Handle what was accepted and left, at most ``limit`` of it, and forget what ended long ago. How many were handled.
+
+    One that breaks its handler keeps none of the others waiting. Raises InfrastructureError: the rest is left for the next time."""
+    done = 0
+    for batch_id in deps.batches.unfinished(LEFT_SECONDS, STALE_SECONDS, limit):
+        try:
+            done += process_batch(batch_id, deps) is not None
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            deps.door.log(f"batch {batch_id} could not be handled: {type(error).__name__}: {error}")
     deps.batches.forget(KEPT_SECONDS)
     return done
 

@@ -63,11 +63,16 @@ class MemoryEventBatches:
             entry = self._entries.get(batch_id)
             return None if entry is None else entry.batch
 
-    def unfinished(self, older_than_seconds: float, limit: int) -> Sequence[int]:
-        until = self._clock() - older_than_seconds
+    def unfinished(self, left_seconds: float, stale_seconds: float, limit: int) -> Sequence[int]:
+        now = self._clock()
         with self._lock:
-            found = [entry.batch for entry in self._entries.values() if entry.batch.ended_at is None]
-            return [one.batch_id for one in found if one.created_at < until][:limit]
+            found = [
+                entry.batch
+                for entry in self._entries.values()
+                if (entry.batch.status == "accepted" and entry.batch.created_at < now - left_seconds)
+                or (entry.batch.status == "processing" and entry.taken_at < now - stale_seconds)
+            ]
+            return [one.batch_id for one in sorted(found, key=lambda one: one.created_at)][:limit]
 
     def forget(self, older_than_seconds: float, limit: int = 1000) -> None:
         until = self._clock() - older_than_seconds

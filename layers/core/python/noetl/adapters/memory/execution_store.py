@@ -39,6 +39,7 @@ from noetl.ports.execution_store import (
     Loaded,
     LoadRequest,
     LoopProgress,
+    Offer,
     Posted,
     Published,
     Snapshot,
@@ -175,9 +176,11 @@ class MemoryExecutionStore:
             rows[name] = msgspec.structs.replace(row, access_count=row.access_count + 1, accessed_at=now)
             return rows[name]
 
-    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
+    def hand_over(
+        self, owner: str, published: Published, freed: Published = _NOTHING, heir: str = QUEUE
+    ) -> None:
         with self._lock:
-            recovery.hand_over(self._tables, owner, published, QUEUE)
+            recovery.hand_over(self._tables, owner, published, heir)
             recovery.hand_over(self._tables, owner, freed, None)
 
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
@@ -234,9 +237,9 @@ class MemoryExecutionStore:
         with self._lock:
             recovery.release(self._tables, owner)
 
-    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
         with self._lock:
-            return recovery.claim(self._tables, owner, limit)
+            return recovery.claim(self._tables, owner, limit, offer)
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         with self._lock:

@@ -9,8 +9,8 @@ from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, Time
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, TimerFired, decode_event
-from noetl.domain.owners import HELD
-from noetl.ports.execution_store import Published
+from noetl.domain.owners import HELD, leaseholder, offered
+from noetl.ports.execution_store import Offer, Published
 
 
 def release(tables: Tables, owner: str) -> None:
@@ -62,21 +62,32 @@ def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event
     return [decode_event(row.payload) for row in sorted(rows, key=lambda row: row.order)]
 
 
-def claim(tables: Tables, owner: str, limit: int) -> list[Command]:
+def claim(tables: Tables, owner: str, limit: int, offer: Offer | None = None) -> list[Command]:
     now = tables.clock()
     due = [
         entry
         for work in tables.work.values()
         for entry in work.commands.values()
-        if not entry.waiting and entry.not_before <= now and not tables.alive(entry.owner)
+        if not entry.waiting and entry.not_before <= now and _free(tables, entry, offer)
         if tables.executions[entry.execution_id].status != "paused"
     ]
     found = []
     for entry in sorted(due, key=lambda entry: entry.order)[:limit]:
+        entry.attempt += offer is None or entry.owner != offered(offer.pool)
         entry.owner = owner
-        entry.attempt += 1
         found.append(resume(tables.command(entry), *_recorded(tables, entry)))
     return found
+
+
+def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:
+    """Whether it is nobody's, or what is offered there, or was taken from there by somebody who fell silent."""
+    if offer is None:
+        return not tables.alive(entry.owner)
+    if offer.only not in (None, (entry.execution_id, entry.command_id)):
+        return False
+    owner = entry.owner or ""
+    lapsed = (leaseholder(owner) or ("",))[0] == offer.pool and not tables.alive(owner)
+    return owner == offered(offer.pool) or lapsed
 
 
 def _recorded(tables: Tables, entry: CommandEntry) -> tuple[list[tuple[int, bytes]], list[int]]:

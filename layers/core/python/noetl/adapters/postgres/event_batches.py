@@ -56,8 +56,12 @@ class PostgresEventBatches:
         rows = self._database.run("batch", {"batch_id": number(batch_id)})
         return _batch(rows[0]) if rows else None
 
-    def unfinished(self, older_than_seconds: float, limit: int) -> Sequence[int]:
-        values: dict[str, bytes | None] = {"seconds": number(older_than_seconds), "limit": number(limit)}
+    def unfinished(self, left_seconds: float, stale_seconds: float, limit: int) -> Sequence[int]:
+        values: dict[str, bytes | None] = {
+            "left": number(left_seconds),
+            "stale": number(stale_seconds),
+            "limit": number(limit),
+        }
         return [int(row[0] or 0) for row in self._database.run("open_batches", values)]
 
     def forget(self, older_than_seconds: float, limit: int = 1000) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
-from noetl.adapters.postgres import doubts, snapshots
+from noetl.adapters.postgres import doubts, literals, snapshots
 from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
@@ -38,6 +38,7 @@ from noetl.ports.execution_store import (
     Loaded,
     LoadRequest,
     LoopProgress,
+    Offer,
     Posted,
     Published,
     StoredEvent,
@@ -192,8 +193,10 @@ class PostgresExecutionStore:
 
     # --- recovery ---
 
-    def hand_over(self, owner: str, published: Published, freed: Published = _NOTHING) -> None:
-        both = ((published, QUEUE), (freed, ""))
+    def hand_over(
+        self, owner: str, published: Published, freed: Published = _NOTHING, heir: str = QUEUE
+    ) -> None:
+        both = ((published, heir), (freed, ""))
         commands = [(one.execution_id, one.command_id, heir) for part, heir in both for one in part.commands]
         events = [(one.execution_id, one.event_id, heir) for part, heir in both for one in part.events]
         timers = [(*one, heir) for part, heir in both for one in part.timers]
@@ -213,10 +216,11 @@ class PostgresExecutionStore:
     def release(self, owner: str) -> None:
         self.database.run("release", {"owner": text(owner)})
 
-    def claim(self, owner: str, limit: int) -> Sequence[Command]:
+    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
         """A command that cannot be made whole (its collection is away) is put back for a while; the others are given out."""
         self._settle_doubts(owner)
-        rows = self.database.run("claim_commands", {"owner": text(owner), "limit": number(limit)})
+        asked = {"owner": text(owner), "limit": number(limit), **literals.offer(offer)}
+        rows = self.database.run("claim_commands", asked)
         found: list[Command] = []
         lost: list[Row] = []
         for row in rows:

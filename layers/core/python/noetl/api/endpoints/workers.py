@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
+
 from noetl.api import reading
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
@@ -10,7 +13,10 @@ from noetl.api.runtime_bodies import (
     ClaimBody,
     ClaimedAnswer,
     ClaimedCommand,
+    ClaimOneAnswer,
+    ClaimOneBody,
     GiveBackBody,
+    PoolView,
     StoredAnswer,
     WorkerAnswer,
     WorkerBody,
@@ -21,11 +27,16 @@ from noetl.domain import codec
 from noetl.domain.capability import Capability, read_capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, InvalidInputError
-from noetl.domain.messages import VERSION, Message, encode_message
-from noetl.domain.tokens import KeyRing, grant
+from noetl.domain.messages import VERSION, Message
+from noetl.domain.tokens import grant
 from noetl.dsl.program import encode
-from noetl.ports.workers import Workers
+from noetl.ports.workers import WorkerPool
+from noetl.services.claim_commands import Claims
+from noetl.services.messages import pack
 from noetl.services.read_execution import find
+
+CLAIMED_LIMIT = 16_384
+"""Bytes of a command in an answer; a larger one is fetched by its reference, so that a hundred of them fit."""
 
 
 def register(deps: ApiDeps, request: Request) -> Answer:
@@ -45,26 +56,54 @@ def heartbeat(deps: ApiDeps, request: Request) -> Answer:
 
 def deregister(deps: ApiDeps, request: Request) -> Answer:
     """What it has is given to others, at once."""
-    name = reading.body(request, deps, WorkerNameBody).name
-    _workers(deps).deregister(name)
-    return Answer(200, WorkersAnswer(list(_workers(deps).entries())))
+    _workers(deps).deregister(reading.body(request, deps, WorkerNameBody).name)
+    return list_all(deps, request)
 
 
 def list_all(deps: ApiDeps, request: Request) -> Answer:
-    return Answer(200, WorkersAnswer([] if deps.workers is None else list(deps.workers.entries())))
+    found = [] if deps.workers is None else list(deps.workers.entries())
+    return Answer(200, WorkersAnswer(found, _pools(found)))
+
+
+def _pools(workers: Iterable[WorkerPool]) -> list[PoolView]:
+    living: defaultdict[str, list[WorkerPool]] = defaultdict(list)
+    for worker in workers:
+        if worker.alive:
+            living[worker.pool].append(worker)
+    return [
+        PoolView(pool, len(own), sum(one.capacity for one in own), sum(one.running for one in own))
+        for pool, own in sorted(living.items())
+    ]
 
 
 def claim(deps: ApiDeps, request: Request) -> Answer:
     """Commands with their tokens; none when nothing waits."""
     asked = reading.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    ring = deps.events.door.keys(False)
-    found = [_claimed(command, ring) for command in workers.claim(asked.name, asked.limit)]
+    found = [_claimed(command, deps) for command in workers.claim(asked.name, asked.limit)]
+    deps.counted("Claims", len(found))
     return Answer(200, ClaimedAnswer(found, workers.lease_seconds))
 
 
-def _claimed(command: Command, ring: KeyRing) -> ClaimedCommand:
-    token = grant(command, ring)
+def claim_one(deps: ApiDeps, request: Request) -> Answer:
+    """One command by its name. 409 says when to ask again; 410 that nobody needs to."""
+    asked = reading.body(request, deps, ClaimOneBody)
+    workers = _workers(deps)
+    execution, _, command_id = request.params["event_id"].partition(":")
+    execution_id = reading.execution_id(execution)
+    if not 0 < len(command_id) <= 200 or not command_id.isprintable():
+        raise BadRequestError(
+            f"{request.params['event_id'][:80]!r} names no command",
+            code="invalid_command",
+            hint="it is <execution_id>:<command_id>, as a claim and `noetl analyze` tell them",
+        )
+    command = workers.claim_one(asked.name or asked.worker_id, execution_id, command_id)
+    deps.counted("Claims", 1)
+    return Answer(200, ClaimOneAnswer(_claimed(command, deps), workers.lease_seconds))
+
+
+def _claimed(command: Command, deps: ApiDeps) -> ClaimedCommand:
+    token = grant(command, deps.events.door.keys(False))
     return ClaimedCommand(
         str(command.execution_id),
         command.command_id,
@@ -73,7 +112,7 @@ def _claimed(command: Command, ring: KeyRing) -> ClaimedCommand:
         command.attempt,
         command.turn,
         Capability.of(command, token).header(),
-        encode_message(Message(VERSION, token=token, command=command)),
+        pack(Message(VERSION, token=token, command=command), deps.results, limit=CLAIMED_LIMIT),
     )
 
 
@@ -83,8 +122,8 @@ def give_back(deps: ApiDeps, request: Request) -> Answer:
     found = read_capability(reading.body(request, deps, GiveBackBody).command)
     if not found.holds(deps.events.door.keys(False)):
         raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
-    workers.give_back(found.execution_id, found.command_id, found.attempt, found.turn)
-    return Answer(200, StoredAnswer("given_back"))
+    freed = workers.give_back(found.execution_id, found.command_id, found.attempt, found.turn)
+    return Answer(200, StoredAnswer("given_back" if freed else "not_held"))
 
 
 def get_program(deps: ApiDeps, request: Request) -> Answer:
@@ -120,11 +159,7 @@ def _uri(ref: str) -> str:
     return ref
 
 
-def _workers(deps: ApiDeps) -> Workers:
+def _workers(deps: ApiDeps) -> Claims:
     if deps.workers is None:
-        raise ConflictError(
-            "workers of this deployment take their commands from queues",
-            code="workers_elsewhere",
-            hint="start `noetl serve --external POOL`, and workers for it",
-        )
+        raise ConflictError("nobody claims commands here", code="workers_elsewhere")
     return deps.workers

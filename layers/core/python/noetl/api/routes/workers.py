@@ -59,6 +59,14 @@ ROUTES: tuple[Route, ...] = (
         bodies.ClaimedAnswer,
     ),
     _post(
+        "/api/commands/{event_id}/claim",
+        "claimCommand",
+        "One command by its name, <execution_id>:<command_id>. 409 tells when to try again; 410 that it is over.",
+        workers.claim_one,
+        bodies.ClaimOneBody,
+        bodies.ClaimOneAnswer,
+    ),
+    _post(
         "/api/commands/give-back",
         "giveBackCommand",
         "A command that was claimed is for somebody else.",

@@ -24,6 +24,12 @@ LANGUAGE sql STABLE AS $$
     END
 $$;
 
+-- The pool and the worker (``pool:worker``) that an owner's name is the lease of; NULL for other owners.
+CREATE OR REPLACE FUNCTION noetl.leaseholder(whose TEXT) RETURNS TEXT
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT substring(whose FROM '^until:[0-9]{1,12}:http:([a-z][a-z0-9_-]*:.+)$')
+$$;
+
 CREATE OR REPLACE FUNCTION noetl.loop_done(execution_id BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT) RETURNS JSON
 LANGUAGE sql STABLE AS $$
     SELECT json_build_object('type', 'loop.done', 'execution_id', execution_id, 'event_id', 'loop:' || run || ':' || round,

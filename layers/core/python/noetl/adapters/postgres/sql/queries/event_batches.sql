@@ -37,7 +37,8 @@ FROM noetl.event_batch b WHERE b.batch_id = :batch_id;
 
 -- name: open_batches
 SELECT batch_id FROM noetl.event_batch
-WHERE status IN ('accepted', 'processing') AND created_at < clock_timestamp() - make_interval(secs => :seconds::float8)
+WHERE (status = 'accepted' AND created_at < clock_timestamp() - make_interval(secs => :left::float8))
+   OR (status = 'processing' AND taken_at < clock_timestamp() - make_interval(secs => :stale::float8))
 ORDER BY created_at LIMIT :limit::bigint;
 
 -- name: forget_batches

@@ -19,6 +19,8 @@ DELETE FROM noetl.runtime WHERE owner = :owner;
 
 -- name: claim_commands
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
+-- With a pool: what is offered there, or was taken from there by somebody whose time is over. What is offered was given to nobody yet,
+-- so that its attempt stays.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
     UNION ALL
@@ -31,12 +33,15 @@ WITH RECURSIVE owners AS (
         SELECT * FROM noetl.command c
         WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
           AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
+          AND (:command_id::text = '' OR (c.execution_id = :execution_id::bigint AND c.command_id = :command_id::text))
         ORDER BY c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
-    WHERE o.owner IS NOT NULL AND (o.owner = '' OR NOT noetl.is_alive(o.owner))
+    WHERE o.owner IS NOT NULL
+      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR NOT noetl.is_alive(o.owner)
+               ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
     ORDER BY c.id LIMIT :limit::bigint
 ), claimed AS (
-    UPDATE noetl.command c SET owner = :owner, attempt = c.attempt + 1
+    UPDATE noetl.command c SET owner = :owner, attempt = c.attempt + (c.owner <> 'pool:' || :pool)::integer
     FROM picked p WHERE c.execution_id = p.execution_id AND c.command_id = p.command_id
     RETURNING c.*
 )

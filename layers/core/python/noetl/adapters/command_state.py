@@ -1,0 +1,33 @@
+"""Why a command cannot be had, from what a store knows of it."""
+
+from __future__ import annotations
+
+from noetl.domain.owners import leaseholder, pool_of, until
+from noetl.domain.state import TERMINAL
+from noetl.ports.workers import CommandState
+
+
+def unclaimed(status: str | None, done: bool) -> CommandState:
+    """Of a command that has no row. ``status``: of its execution."""
+    if status is None:
+        return CommandState("unknown")
+    if done:
+        return CommandState("done")
+    return CommandState("over" if status in TERMINAL else "unknown")
+
+
+def held(
+    status: str, owner: str, waiting: bool, due_in: float, alive: bool, lease: float | None, now: float
+) -> CommandState:
+    """Of a command that has one. ``due_in``: seconds until it may be run. ``lease``: seconds left of a process's."""
+    if status == "paused":
+        return CommandState("paused")
+    if waiting:
+        return CommandState("suspended")
+    if due_in > 0:
+        return CommandState("early", due_in)
+    if pool_of(owner) is not None or not alive:
+        return CommandState("offered", holder=pool_of(owner) or "")
+    named = until(owner)
+    left = lease if named is None else named - now
+    return CommandState("leased", left, (leaseholder(owner) or ("", owner))[1])
