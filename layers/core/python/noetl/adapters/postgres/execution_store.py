@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
-from noetl.adapters.postgres import doubts, literals, snapshots
+from noetl.adapters.postgres import doubts, handing, snapshots
 from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
@@ -196,15 +196,7 @@ class PostgresExecutionStore:
     def hand_over(
         self, owner: str, published: Published, freed: Published = _NOTHING, heir: str = QUEUE
     ) -> None:
-        both = ((published, heir), (freed, ""))
-        commands = [(one.execution_id, one.command_id, heir) for part, heir in both for one in part.commands]
-        events = [(one.execution_id, one.event_id, heir) for part, heir in both for one in part.events]
-        timers = [(*one, heir) for part, heir in both for one in part.timers]
-        values: dict[str, bytes | None] = {"owner": text(owner)}
-        for name, rows in (("command", commands), ("event", events), ("timer", timers)):
-            values[f"{name}_executions"] = numbers([row[0] for row in rows])
-            values[f"{name}s"] = texts([row[1] for row in rows])
-            values[f"{name}_heirs"] = texts([row[2] for row in rows])
+        values = handing.heirs(owner, (published, heir), (freed, ""))
         self.database.run("hand_over", values)
 
     def forget_keys(self, older_than_seconds: float, limit: int = 1000) -> None:
@@ -219,7 +211,7 @@ class PostgresExecutionStore:
     def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
         """A command that cannot be made whole (its collection is away) is put back for a while; the others are given out."""
         self._settle_doubts(owner)
-        asked = {"owner": text(owner), "limit": number(limit), **literals.offer(offer)}
+        asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer)}
         rows = self.database.run("claim_commands", asked)
         found: list[Command] = []
         lost: list[Row] = []

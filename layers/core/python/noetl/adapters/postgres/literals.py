@@ -13,7 +13,6 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.ports.answers import Offer
 
 EMPTY = b"{}"
 
@@ -107,16 +106,6 @@ def _replacement(match: re.Match[str]) -> str:
 def epoch(value: bytes) -> float:
     """A column that was cast to epoch seconds."""
     return float(value)
-
-
-def offer(wanted: Offer | None) -> dict[str, bytes | None]:
-    """What a claim asks for; empty texts ask for what is nobody's."""
-    execution_id, command_id = (wanted and wanted.only) or (0, "")
-    return {
-        "pool": text(wanted.pool if wanted else ""),
-        "execution_id": number(execution_id),
-        "command_id": text(command_id),
-    }
 
 
 def stamp(seconds: float) -> bytes:

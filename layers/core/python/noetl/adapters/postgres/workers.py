@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from noetl.adapters.command_state import held, unclaimed
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
@@ -19,7 +17,7 @@ from noetl.ports.workers import (
     WorkerPool,
 )
 
-_COMMANDS: msgspec.json.Decoder[list[RunningCommand]] = msgspec.json.Decoder(list[RunningCommand])
+_COMMANDS = codec.decoder(list[RunningCommand])
 
 
 class PostgresWorkers:
