@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import threading
 import time
@@ -12,121 +13,30 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
-import psycopg
 import pytest
-from psycopg import sql
 
 from noetl.cli import main
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
+from tests.integration.api.canaries import (
+    BASIC,
+    BEARER,
+    CANARIES,
+    CLIENT,
+    HIDDEN,
+    INSIDE,
+    KEY,
+    LONG,
+    NESTED,
+    PIN,
+    TOKEN,
+    found_in,
+    leaks,
+)
+from tests.integration.api.canary_playbooks import CHILD, CRASHES, DATABASE, EVERY_WAY, PARENT, PASSED_ON
 from tests.integration.api.test_serve import Client
 
 pytestmark = pytest.mark.postgres
-
-# Characters that JSON, URLs and base64 write in other ways.
-BASIC = 'cnry-basic/"+&=%é 7f3a91'
-BEARER = "cnry-bearer/+=%~5c0d22"
-CLIENT = "cnry-client:/+%&b81e44"
-TOKEN = "cnry-token/+=9aa10c"
-HIDDEN = "cnry-database-66d2e7"
-CANARIES = (BASIC, BEARER, CLIENT, TOKEN, HIDDEN)
-WITHIN = b"cnry-"
-"""In all of them: whatever was cut or written in an unforeseen way still shows this."""
-
-CHILD = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: child, path: canary/child }
-keychain: [{ name: own, kind: bearer, credential: shop }]
-workflow:
-  - step: start
-    tool: { kind: http, url: "$URL/echo?child=1", headers: { X-Token: "{{ keychain.own.token }}" } }
-"""
-PARENT = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: parent, path: canary/parent }
-keychain:
-  - { name: till, kind: bearer, credential: "{{ workload.till }}" }
-  - { name: partner, kind: oauth2 }
-workload: { till: shop }
-workflow:
-  - step: start
-    tool:
-      - basic: { kind: http, url: "$URL/echo", auth: mail }
-      - form:
-          kind: http
-          method: POST
-          url: "$URL/echo"
-          params: { q: "{{ keychain.till.token }}" }
-          body: { deep: ["{{ keychain.till.token }}"] }
-      - python:
-          kind: python
-          args: { token: "{{ keychain.till.token }}", words: [1, "{{ keychain.till.token }}!"] }
-          code: |
-            import base64, json, sys, urllib.parse
-            print("printed", token, json.dumps({"t": token}), file=sys.stderr)
-            print(base64.b64encode(token.encode()).decode(), urllib.parse.quote(token, safe=""))
-            shifted = base64.b64encode(b"x" + token.encode()).decode()
-            result = {"again": token, "shifted": shifted, "key": {token: 1}, "big": token * 4000}
-      - partner: { kind: http, url: "$URL/echo", auth: partner }
-    set: { ctx.copied: "{{ output.data }}", ctx.kept: "{{ basic }}", ctx.seen: "{{ python.again }}" }
-    next: { arcs: [{ step: child, args: { handed: "{{ form }}" } }] }
-  - step: child
-    tool: { kind: playbook, path: canary/child }
-    next: { arcs: [{ step: wait }] }
-  - step: wait
-    tool:
-      - signed:
-          kind: http
-          url: "$URL/echo?first=1"
-          headers: { X-Token: "{{ keychain.till.token }}" }
-          set: { iter.header: "Bearer {{ outcome.result }}" }
-      - slow:
-          kind: http
-          url: "$URL/late"
-          headers: { X-Token: "{{ keychain.till.token }}" }
-          spec:
-            policy:
-              rules:
-                - when: "{{ outcome.status == 'error' }}"
-                  then: { do: retry, attempts: 3, delay: 3, backoff: fixed }
-                - else: { then: { do: continue } }
-    next: { arcs: [{ step: each }] }
-  - step: each
-    loop: { in: [1, 2, 3], iterator: n, spec: { mode: parallel } }
-    tool:
-      - call:
-          kind: http
-          url: "$URL/echo?n={{ iter.n }}"
-          auth: { type: header, credential: shop, header: X-Key, value: "{{ keychain.till.token }}" }
-    next: { arcs: [{ step: fail }] }
-  - step: fail
-    tool: { kind: http, url: "$URL/fail", auth: mail, headers: { X-Token: "{{ keychain.till.token }}" } }
-"""
-PASSED_ON = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: passed, path: canary/passed }
-keychain: [{ name: shop, kind: bearer }]
-workflow:
-  - step: start
-    tool:
-      - say:
-          kind: python
-          args: { t: "{{ keychain.shop.token }}" }
-          code: "raise ValueError('no ' + t + ' here')"
-          spec: { policy: { rules: [{ else: { then: { do: continue } } }] } }
-      - give: { kind: playbook, path: canary/child, payload: { t: "{{ keychain.shop.token }}" } }
-"""
-DATABASE = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: database, path: canary/database }
-workflow:
-  - step: start
-    tool: { kind: postgres, auth: warehouse, query: "select 1" }
-"""
 
 
 class Echo(BaseHTTPRequestHandler):
@@ -153,9 +63,12 @@ class Echo(BaseHTTPRequestHandler):
             status = 503 if Echo.late == 1 else 200
         elif self.path == "/fail":
             status = 400
-        text = json.dumps(said).encode()
+        text, form = json.dumps(said).encode(), "application/json"
+        if self.path == "/page":
+            status, form = 401, "text/html"
+            text = f"<p>no entry for {html.escape(self.headers['X-Key'])}</p>".encode() * 400
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", form)
         self.send_header("x-said", quote(json.dumps(said))[:3000])
         self.send_header("content-length", str(len(text)))
         self.end_headers()
@@ -177,66 +90,21 @@ def url() -> Iterator[str]:
     made.server_close()
 
 
-def forms(secret: str) -> set[bytes]:
-    """Ways a secret may be written."""
-    data = secret.encode()
-    found = {data, json.dumps(secret)[1:-1].encode(), json.dumps(secret, ensure_ascii=False)[1:-1].encode()}
-    found |= {quote(secret, safe="").encode(), quote(secret).encode(), data.hex().encode()}
-    for before in range(3):
-        whole = base64.b64encode(b"\0" * before + data)
-        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
-        found |= {core, core.replace(b"+", b"-").replace(b"/", b"_")}
-    return found
-
-
-FORMS = {form: secret for secret in CANARIES for form in forms(secret)}
-
-
-def found_in(text: bytes) -> list[str]:
-    return sorted(
-        {secret for form, secret in FORMS.items() if form in text} | ({"cnry-"} if WITHIN in text else set())
-    )
-
-
-def rows(dsn: str) -> Iterator[tuple[str, bytes]]:
-    """Every row of every table, in whatever schema it is."""
-    with psycopg.connect(dsn) as connection:
-        tables = connection.execute(
-            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-        ).fetchall()
-        assert ("noetl", "credential") in tables and ("noetl", "auth_cache") in tables
-        for schema, table in tables:
-            query = sql.SQL("SELECT to_json(t)::text FROM {} t").format(sql.Identifier(schema, table))
-            for (row,) in connection.execute(query):
-                yield f"{schema}.{table}", row.encode()
-            as_record = sql.SQL("SELECT t::text FROM {} t").format(sql.Identifier(schema, table))
-            for (row,) in connection.execute(as_record):
-                yield f"{schema}.{table}", row.encode()
-
-
-def leaks(dsn: str, home: Path, said: dict[str, bytes]) -> list[tuple[str, list[str]]]:
-    """Where a secret was found: rows, files (their names too), and whatever was said."""
-    places = [*rows(dsn), *said.items()]
-    places += [(str(file), str(file).encode()) for file in home.rglob("*")]
-    places += [(str(file), file.read_bytes()) for file in home.rglob("*") if file.is_file()]
-    return [(place, shown(text)) for place, text in places if found_in(text)]
-
-
-def shown(text: bytes) -> list[bytes]:
-    """Where the secrets stand in a text that has some."""
-    marks = [*FORMS, WITHIN]
-    return [text[max(0, at - 60) : at + 40] for form in marks if (at := text.find(form)) >= 0]
-
-
 def told(client: Client, execution_id: str) -> dict[str, bytes]:
     """Everything the API says of an execution."""
     paths = ["", "/status", "/events?limit=1000", "/events?vocabulary=formal", "/events?vocabulary=canonical"]
-    paths += ["/steps", "/result", "/graph"]
+    paths += ["/steps", "/result"]
     found = {
         f"/api/executions/{execution_id}{path}": client("GET", f"/api/executions/{execution_id}{path}")
         for path in paths
     }
-    found["vars"] = client("GET", f"/api/vars/{execution_id}")
+    found[f"{execution_id} vars"] = client("GET", f"/api/vars/{execution_id}")
+    found[f"{execution_id} analyzed"] = client("POST", f"/api/executions/{execution_id}/analyze", {})
+    wish = {
+        "execution_id": execution_id,
+        "template": ["{{ keychain.till.token }}", "{{ keychain }}", "{{ ctx }}"],
+    }
+    found[f"{execution_id} rendered"] = client("POST", "/api/context/render", wish)
     return {path: json.dumps(answer, ensure_ascii=False).encode() for path, answer in found.items()}
 
 
@@ -268,13 +136,25 @@ def test_no_secret_is_found_anywhere_but_where_it_was_sent(database, tmp_path, u
                 "postgres",
                 {"host": "127.0.0.1", "port": 1, "user": "etl", "password": HIDDEN, "dbname": "x"},
             ),
+            ("lake", "postgres", {"dsn": f"postgresql://etl:{quote(INSIDE, safe='')}@127.0.0.1:1/x"}),
+            ("real", "postgres", {"dsn": database}),
+            (
+                "signing",
+                "generic",
+                {
+                    "private_key": KEY,
+                    "pin": PIN,
+                    "long": LONG,
+                    "account_key": json.dumps({"private_key": NESTED}),
+                },
+            ),
         ):
             answer = client(
                 "POST", "/api/credentials", {"name": name, "type": type_, "data": data, "tags": ["t"]}
             )
             assert answer[0] == 201
             said[name] = json.dumps(answer).encode()
-        for text in (CHILD, PARENT, PASSED_ON, DATABASE):
+        for text in (CHILD, PARENT, PASSED_ON, DATABASE, EVERY_WAY, CRASHES):
             client.register(text.replace("$URL", url))
         started = client.start("canary/parent")
         for _ in range(600):
@@ -286,11 +166,11 @@ def test_no_secret_is_found_anywhere_but_where_it_was_sent(database, tmp_path, u
         assert not leaks(database, home, told(client, started)), "while it waits between two tries"
         failed = client.until(started, "failed", "completed")
         assert failed["status"] == "failed"
-        others = [client.start("canary/passed"), client.start("canary/database")]
+        others = [client.start(f"canary/{path}") for path in ("passed", "database", "ways", "crashes")]
         for one in others:
             client.until(one, "failed", "completed")
         children = [one["execution_id"] for one in client("GET", "/api/executions?limit=50")[1]["executions"]]
-        assert len(children) >= 4
+        assert len(children) >= 6
         for one in children:
             said |= told(client, one)
         said["refused"] = json.dumps(
@@ -324,7 +204,9 @@ def test_no_secret_is_found_anywhere_but_where_it_was_sent(database, tmp_path, u
         b"***"
         in said[f"/api/executions/{started}/steps"] + said[f"/api/executions/{started}/events?limit=1000"]
     )
-    assert b"printed ***" in said["log"], said["log"][-2000:]
+    for line in (b"printed ***", b"ends with ***", b"password ***", b"partly ***", b"about to end with ***"):
+        assert line in said["log"], said["log"][-2000:]
+    assert any('"/page"' in one for one in Echo.heard), "every task had its turn"
     assert leaks(database, home, said) == []
 
 

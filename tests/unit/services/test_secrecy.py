@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import time
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from noetl.domain.kinds import Credential
+from noetl.domain.outcomes import ErrorInfo
 from noetl.dsl.program import Program
 from noetl.services.secrecy import MASK, Secrets
 
@@ -49,6 +51,12 @@ def secrets(**data: Any) -> Secrets:
         base64.b64encode(SECRET.encode()).decode(),
         base64.b64encode(f"me:{SECRET}".encode()).decode(),
         base64.urlsafe_b64encode(f"ab{SECRET}yz".encode()).decode(),
+        SECRET.encode().hex(),
+        SECRET.encode().hex().upper(),
+        html.escape(SECRET),
+        repr(f"'{SECRET}"),
+        ascii(SECRET),
+        repr(SECRET.encode()),
     ],
 )
 def test_a_secret_is_found_however_it_is_written(written):
@@ -57,6 +65,55 @@ def test_a_secret_is_found_however_it_is_written(written):
     assert MASK in shown and "ss/w" not in shown and "before" in shown and "after" in shown
     core = base64.b64encode(SECRET.encode()).decode()[4:12]
     assert core not in shown and "%22ss" not in shown.lower() and "2522ss" not in shown
+
+
+PEM = "-----BEGIN KEY-----\nMIIEabcdef123\nqqwweerrttyy\n-----END KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "value", "shown"),
+    [
+        ({"dsn": "postgresql://me:p%40ssw0rd@db/x"}, "'p@ssw0rd' at db", "'***' at db"),
+        ({"url": "https://me:p%40ssw0rd@host/"}, ["p%40ssw0rd", "https://host/"], ["***", "https://host/"]),
+        ({"url": "https://host/path"}, "https://host/path", "https://host/path"),
+        ({"dsn": r"host=db password='it\'s me' user=etl"}, "FATAL: it's me, etl", "FATAL: ***, etl"),
+        ({"conn": "AccountName=acc;AccountKey=abcd1234;Suffix=core"}, "abcd1234 core", "*** core"),
+        ({"private_key": PEM}, "qqwweerrttyy\n", "***\n"),
+        ({"account_key": '{"private_key": "nested-key"}'}, "a nested-key", "a ***"),
+        ({"pin": 12345678, "port": 987654}, [12345678, 1234567, 987654], ["***", 1234567, 987654]),
+        ({"pin": "12345678"}, {"n": 12345678, "12345678": True}, {"n": "***", "***": True}),
+        ({"verify": "true", "abc": "xyz"}, ["true", "xyz"], ["true", "xyz"]),
+    ],
+)
+def test_parts_of_what_is_secret_are_secret_too(data, value, shown):
+    assert secrets(**data).redact(value) == shown
+
+
+LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (f"{LONG[:20]!r} is not a time", "'***' is not a time"),
+        (f"{LONG[:20]}… (36 characters)", "***… (36 characters)"),
+        (f"it was {LONG[:9]}", "it was ***"),
+        (f"{LONG[-9:]} was left", "*** was left"),
+        (f"…{LONG[-20:]} and {LONG} and {LONG[:7]}...", "…*** and *** and ***..."),
+        (f"{LONG[:5]!r}, {LONG[:9]} stays", f"{LONG[:5]!r}, {LONG[:9]} stays"),
+    ],
+)
+def test_what_is_left_of_a_secret_beside_a_cut_goes_as_well(told, shown):
+    assert secrets(key=LONG).redact_told({"m": told}) == {"m": shown}
+    assert secrets(key=LONG).redact_error(ErrorInfo(told)).message == shown
+
+
+def test_a_waiting_pipeline_gets_all_its_secrets_back():
+    found = secrets(dsn="postgresql://me:p%40ssw0rd@db/x", pin=12345678, key=PEM)
+    machine = {"texts": ["p@ssw0rd", "qqwweerrttyy", PEM, "postgresql://me:p%40ssw0rd@db/x", "12345678"]}
+    sealed = found.seal(machine)
+    assert not any(word in json.dumps(sealed) for word in ("ssw0rd", "qqww", "12345678"))
+    assert secrets(dsn="postgresql://me:p%40ssw0rd@db/x", pin=12345678, key=PEM).unseal(sealed) == machine
 
 
 def test_what_holds_no_secret_stays_the_same_object():
@@ -82,3 +139,20 @@ def test_the_time_grows_with_the_text(kind):
 
     small, large = seconds(1_250_000), seconds(5_000_000)
     assert large < 6.0 and large < max(12 * small, 0.5), (small, large)
+
+
+def test_many_secrets_and_ten_megabytes():
+    """A credential as large as one can be, and a result of the size that is kept at most, in a few seconds."""
+    found = secrets(**{f"key{number}": f"{number:04}-s3cr3t/{number * 7919:08x}" for number in range(100)})
+    value = {
+        "rows": ["lorem ipsum dolor sit amet, consectetur 4/2"] * 230_000,
+        "last": "x 0099-s3cr3t/000bf66d",
+    }
+    began = time.process_time()
+    shown = found.redact(value)
+    assert shown["last"] == f"x {MASK}" and found.redact({"a": f"0007-s3cr3t/{7 * 7919:08x}"}) == {"a": MASK}
+    assert time.process_time() - began < 10.0
+    for text in ("key 0007-s3 " * 10_000, "0" * 100_000):
+        began = time.process_time()
+        found.redact_told(text)
+        assert time.process_time() - began < 8.0

@@ -197,7 +197,9 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
         except TaskError as error:
             outcome = replace(outcome, error=error_of(error, run.around.source_name))
     if outcome.error is not None:
-        frame.last = Last(error=placed(outcome.error, task, run.around.source_name), meta=meta)
+        hidden = run.around.hide(outcome.error)
+        outcome = replace(outcome, error=hidden)
+        frame.last = Last(error=placed(hidden, task, run.around.source_name), meta=meta)
     else:
         frame.last = Last(result, envelope, None, meta)
     frame.chance = outcome.chance

@@ -261,6 +261,7 @@ class PipelineRun:
     def fail(self, error: ErrorInfo) -> None:
         """End the iteration of a nested loop, or else the run, as failed (``vars_after`` still follow)."""
         state = self.state
+        error = self.around.hide(error)
         error = journal.sink_failed(self, error) if self.inside_sink() else error
         if nested.catch(self, error):
             return

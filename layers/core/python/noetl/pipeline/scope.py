@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import TemplateError
+from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref
 from noetl.pipeline.moment import MOMENT
@@ -67,6 +68,10 @@ def no_child(number: int, item: Item | None) -> int:
     raise TemplateError("a sub-execution cannot be started here")
 
 
+def untouched(error: ErrorInfo) -> ErrorInfo:
+    return error
+
+
 @dataclass(slots=True)
 class Surroundings:
     """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
@@ -81,6 +86,8 @@ class Surroundings:
     child_id: ChildId = no_child
     keep: Callable[[Any], Any] = as_it_is
     """One result of a nested loop → what is kept of it until the loop is over: itself, or the reference of a large one."""
+    hide: Callable[[ErrorInfo], ErrorInfo] = untouched
+    """An error without secrets: rules may copy its text anywhere."""
     declared: tuple[str, ...] = ()
     """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
     aliases: Mapping[str, str] = field(default_factory=dict)

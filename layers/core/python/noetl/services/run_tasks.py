@@ -71,9 +71,10 @@ class TaskRunner:
             program.source_name,
             deps.hydrate,
             self.secrets.keychain,
-            lambda value: self.keeper.reference(value, self.spec),
+            lambda value: self.keeper.reference(self.secrets.redact(value), self.spec),
             child_ids(command),
             self._kept,
+            self.secrets.redact_error,
             declared_workload(program),
             aliases_of(program),
         )
@@ -110,7 +111,7 @@ class TaskRunner:
         except NoetlError as error:
             outcome = self.failed(error_of(error, self.source_name))
         except Exception as error:
-            deps.log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
+            self._log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
             outcome = self.failed(internal(error))
         if item is None:
             outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
@@ -176,7 +177,7 @@ class TaskRunner:
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began, op)
         except Exception as error:
-            deps.log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
+            self._log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
             return self._error(internal(error), began, op)
         elapsed = (deps.clock() - began) * 1000
         if isinstance(answer, TaskResult):
@@ -189,14 +190,13 @@ class TaskRunner:
         return TaskOutcome(child=answer, duration_ms=elapsed)
 
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
-        """Redacted at once: a rule may copy the message anywhere."""
+        """Secrets are taken out where the pipeline binds it."""
         deps = self.deps
         elapsed = (deps.clock() - began) * 1000
-        told = self.secrets.redact_error(error)
         shown = call_input(op.params, op.input, self.secrets.redact, leave_out=self._raw_fields(op.kind))
         if shown:
-            told = msgspec.structs.replace(told, details={**told.details, "input": shown})
-        return TaskOutcome(error=told, duration_ms=elapsed, chance=deps.chance())
+            error = msgspec.structs.replace(error, details={**error.details, "input": shown})
+        return TaskOutcome(error=error, duration_ms=elapsed, chance=deps.chance())
 
     def _raw_fields(self, kind: str) -> tuple[str, ...]:
         try:
@@ -226,7 +226,7 @@ class TaskRunner:
         )
 
     def _log(self, line: str) -> None:
-        self.deps.log(self.secrets.redact(line))
+        self.deps.log(self.secrets.redact_told(line))
 
     def _default_timeout(self, kind: str) -> float:
         found = self.timeouts.get(kind)
@@ -262,16 +262,18 @@ class TaskRunner:
         return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
 
     def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
-        """Whole values of the ctx lists this run extended, where it saw what they held before."""
+        """Whole values of the ctx lists this run extended, where it saw what they held before; they are stored as they are given here."""
         if not self.growing or not outcome.patches:
             return {}
-        return {
+        found = {
             f"ctx.{patch.name}": run.overlay.get("ctx", patch.name)
             for patch in outcome.patches
             if patch.scope == "ctx"
             and patch.op == "extend"
             and not self.reads.isdisjoint(("ctx.*", f"ctx.{patch.name}", patch.name))
         }
+        redacted: dict[str, Any] = self.secrets.redact(found)
+        return redacted
 
 
 def internal(error: Exception) -> ErrorInfo:

@@ -1,18 +1,15 @@
 """Secrets that a command touched: handed to its tasks, taken out of everything that leaves it.
 
-Redaction is by origin: the exact texts of the credentials that were read, in plain, JSON-escaped, percent-encoded and base64 form. A
+Redaction is by origin: the exact texts of the credentials that were read, and of their parts, in every form that ``secret_forms`` knows. A
 suspended pipeline needs its secrets back: there they are sealed, replaced by numbered marks that only the next turn can resolve.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import msgspec
 
@@ -23,24 +20,25 @@ from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
+from noetl.services.secret_cuts import Cuts
+from noetl.services.secret_forms import escaped, forms_of, in_ascii, secret_texts
 from noetl.templating import MappingScope, render
 
 MASK = "***"
-MIN_LENGTH = 4
-"""Shorter texts are not redacted: they would take ordinary words with them."""
-PUBLIC_FIELDS = frozenset(
-    {
-        *("host", "hostname", "port", "user", "username", "login", "db", "dbname", "database", "schema"),
-        *("sslmode", "type", "kind", "name", "region", "account", "warehouse", "role", "project", "bucket"),
-        *("url", "endpoint", "base_url", "header", "scheme", "driver", "timeout", "application_name"),
-        *("client_id", "tenant", "scope", "path", "method"),
-    }
-)
-"""Fields of a credential that are no secrets; every other text in it is."""
 _SEALED = "sealed"
-_WHOLE = ";/?:@&=+$,#!'()*"
-"""What stays as it is where a whole address is encoded."""
-_PERCENT = re.compile("%[0-9A-F]{2}")
+
+
+_RARE = ("%", "\\", "&")
+"""Most texts lack these, and many forms have one: such a form is not looked for where its character does not occur."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """``origin``: ``[credential, path, number of the form]``. ``way``: the text as it may stand in encoded JSON."""
+
+    text: str
+    origin: list[Any]
+    way: str
 
 
 class Secrets:
@@ -58,13 +56,26 @@ class Secrets:
         self._program = program
         self._workload = workload or {}
         self._read: dict[str, Credential] = {}
+        self._known: dict[str, list[_Form]] = {}
+        """By the rare character that is in them, if any."""
+        self._cuts: Cuts | None = None
 
     def credential(self, name: str) -> Credential:
         """A credential by its name, or by the name a keychain entry gives it. Raises TaskError(kind="auth")."""
         found = self._read.get(name)
         if found is None:
-            found = self._read[name] = self._source.get(self._resolve(name), self._execution_id)
+            found = self._source.get(self._resolve(name), self._execution_id)
+            self._remember(name, found)
         return found
+
+    def _remember(self, name: str, credential: Credential) -> None:
+        self._read[name] = credential
+        for path, secret in secret_texts(credential.data):
+            for number, text in enumerate(forms_of(secret)):
+                for way in dict.fromkeys((text, escaped(text), in_ascii(text))):
+                    rare = next((one for one in _RARE if one in way), "")
+                    self._known.setdefault(rare, []).append(_Form(text, [name, path, number], way))
+        self._cuts = None
 
     def keychain(self, name: str) -> Mapping[str, Any]:
         """``keychain.<name>``."""
@@ -81,53 +92,56 @@ class Secrets:
 
     def redact(self, value: Any) -> Any:
         """``value`` without any secret this command read; the same object when it holds none."""
-        found = self._found_in(value) if self._read else {}
-        if not found:
+        found = self._found_in(value)
+        return _mapped(value, _masking(found)) if found else value
+
+    def redact_told(self, value: Any) -> Any:
+        """``redact`` for what is told of a failure or printed: such texts were cut by whoever told them, maybe within a secret, so what is
+        left of one beside a cut is taken out too."""
+        if not self._known:
             return value
-        texts = sorted(found, key=len, reverse=True)
-
-        def mask(text: str) -> str:
-            for secret in texts:
-                text = text.replace(secret, MASK)
-            return text
-
-        return _mapped(value, mask)
+        if self._cuts is None:
+            self._cuts = Cuts(form.text for forms in self._known.values() for form in forms)
+        mask, cuts = _masking(self._found_in(value)), self._cuts
+        return _mapped(value, lambda text: cuts.mask(mask(text), MASK))
 
     def redact_error(self, error: ErrorInfo) -> ErrorInfo:
         """An error without secrets."""
-        if not self._read or not self._found_in(error):
+        if not self._known:
             return error
-        return codec.convert(self.redact(msgspec.to_builtins(error)), ErrorInfo)
+        return codec.convert(self.redact_told(msgspec.to_builtins(error)), ErrorInfo)
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
         """An outcome without secrets. A suspended pipeline's state is not looked at: that is sealed."""
-        if not self._read or not self._found_in(outcome):
+        if not self._known:
+            return outcome
+        if outcome.error is not None:
+            outcome = msgspec.structs.replace(outcome, error=self.redact_error(outcome.error))
+        if not self._found_in(outcome):
             return outcome
         return codec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
 
     def holds_secret(self, value: Any) -> bool:
-        return bool(self._read and self._found_in(value))
+        return bool(self._found_in(value))
 
     def _found_in(self, value: Any) -> dict[str, list[Any]]:
-        """Forms of secrets that occur in ``value``, each with its origin ``[credential, path, number of the form]``."""
+        """Forms of secrets that occur in ``value``, each with its origin."""
+        if not self._known:
+            return {}
         encoded = codec.encode(value).decode("utf-8", "surrogatepass")
         return {
-            text: origin
-            for text, origin in self._forms()
-            if any(way in encoded for way in {text, _escaped(text), _ascii(text)})
+            form.text: form.origin
+            for rare, forms in self._known.items()
+            if rare in encoded
+            for form in forms
+            if form.way in encoded
         }
-
-    def _forms(self) -> Iterator[tuple[str, list[Any]]]:
-        for name, credential in self._read.items():
-            for path, secret in _texts(credential.data):
-                for number, form in enumerate(_forms_of(secret)):
-                    yield form, [name, path, number]
 
     # --- sealing ----------------------------------------------------------------------------------
 
     def seal(self, machine: dict[str, Any]) -> dict[str, Any]:
         """A suspended pipeline whose secrets are replaced by marks. The mark's key is new each time: data cannot imitate it."""
-        found = self._found_in(machine) if self._read else {}
+        found = self._found_in(machine)
         if not found:
             return machine
         nonce = secrets.token_hex(8)
@@ -165,7 +179,7 @@ class Secrets:
         try:
             for part in path:
                 value = value[part]
-            return _forms_of(value)[number]
+            return forms_of(value if isinstance(value, str) else str(value))[number]
         except (LookupError, TypeError) as error:
             raise TaskError(
                 f"the credential {name!r} changed while the pipeline waited",
@@ -179,57 +193,27 @@ def _mark(nonce: str, number: int) -> str:
     return f"\ue000{nonce}:{number}\ue001"
 
 
-def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[list[Any], str]]:
-    """(path, text) of every secret text inside a credential's data."""
-    if isinstance(value, str):
-        if len(value) >= MIN_LENGTH:
-            yield list(path), value
-    elif isinstance(value, Mapping):
-        for name, entry in value.items():
-            if str(name).lower() not in PUBLIC_FIELDS:
-                yield from _texts(entry, (*path, name))
-    elif isinstance(value, (list, tuple)):
-        for place, entry in enumerate(value):
-            yield from _texts(entry, (*path, place))
+def _masking(found: Mapping[str, Any]) -> Callable[[str], str]:
+    """Longest first: one may be part of another."""
+    texts = sorted(found, key=len, reverse=True)
 
+    def mask(text: str) -> str:
+        for secret in texts:
+            text = text.replace(secret, MASK)
+        return text
 
-def _forms_of(secret: str) -> list[str]:
-    """Ways a secret may be written, itself first; always the same list for the same secret."""
-    data = secret.encode("utf-8", "surrogatepass")
-    found = [secret, _escaped(secret), _ascii(secret), quote(data, safe="")]
-    for before in range(3) if len(data) >= 6 else ():
-        whole = base64.b64encode(b"\0" * before + data).decode()
-        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
-        found += [core, core.replace("+", "-").replace("/", "_")]
-    # At the end: a sealed pipeline knows its forms by their number.
-    for text in dict.fromkeys((*found[:3], _escaped(found[1]), _ascii(found[2]))):
-        found += [text, *_in_addresses(text)]
-    return list(dict.fromkeys(found))
-
-
-def _in_addresses(text: str) -> list[str]:
-    """Percent-encoded as the usual libraries do it: with or without slashes, as a form, as browsers do, in an address within an address;
-    with small letters, too."""
-    data = text.encode("utf-8", "surrogatepass")
-    ways = [quote(data, safe=safe) for safe in ("", "/", "!'()*", _WHOLE)]
-    ways += [quote_plus(data), quote(ways[0], safe=""), quote(ways[1], safe="")]
-    return [*ways, *(_PERCENT.sub(lambda found: found[0].lower(), way) for way in ways)]
-
-
-def _escaped(text: str) -> str:
-    return codec.encode(text).decode("utf-8", "surrogatepass")[1:-1]
-
-
-def _ascii(text: str) -> str:
-    return json.dumps(text)[1:-1]
+    return mask
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """``value`` with every text (keys too) changed."""
+    """``value`` with every text (keys too) changed; a whole number whose digits are changed becomes the text."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
         return {change(key): _mapped(entry, change) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_mapped(entry, change) for entry in value]
+    if type(value) is int and value > 99999:
+        shown = str(value)
+        return value if (told := change(shown)) == shown else told
     return value

@@ -1,0 +1,164 @@
+"""What in a credential is a secret, and the ways it may be written.
+
+Forms are numbered by their place in ``forms_of``: a pipeline that waits knows its secrets by these numbers, so new forms are added at the
+end.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
+
+from noetl.domain import codec
+
+MIN_LENGTH = 4
+"""Shorter texts are not taken out: they would take ordinary words with them."""
+MIN_DIGITS = 6
+"""Of a number that counts as a secret; shorter ones are ports, sizes and seconds."""
+MIN_LINE = 8
+MAX_PARTS = 4096
+PUBLIC_FIELDS = frozenset(
+    {
+        *("host", "hostname", "port", "user", "username", "login", "db", "dbname", "database", "schema"),
+        *("sslmode", "type", "kind", "name", "region", "account", "warehouse", "role", "project", "bucket"),
+        *("url", "endpoint", "base_url", "header", "scheme", "driver", "timeout", "application_name"),
+        *("client_id", "tenant", "scope", "path", "method", "role_arn", "location", "dataset", "client_auth"),
+        *("token_url", "auth_uri", "token_uri", "project_id", "client_email", "universe_domain", "audience"),
+        *("auth_provider_x509_cert_url", "client_x509_cert_url", "resource", "db_host", "db_port"),
+        *("db_user", "db_name", "environment", "endpoint_url", "session_name", "role_session_name"),
+    }
+)
+"""Fields of a credential that are no secrets, unless a password stands inside; every other text in it is one."""
+_WORDS = frozenset(
+    {"true", "false", "none", "null", "require", "disable", "prefer", "verify-full", "verify-ca"}
+)
+"""Settings, wherever they stand."""
+_WHOLE = ";/?:@&=+$,#!'()*"
+"""What stays as it is where a whole address is encoded."""
+_PERCENT = re.compile("%[0-9A-F]{2}")
+_USERINFO = re.compile(r"://[^\s/:@]*:([^\s/]+)@")
+_SETTING = re.compile(
+    r"(?:password|passwd|pwd|secret|token|key|sig|signature)\s*=\s*(?:'((?:[^'\\]|\\.)*)'|\"([^\"]*)\"|([^\s;&'\"]+))",
+    re.IGNORECASE,
+)
+
+
+def secret_texts(
+    value: Any, path: tuple[Any, ...] = (), *, public: bool = False
+) -> Iterator[tuple[list[Any], str]]:
+    """(path, text) of everything inside a credential's data that is a secret; of a number, its digits."""
+    if isinstance(value, str):
+        fine = len(value) >= MIN_LENGTH and value.lower() not in _WORDS
+        if fine and (not public or _hides_password(value)):
+            yield list(path), value
+    elif isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from secret_texts(entry, (*path, name), public=str(name).lower() in PUBLIC_FIELDS)
+    elif isinstance(value, (list, tuple)):
+        for place, entry in enumerate(value):
+            yield from secret_texts(entry, (*path, place), public=public)
+    elif (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and not public
+        and abs(value) >= 10 ** (MIN_DIGITS - 1)
+    ):
+        yield list(path), str(value)
+
+
+def _hides_password(text: str) -> bool:
+    return _USERINFO.search(text) is not None
+
+
+def forms_of(secret: str) -> list[str]:
+    """Ways a secret may be written, itself first, then those of its parts; always the same list for the same secret."""
+    found = dict.fromkeys((*_first_forms(secret), *_more_forms(secret)))
+    for part in _parts(secret):
+        found |= dict.fromkeys((*_first_forms(part), *_more_forms(part)))
+    return [form for form in found if len(form) >= MIN_LENGTH]
+
+
+def _first_forms(secret: str) -> list[str]:
+    data = secret.encode("utf-8", "surrogatepass")
+    found = [secret, escaped(secret), in_ascii(secret), quote(data, safe="")]
+    for before in range(3) if len(data) >= 6 else ():
+        whole = base64.b64encode(b"\0" * before + data).decode()
+        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
+        found += [core, core.replace("+", "-").replace("/", "_")]
+    for text in dict.fromkeys((*found[:3], escaped(found[1]), in_ascii(found[2]))):
+        found += [text, *_in_addresses(text)]
+    return found
+
+
+def _more_forms(secret: str) -> list[str]:
+    """In hexadecimal, in HTML and XML, as Python and SQL write literals, in base64 within base64 (a header that is echoed in a token)."""
+    data = secret.encode("utf-8", "surrogatepass")
+    quoted = html.escape(secret)
+    shown = [repr(secret)[1:-1], ascii(secret)[1:-1], repr(data)[2:-1]]
+    shown += [text.replace("'", "\\'") for text in shown if "\\'" not in text]
+    found = [
+        data.hex(),
+        data.hex().upper(),
+        quoted,
+        quoted.replace("&#x27;", "&apos;"),
+        quoted.replace("&#x27;", "&#39;"),
+    ]
+    found += [html.escape(secret, quote=False), secret.replace("'", "''"), *shown, *map(escaped, shown)]
+    return found
+
+
+def _parts(secret: str) -> list[str]:
+    """Secrets inside a secret: the password of an address or of settings, texts of JSON, lines of a key."""
+    found: dict[str, None] = {}
+    waiting = [secret]
+    while waiting and len(found) < MAX_PARTS:
+        for part in _inside(waiting.pop()):
+            if len(part) >= MIN_LENGTH and part != secret and part not in found:
+                found[part] = None
+                waiting.append(part)
+    return list(found)
+
+
+def _inside(text: str) -> Iterator[str]:
+    for password in _USERINFO.findall(text):
+        yield from (password, unquote(password), unquote_plus(password))
+    for match in _SETTING.findall(text):
+        for given in match:
+            if given:
+                yield from (given, re.sub(r"\\(.)", r"\1", given), unquote(given))
+    if text[:1] in "{[":
+        yield from (inner for _, inner in secret_texts(_json(text)))
+    if "\n" in text:
+        lines = (line.strip() for line in text.splitlines())
+        yield from (line for line in lines if len(line) >= MIN_LINE and not line.startswith("-----"))
+
+
+def _json(text: str) -> Any:
+    try:
+        return codec.decode(text.encode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _in_addresses(text: str) -> list[str]:
+    """Percent-encoded as the usual libraries do it: with or without slashes, as a form, as browsers do, in an address within an address;
+    with small letters, too."""
+    data = text.encode("utf-8", "surrogatepass")
+    ways = [quote(data, safe=safe) for safe in ("", "/", "!'()*", _WHOLE)]
+    ways += [quote_plus(data), quote(ways[0], safe=""), quote(ways[1], safe="")]
+    return [*ways, *(_PERCENT.sub(lambda found: found[0].lower(), way) for way in ways)]
+
+
+def escaped(text: str) -> str:
+    """As it stands in JSON."""
+    return codec.encode(text).decode("utf-8", "surrogatepass")[1:-1]
+
+
+def in_ascii(text: str) -> str:
+    """As it stands in JSON of ASCII."""
+    return json.dumps(text)[1:-1]
