@@ -63,7 +63,7 @@ def test_sealing_again_keeps_what_is_kept(aws):
     deps = process(key, aws, MemoryCredentialStore(clock), clock)
     keep_credential(CredentialWish("db", "postgres", {"host": "h"}), "me", deps)
     before = deps.store.get("db")
-    assert reseal(deps) == 1
+    assert reseal("me", deps).resealed == 1
     after = deps.store.get("db")
     assert after.sealed != before.sealed and after.version == before.version
     assert read_credential("db", deps).data == {"host": "h"}

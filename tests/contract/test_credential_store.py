@@ -11,7 +11,7 @@ import pytest
 
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
-from noetl.ports.credential_store import CachedCredential, CredentialStore, StoredCredential
+from noetl.ports.credential_store import CachedCredential, CredentialAccess, CredentialStore, StoredCredential
 from tests.contract.builders import EID, Make
 
 BYTES = bytes(range(256))
@@ -143,6 +143,31 @@ def test_only_the_version_that_was_read_is_sealed_again(made):
         and not store.reseal("no", 1, b"x")
     )
     assert store.get("db") == msgspec.structs.replace(first, sealed=b"again")
+
+
+def test_what_was_done_is_told_newest_first_and_forgotten_late(made):
+    store, pass_by = made
+    for number, (name, action, execution_id) in enumerate(
+        [("db", "kept", None), ("db", "read", 12), ("api", "read", 12), ("db", "read", 13)], start=1
+    ):
+        store.record(
+            CredentialAccess(number, name, action, "me", execution_id, "start" if execution_id else "")
+        )
+    first = store.accesses(limit=10)[-1]
+    assert (first.name, first.action, first.principal, first.execution_id, first.step) == (
+        "db",
+        "kept",
+        "me",
+        None,
+        "",
+    )
+    assert first.at > 1_700_000_000
+    assert [one.id for one in store.accesses(limit=2)] == [4, 3]
+    assert [one.id for one in store.accesses(limit=2, before=3)] == [2, 1]
+    assert [one.id for one in store.accesses(limit=9, name="db", execution_id=12)] == [2]
+    pass_by(0.05)
+    assert store.forget_accesses(3600.0) == 0
+    assert store.forget_accesses(0.01, limit=3) == 3 and store.forget_accesses(0.01) == 1
 
 
 @pytest.mark.parametrize("kind", ["memory", pytest.param("postgres", marks=pytest.mark.postgres)])

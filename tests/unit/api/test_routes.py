@@ -157,8 +157,11 @@ def exchange_credential(ground: Ground, name: str):
         "listCredentials": ("GET", ""),
         "getCredential": ("GET", "/team/db"),
         "resealCredentials": ("POST", "/reseal"),
+        "listCredentialAccesses": ("GET", None),
         "deleteCredential": ("DELETE", f"/{made.json['id']}"),
     }.get(name, ("", ""))
+    if path is None:
+        return ground.ask(method, "/api/access/credentials", query={"name": "team/db", "limit": "1"})
     return ground.ask(method, f"/api/credentials{path}") if method else made
 
 
@@ -625,6 +628,13 @@ def test_a_credential_is_shown_with_its_data_to_those_alone_who_need_it(ground):
     assert whole.json["data"] == data and whole.headers["Cache-Control"] == "no-store"
     assert ground.deps.credentials.store.cached("team/db:12").access_count == 1
     assert ground.ask("GET", "/api/credentials/team/db", query={"include_data": "maybe"}).status == 400
+    told = ground.ask("GET", "/api/access/credentials", query={"execution_id": "12"})
+    assert [(one["action"], one["name"]) for one in told.json["accesses"]] == [("read", "team/db")]
+    assert told.json["accesses"][0]["principal"] and "canary" not in told.text
+    page = ground.ask("GET", "/api/access/credentials", query={"limit": "1"}).json
+    older = ground.ask("GET", "/api/access/credentials", query={"after": page["next"]}).json["accesses"]
+    assert [one["action"] for one in (*page["accesses"], *older)] == ["read", "replaced", "kept"]
+    assert ground.ask("GET", "/api/access/credentials", query={"after": "zz"}).status == 400
     assert ground.ask("POST", "/api/credentials", {**wish, "data": {}}).status == 422
     assert ground.ask("DELETE", "/api/credentials/team/db").status == 200
     assert ground.ask("GET", "/api/credentials/team/db").json["code"] == "credential_not_found"

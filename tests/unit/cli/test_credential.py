@@ -78,7 +78,7 @@ def test_a_mistyped_name_is_recognised(noetl, kept):
 def test_resealing_says_how_many(noetl, database, kept):
     before = database.credentials.store.get("team/db")
     assert noetl("credential", "reseal").out == "1 credential sealed with a new key\n"
-    assert noetl("credential", "reseal", "--json").json == [{"resealed": 1}]
+    assert noetl("credential", "reseal", "--json").json == [{"resealed": 1, "unreadable": []}]
     after = database.credentials.store.get("team/db")
     assert (after.version, after.updated_at, database.credentials.cipher.rotations) == (
         1,

@@ -551,7 +551,7 @@ def test_credentials_there(noetl, far, anywhere, tmp_path):
         here, there = anywhere("credential", *words)
         assert (here.code, here.out) == (there.code, there.out) and "canary" not in there.out
     assert "canary-1" in noetl("credential", "show", "team/shop", "--reveal", "--remote").out
-    assert noetl("credential", "reseal", "--json", "--remote").json == [{"resealed": 2}]
+    assert noetl("credential", "reseal", "--json", "--remote").json == [{"resealed": 2, "unreadable": []}]
     (gone,) = noetl("credential", "remove", "team/shop", "--json", "--remote").json
     assert (gone["name"], gone["deleted"]) == ("team/shop", True)
     ran = noetl("credential", "show", "team/shop", "--remote")

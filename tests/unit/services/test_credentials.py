@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from noetl.adapters.embedded.cipher import FileCipher
+from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError, TaskError
 from noetl.services.manage_credentials import (
@@ -22,6 +23,7 @@ from noetl.services.manage_credentials import (
     CredentialWish,
     Token,
     find_credential,
+    forget_old,
     keep_credential,
     list_credentials,
     read_credential,
@@ -29,6 +31,7 @@ from noetl.services.manage_credentials import (
     reseal,
 )
 from noetl.services.oauth_tokens import make_exchange
+from noetl.services.worker_credentials import RegisteredFirst
 
 SECRET = "canary-7f3a-secret"
 DATABASE = {"host": "db.example", "user": "etl", "password": SECRET}
@@ -81,7 +84,7 @@ def test_what_is_kept_is_sealed_and_shown_without_its_data(deps):
     again, fresh = keep_credential(CredentialWish("db", "postgres", {**DATABASE, "user": "x"}), "me", deps)
     assert not fresh and (again.id, again.version) == (made.id, 2)
     assert read_credential("db", deps).data["user"] == "x", "the cached copy went with the old data"
-    remove_credential("db", deps)
+    remove_credential("db", "me", deps)
     with pytest.raises(NotFoundError):
         read_credential("db", deps)
 
@@ -98,6 +101,16 @@ def test_what_is_kept_is_sealed_and_shown_without_its_data(deps):
         ("x", "oauth2", {**CLIENT, "client_secret": ""}, "no `client_secret`"),
         ("x", "snowflake", {"account": "a", "user": "u"}, "no `private_key`"),
         ("x", "generic", {"a": "x" * 70_000}, "bytes"),
+        ("x", "postgress", {"host": "h", "password": SECRET}, "the type 'postgress'"),
+        ("x", "postgres", {"host": "h", "user": "u", "pasword": SECRET}, "did you mean `password`?"),
+        ("x", "postgres", {"host": "h", "port": "many", "password": SECRET}, "a `port` that is none"),
+        ("x", "bearer", {"token": SECRET + "\n"}, "around its `token`"),
+        ("x", "bearer", {"token": {"a": SECRET}}, "a `token` that is no text"),
+        ("x", "header", {"header": "X Key", "value": SECRET}, "no name of a header"),
+        ("x", "oauth2", {**CLIENT, "token_url": "auth.example"}, "no address"),
+        ("x", "aws", {"access_key_id": "AKIA", "region": "x"}, "without `secret_access_key`"),
+        ("x", "aws", {"role_arn": "role/me"}, "begin with arn:"),
+        ("x", "gcs", {"service_account": {"private_key": SECRET}}, "`client_email`"),
     ],
 )
 def test_what_could_not_be_used_is_not_kept_and_never_told(deps, name, kind, data, told):
@@ -112,7 +125,78 @@ def test_a_row_moved_to_another_name_does_not_open(deps):
     deps.store.put(stolen)
     with pytest.raises(NoetlError) as refused:
         read_credential("mine", deps)
-    assert refused.value.code == "sealed_invalid"
+    assert refused.value.code == "credential_unreadable" and "noetl credential add mine" in str(
+        refused.value.hint
+    )
+
+
+def test_a_cached_copy_moved_to_another_key_does_not_open(deps):
+    for name in ("mine", "theirs"):
+        keep_credential(CredentialWish(name, "generic", {"k": f"{SECRET}-{name}"}), "me", deps)
+        read_credential(name, deps, execution_id=7)
+    stolen = deps.store.cached("theirs:7")
+    for key, name in (("mine:7", "mine"), ("theirs:8", "theirs"), ("mine:global", "mine")):
+        deps.store.cache(replace_struct(stolen, key=key, name=name))
+    assert read_credential("mine", deps, execution_id=7).data == {"k": f"{SECRET}-mine"}
+    assert read_credential("mine", deps).data == {"k": f"{SECRET}-mine"}
+    opened = deps.cipher.opened
+    assert read_credential("theirs", deps, execution_id=8).data == {"k": f"{SECRET}-theirs"}
+    assert deps.cipher.opened == opened + 2, "the copy did not open, so the credential was opened itself"
+
+
+def test_a_rotation_that_dies_and_one_that_meets_a_damaged_row_lose_nothing(deps, tmp_path):
+    cipher = FileCipher(tmp_path / "keys")
+    rotating = replace(deps, cipher=cipher, rotation=cipher.rotation)
+    for name in ("a", "b", "c"):
+        keep_credential(CredentialWish(name, "generic", {"k": SECRET + name}), "me", rotating)
+    real, seals = cipher.encrypt, itertools.count()
+
+    def dying(plain: bytes, context: Any) -> bytes:
+        if next(seals) == 1:
+            raise KeyboardInterrupt
+        return real(plain, context)
+
+    cipher.encrypt = dying
+    with pytest.raises(KeyboardInterrupt):
+        reseal("me", rotating)
+    cipher.encrypt = real
+    again = replace(rotating, cipher=FileCipher(tmp_path / "keys"))
+    assert [read_credential(name, again).data["k"] for name in "abc"] == [SECRET + name for name in "abc"]
+    damaged = deps.store.get("b")
+    deps.store.reseal("b", damaged.version, damaged.sealed[:-1] + bytes([damaged.sealed[-1] ^ 1]))
+    done = reseal("me", rotating)
+    assert (done.resealed, done.unreadable) == (2, ["b"])
+    assert len((tmp_path / "keys").read_bytes()) == 2 * 32, "the new key, and the one before"
+    with pytest.raises(InvalidInputError) as refused:
+        read_credential("b", rotating, execution_id=9)
+    assert refused.value.code == "credential_unreadable" and SECRET not in str(refused.value)
+    deps.store.put(damaged)
+    assert read_credential("a", replace(again, cipher=FileCipher(tmp_path / "keys"))).data == {
+        "k": SECRET + "a"
+    }
+
+
+def test_who_did_what_is_recorded(deps, now):
+    keep_credential(CredentialWish("db", "postgres", DATABASE), "alice", deps)
+    keep_credential(CredentialWish("db", "postgres", DATABASE), "bob", deps)
+    worker = RegisteredFirst(deps, FileCredentials(None))
+    for execution_id in (7, 7, 8):
+        worker.get("db", execution_id)
+    reseal("carol", deps)
+    remove_credential("db", "dave", deps)
+    found = [
+        (one.action, one.principal, one.execution_id) for one in deps.store.accesses(limit=10, name="db")
+    ]
+    assert found == [
+        ("removed", "dave", None),
+        ("resealed", "carol", None),
+        ("read", "worker", 8),
+        ("read", "worker", 7),
+        ("replaced", "bob", None),
+        ("kept", "alice", None),
+    ]
+    now[0] += 401 * 86_400
+    assert forget_old(deps.store) >= 6 and list(deps.store.accesses(limit=10)) == []
 
 
 def replace_struct(value: Any, **over: Any) -> Any:
@@ -160,7 +244,7 @@ def test_everything_is_sealed_again_with_the_new_key(deps, tmp_path):
 
     after = replace(deps, cipher=Rotating(tmp_path / "new"))
     after.cipher.encrypt(b"", {})
-    assert reseal(after) == 2
+    assert reseal("me", after).resealed == 2
     assert read_credential("b", replace(deps, cipher=Counting(tmp_path / "new"))).data == {"k": SECRET}
 
 

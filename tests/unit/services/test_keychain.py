@@ -110,7 +110,7 @@ def test_a_sub_playbook_fails_before_its_first_step(runtime):
     runtime.register(PLAYBOOK, source_name="secretive.yaml")
     parent = start(runtime, PARENT)
     assert ended(runtime, parent).status == "completed"
-    remove_credential("warehouse", runtime.database.credentials)
+    remove_credential("warehouse", "me", runtime.database.credentials)
     parent = start(runtime, PARENT)
     found = ended(runtime, parent)
     assert found.status == "failed"

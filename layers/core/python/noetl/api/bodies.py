@@ -9,7 +9,7 @@ import msgspec
 from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.history import HistoryEvent
-from noetl.services.manage_credentials import CredentialView
+from noetl.services.manage_credentials import CredentialAccessView, CredentialView
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
 
@@ -372,6 +372,13 @@ class VariableDeletedAnswer(msgspec.Struct, frozen=True):
     execution_id: str
     var_name: str
     deleted: bool
+
+
+class CredentialAccessPage(msgspec.Struct, frozen=True):
+    """Newest first. ``next``: the cursor of the next page, null on the last."""
+
+    accesses: list[CredentialAccessView]
+    next: str | None
 
 
 class CredentialPage(msgspec.Struct, frozen=True):

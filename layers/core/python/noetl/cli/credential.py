@@ -130,3 +130,22 @@ def reseal_(
     from noetl.cli import credentials
 
     end(credentials.reseal_all(as_json=as_json, at=where(home, remote, context)))
+
+
+@credential_app.command("log")
+def log_(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only of this credential.")] = "",
+    execution: Annotated[
+        str | None, typer.Option("--execution", "-e", metavar="ID", help="Only of this execution.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 100,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Who kept, replaced, removed or read which credential, newest first."""
+    from noetl.cli import credentials
+
+    at = where(home, remote, context)
+    end(credentials.show_accesses(name, execution, limit=limit, as_json=as_json, at=at))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.cli import errors
+from noetl.cli.execute import resolve_id
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
 from noetl.cli.places import open_place
@@ -102,11 +103,34 @@ def remove(name: str, *, as_json: bool, at: Where) -> int:
 def reseal_all(*, as_json: bool, at: Where) -> int:
     """A new key for all."""
     with open_place(at) as place:
-        count = place.reseal_credentials()
+        done = place.reseal_credentials()
     if as_json:
-        out_json({"resealed": count})
+        out_json(msgspec.to_builtins(done))
     else:
-        out(f"{count} credential{'' if count == 1 else 's'} sealed with a new key")
+        out(f"{done.resealed} credential{'' if done.resealed == 1 else 's'} sealed with a new key")
+        for name in done.unreadable:
+            note(
+                f"{name} cannot be opened: its key is gone, or its row was changed; keep it again: noetl credential add {name}"
+            )
+    return errors.DONE if not done.unreadable else errors.FAILED
+
+
+def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool, at: Where) -> int:
+    """Who did what with which credential."""
+    with open_place(at) as place:
+        execution_id = None if execution is None else resolve_id(place, execution)
+        found = place.credential_accesses(name, execution_id, limit)
+    if as_json:
+        for one in found:
+            out_json(msgspec.to_builtins(one))
+    elif not found:
+        note("nothing was recorded")
+    else:
+        rows = [
+            (clock(one.at), one.name, one.action, one.principal, one.execution_id or "-", one.step or "-")
+            for one in found
+        ]
+        out(table(("WHEN", "CREDENTIAL", "ACTION", "WHO", "EXECUTION", "STEP"), rows))
     return errors.DONE
 
 

@@ -34,7 +34,12 @@ from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent, rfc3339
-from noetl.services.manage_credentials import CredentialView, CredentialWish
+from noetl.services.manage_credentials import (
+    CredentialAccessView,
+    CredentialView,
+    CredentialWish,
+    Resealed,
+)
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -199,7 +204,7 @@ class Here:
     # --- credentials ---
 
     def keep_credential(self, wish: CredentialWish) -> CredentialView:
-        return manage_credentials.keep_credential(wish, f"local:{os.getuid()}", self._reading.credentials)[0]
+        return manage_credentials.keep_credential(wish, _principal(), self._reading.credentials)[0]
 
     def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
         return manage_credentials.list_credentials(self._reading.credentials, limit=limit, type=type_)
@@ -208,14 +213,27 @@ class Here:
         deps = self._reading.credentials
         stored = manage_credentials.find_credential(name, deps)
         data = manage_credentials.open_credential(stored, deps) if reveal else None
+        if reveal:
+            manage_credentials.note_access(deps, stored.name, "read", _principal())
         return manage_credentials.view(stored, data)
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer:
-        gone = manage_credentials.remove_credential(name, self._reading.credentials)
+        gone = manage_credentials.remove_credential(name, _principal(), self._reading.credentials)
         return CredentialDeletedAnswer(gone.name, str(gone.id), True)
 
-    def reseal_credentials(self) -> int:
-        return manage_credentials.reseal(self._reading.credentials)
+    def reseal_credentials(self) -> Resealed:
+        return manage_credentials.reseal(_principal(), self._reading.credentials)
+
+    def credential_accesses(
+        self, name: str, execution_id: int | None, limit: int
+    ) -> Sequence[CredentialAccessView]:
+        store = self._reading.credentials.store
+        found = store.accesses(limit=limit, name=name, execution_id=execution_id)
+        return [manage_credentials.access_view(one) for one in found]
+
+
+def _principal() -> str:
+    return f"local:{os.getuid()}"
 
 
 class RunningHere(Here):

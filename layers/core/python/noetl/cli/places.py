@@ -16,7 +16,12 @@ from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
-from noetl.services.manage_credentials import CredentialView, CredentialWish
+from noetl.services.manage_credentials import (
+    CredentialAccessView,
+    CredentialView,
+    CredentialWish,
+    Resealed,
+)
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -98,7 +103,11 @@ class Place(Protocol):
         """By name or id. ``reveal``: with its data."""
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer: ...
-    def reseal_credentials(self) -> int: ...
+    def reseal_credentials(self) -> Resealed: ...
+    def credential_accesses(
+        self, name: str, execution_id: int | None, limit: int
+    ) -> Sequence[CredentialAccessView]:
+        """Newest first; of one credential unless the name is empty, of one execution unless it is None."""
 
 
 class Running(Place, Protocol):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.domain.credential_shapes import close_to, problem_of
 from noetl.domain.errors import InvalidInputError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}", re.ASCII)
@@ -27,6 +28,7 @@ TYPES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Type → groups of fields of which one has to be there. Other types are kept as they are: third parties have kinds of their own."""
 
+OAUTH = "oauth2_client_credentials"
 _OVER_HTTP = frozenset({"basic", "bearer", "header", "oauth2_client_credentials"})
 _SPELLINGS = {
     "postgresql": "postgres",
@@ -61,8 +63,8 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
     Raises InvalidInputError(code="invalid_credential").
     """
     check_name(name)
-    wanted = known_type(kind)
-    if kind == "oauth2" and "token_url" not in data:
+    wanted = _check_type(name, kind)
+    if kind.lower() == "oauth2" and not {"token_url", "client_id"} & data.keys():
         wanted = "bearer"
     for group in TYPES.get(wanted, ()):
         if not any(data.get(field) not in (None, "") for field in group):
@@ -74,6 +76,24 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
             )
     if not data:
         raise InvalidInputError(f"the credential {name!r} holds nothing", code="invalid_credential")
+    if problem := problem_of(wanted, data):
+        hint = f"a {wanted} credential has {_shape(wanted)}" if TYPES.get(wanted) else None
+        raise InvalidInputError(
+            f"the credential {name!r} of type {kind} {problem}", code="invalid_credential", hint=hint
+        )
+
+
+def _check_type(name: str, kind: str) -> str:
+    """A type of nobody here is kept, for kinds of third parties; one that is nearly one of ours is a slip."""
+    wanted = known_type(kind)
+    words = frozenset((*TYPES, *_SPELLINGS))
+    if wanted not in words and (meant := close_to(wanted, words)):
+        raise InvalidInputError(
+            f"the credential {name!r} has the type {kind[:60]!r}",
+            code="invalid_credential",
+            hint=f"did you mean {meant!r}? types are {', '.join(TYPES)}",
+        )
+    return wanted
 
 
 def known_type(kind: str) -> str:

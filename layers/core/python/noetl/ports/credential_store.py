@@ -9,6 +9,7 @@ import msgspec
 
 CacheType = Literal["secret", "token"]
 ScopeType = Literal["execution", "global"]
+AccessAction = Literal["kept", "replaced", "removed", "resealed", "read"]
 
 
 class StoredCredential(msgspec.Struct, frozen=True):
@@ -39,6 +40,18 @@ class CachedCredential(msgspec.Struct, frozen=True):
     expires_in: float = 3600.0
     version: int = 1
     access_count: int = 0
+
+
+class CredentialAccess(msgspec.Struct, frozen=True):
+    """Somebody did something with a credential. ``id``: time-ordered; ``at``: epoch seconds, the store's."""
+
+    id: int
+    name: str
+    action: AccessAction
+    principal: str
+    execution_id: int | None = None
+    step: str = ""
+    at: float = 0.0
 
 
 class CredentialStore(Protocol):
@@ -79,3 +92,16 @@ class CredentialStore(Protocol):
 
     def forget_expired(self, limit: int = 1000) -> int:
         """Rows whose time is over go. How many."""
+
+    # --- the record: credential_access ---
+
+    def record(self, access: CredentialAccess) -> None:
+        """Durable when it returns."""
+
+    def accesses(
+        self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None
+    ) -> Sequence[CredentialAccess]:
+        """Newest first, older than the one with the id ``before``; of one credential, of one execution."""
+
+    def forget_accesses(self, older_seconds: float, limit: int = 1000) -> int:
+        """What was recorded longer ago goes. How many."""

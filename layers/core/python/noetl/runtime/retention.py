@@ -11,6 +11,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.services.manage_credentials import forget_old
 from noetl.services.prune import PruneDeps, RetentionDays, keep_to
 from noetl.services.sweep import KEY_SECONDS
 
@@ -32,7 +33,7 @@ def tidy(
     store: ExecutionStore, credentials: CredentialStore, deps: PruneDeps, log: Callable[[str], None]
 ) -> None:
     """What the keeper of a local process does now and then. Raises InfrastructureError."""
-    credentials.forget_expired()
+    forget_old(credentials)
     store.forget_keys(KEY_SECONDS)
     removed = keep_to(deps, for_seconds(ROUND_SECONDS))
     if removed.executions:
@@ -49,7 +50,7 @@ def tidy_deployment(
 ) -> int:
     """What a tick of maintenance does last: how many executions are gone. What it cannot do now, the next tick does."""
     try:
-        credentials.forget_expired()
+        forget_old(credentials)
         return keep_to(deps, more_time).executions
     except InfrastructureError as away:
         log(f"what has served its time is removed later: {away}")

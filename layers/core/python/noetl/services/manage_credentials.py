@@ -14,17 +14,25 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.credentials import MAX_BYTES, check_credential, known_type
+from noetl.domain.credentials import MAX_BYTES, OAUTH, check_credential, known_type
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.kinds import Credential
 from noetl.ports.cipher import Cipher
-from noetl.ports.credential_store import CachedCredential, CacheType, CredentialStore, StoredCredential
+from noetl.ports.credential_store import (
+    AccessAction,
+    CachedCredential,
+    CacheType,
+    CredentialAccess,
+    CredentialStore,
+    StoredCredential,
+)
 
 CACHE_SECONDS = 3600.0
 TOKEN_MARGIN = 60.0
 """A token is not used any more this long before it expires."""
-OAUTH = "oauth2_client_credentials"
 SUGGESTED_FROM = 1000
+ACCESS_SECONDS = 400 * 86_400.0
+"""How long it is known who read what: a year, and time to look at it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,25 @@ class CredentialView(msgspec.Struct, frozen=True):
     data: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
+class CredentialAccessView(msgspec.Struct, frozen=True):
+    """Somebody did something with a credential. ``principal``: `worker` for tasks that a server's own threads run."""
+
+    id: str
+    name: str
+    action: AccessAction
+    principal: str
+    execution_id: str | None
+    step: str
+    at: float
+
+
+def access_view(access: CredentialAccess) -> CredentialAccessView:
+    execution = None if access.execution_id is None else str(access.execution_id)
+    return CredentialAccessView(
+        str(access.id), access.name, access.action, access.principal, execution, access.step, access.at
+    )
+
+
 def keep_credential(
     wish: CredentialWish, principal: str, deps: CredentialDeps
 ) -> tuple[CredentialView, bool]:
@@ -93,7 +120,25 @@ def keep_credential(
     kept, fresh = deps.store.put(
         StoredCredential(deps.new_id(), wish.name, wish.type, sealed, meta, principal)
     )
+    note_access(deps, wish.name, "kept" if fresh else "replaced", principal)
     return view(kept), fresh
+
+
+def note_access(
+    deps: CredentialDeps,
+    name: str,
+    action: AccessAction,
+    principal: str,
+    execution_id: int | None = None,
+    step: str = "",
+) -> None:
+    """Record who did what. What is read is recorded before it is given. Raises InfrastructureError."""
+    deps.store.record(CredentialAccess(deps.new_id(), name, action, principal, execution_id, step))
+
+
+def forget_old(store: CredentialStore) -> int:
+    """What is old goes: cached copies whose time is over, and what was recorded long ago. How many rows."""
+    return store.forget_expired() + store.forget_accesses(ACCESS_SECONDS)
 
 
 def find_credential(name: str, deps: CredentialDeps) -> StoredCredential:
@@ -120,7 +165,14 @@ def _stored(name: str, deps: CredentialDeps) -> StoredCredential | None:
 
 def open_credential(stored: StoredCredential, deps: CredentialDeps) -> dict[str, Any]:
     """Its data as it was kept, for whoever keeps it: the secret itself, of a type that is exchanged too."""
-    found: dict[str, Any] = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
+    try:
+        found: dict[str, Any] = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
+    except InvalidInputError as error:
+        raise InvalidInputError(
+            f"the credential {stored.name!r} cannot be opened: its key is gone, or its row was changed",
+            code="credential_unreadable",
+            hint=f"keep it again: noetl credential add {stored.name}",
+        ) from error
     return found
 
 
@@ -131,10 +183,11 @@ def list_credentials(
     return [view(one) for one in deps.store.entries(limit=limit, after=after, type=type)]
 
 
-def remove_credential(name: str, deps: CredentialDeps) -> StoredCredential:
+def remove_credential(name: str, principal: str, deps: CredentialDeps) -> StoredCredential:
     """With every cached copy. Raises NotFoundError."""
     found = find_credential(name, deps)
     deps.store.delete(found.name)
+    note_access(deps, found.name, "removed", principal)
     return found
 
 
@@ -195,7 +248,7 @@ def read_kept(
     stored = _stored(name, deps)
     if stored is None:
         return None
-    data = codec.decode(deps.cipher.decrypt(stored.sealed, _identity(stored.name)))
+    data = open_credential(stored, deps)
     kind, seconds = stored.type, deps.cache_seconds
     cache_type: CacheType = "secret"
     if known_type(kind) == OAUTH and "token_url" in data:
@@ -232,20 +285,34 @@ def _copy(key: str, deps: CredentialDeps) -> tuple[Credential, float] | None:
     return Credential(hit.name, hit.type, data), hit.expires_in
 
 
-def reseal(deps: CredentialDeps) -> int:
-    """Seal every credential again, with a new key where keys are this machine's. How many.
+class Resealed(msgspec.Struct, frozen=True):
+    """``resealed``: how many. ``unreadable``: names of those that no key of this machine opens; they stayed as they were."""
+
+    resealed: int
+    unreadable: list[str] = []
+
+
+def reseal(principal: str, deps: CredentialDeps) -> Resealed:
+    """Seal every credential again, with a new key where keys are this machine's.
 
     Nothing is lost when it ends in the middle: do it again. One that is replaced meanwhile is sealed with the new key by that.
     """
     count, after = 0, ""
+    unreadable: list[str] = []
     with deps.rotation():
         while page := deps.store.entries(limit=100, after=after):
             for one in page:
-                plain = deps.cipher.decrypt(one.sealed, _identity(one.name))
+                try:
+                    plain = deps.cipher.decrypt(one.sealed, _identity(one.name))
+                except InvalidInputError:
+                    unreadable.append(one.name)
+                    continue
                 sealed = deps.cipher.encrypt(plain, _identity(one.name))
-                count += deps.store.reseal(one.name, one.version, sealed)
+                if deps.store.reseal(one.name, one.version, sealed):
+                    count += 1
+                    note_access(deps, one.name, "resealed", principal)
             after = page[-1].name
-    return count
+    return Resealed(count, unreadable)
 
 
 def _identity(name: str) -> Mapping[str, str]:

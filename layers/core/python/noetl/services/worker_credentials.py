@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from noetl.domain.kinds import Credential
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames, Credentials
-from noetl.services.manage_credentials import SUGGESTED_FROM, CredentialDeps, read_kept
+from noetl.services.manage_credentials import SUGGESTED_FROM, CredentialDeps, note_access, read_kept
+
+WORKER = "worker"
+"""Who reads for a task in this process."""
+KNOWN = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredFirst:
-    """``otherwise``: asked for names that nobody registered."""
+    """``otherwise``: asked for names that nobody registered. What an execution reads is recorded once by each process."""
 
     deps: CredentialDeps
     otherwise: Credentials
+    _recorded: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, name: str, execution_id: int) -> Credential:
         """Raises TaskError(kind="auth"), InfrastructureError."""
         found = read_kept(name, self.deps, execution_id=execution_id)
-        return self.otherwise.get(name, execution_id) if found is None else found[0]
+        if found is None:
+            return self.otherwise.get(name, execution_id)
+        if self._is_new((execution_id, found[0].name)):
+            note_access(self.deps, found[0].name, "read", WORKER, execution_id)
+        return found[0]
+
+    def _is_new(self, reading: tuple[int, str]) -> bool:
+        with self._lock:
+            if reading in self._recorded:
+                return False
+            self._recorded[reading] = None
+            if len(self._recorded) > KNOWN:
+                self._recorded.popitem(last=False)
+            return True
 
 
 @dataclass(frozen=True, slots=True)

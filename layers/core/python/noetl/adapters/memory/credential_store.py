@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from noetl.ports.credential_store import CachedCredential, StoredCredential
+from noetl.ports.credential_store import CachedCredential, CredentialAccess, StoredCredential
 
 
 class MemoryCredentialStore:
@@ -19,6 +19,7 @@ class MemoryCredentialStore:
         self._lock = threading.Lock()
         self._known: dict[str, StoredCredential] = {}
         self._cached: dict[str, tuple[float, CachedCredential]] = {}
+        self._accesses: list[CredentialAccess] = []
 
     def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
         with self._lock:
@@ -96,6 +97,30 @@ class MemoryCredentialStore:
             for key in old:
                 del self._cached[key]
             return len(old)
+
+    def record(self, access: CredentialAccess) -> None:
+        with self._lock:
+            self._accesses.append(replace(access, at=self._clock()))
+
+    def accesses(
+        self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None
+    ) -> Sequence[CredentialAccess]:
+        with self._lock:
+            found = [
+                one
+                for one in self._accesses
+                if (not before or one.id < before)
+                and (not name or one.name == name)
+                and execution_id in (None, one.execution_id)
+            ]
+        return sorted(found, key=lambda one: -one.id)[:limit]
+
+    def forget_accesses(self, older_seconds: float, limit: int = 1000) -> int:
+        with self._lock:
+            until = self._clock() - older_seconds
+            gone = [one for one in self._accesses if one.at < until][:limit]
+            self._accesses = [one for one in self._accesses if one not in gone]
+            return len(gone)
 
     def _is_current(self, row: CachedCredential) -> bool:
         known = self._known.get(row.name)

@@ -9,7 +9,14 @@ from typing import cast
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text, texts
 from noetl.domain import codec
-from noetl.ports.credential_store import CachedCredential, CacheType, ScopeType, StoredCredential
+from noetl.ports.credential_store import (
+    AccessAction,
+    CachedCredential,
+    CacheType,
+    CredentialAccess,
+    ScopeType,
+    StoredCredential,
+)
 
 
 class PostgresCredentialStore:
@@ -87,6 +94,32 @@ class PostgresCredentialStore:
     def forget_expired(self, limit: int = 1000) -> int:
         return int(self._database.run("forget_expired_credentials", {"limit": number(limit)})[0][0] or 0)
 
+    def record(self, access: CredentialAccess) -> None:
+        values = {
+            "id": number(access.id),
+            "name": text(access.name),
+            "action": text(access.action),
+            "principal": text(access.principal),
+            "execution_id": None if access.execution_id is None else number(access.execution_id),
+            "step": text(access.step) if access.step else None,
+        }
+        self._database.run("record_credential_access", values)
+
+    def accesses(
+        self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None
+    ) -> Sequence[CredentialAccess]:
+        values = {
+            "limit": number(limit),
+            "before": number(before),
+            "name": text(name),
+            "execution_id": None if execution_id is None else number(execution_id),
+        }
+        return [_access(row) for row in self._database.run("credential_accesses", values)]
+
+    def forget_accesses(self, older_seconds: float, limit: int = 1000) -> int:
+        values = {"seconds": number(older_seconds), "limit": number(limit)}
+        return int(self._database.run("forget_credential_accesses", values)[0][0] or 0)
+
 
 def _credential(row: Row) -> StoredCredential:
     identity, name, kind, sealed, meta, principal, version, created, updated = (
@@ -118,4 +151,17 @@ def _cached(row: Row) -> CachedCredential:
         None if parent is None else int(parent),
         float(left or 0),
         access_count=int(count or 0),
+    )
+
+
+def _access(row: Row) -> CredentialAccess:
+    identity, name, action, principal, execution_id, step, at = row
+    return CredentialAccess(
+        int(identity or 0),
+        (name or b"").decode(),
+        cast(AccessAction, (action or b"").decode()),
+        (principal or b"").decode(),
+        None if execution_id is None else int(execution_id),
+        (step or b"").decode(),
+        float(at or 0),
     )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
 from noetl.api import reading
-from noetl.api.bodies import CredentialDeletedAnswer, CredentialPage
+from noetl.api.bodies import CredentialAccessPage, CredentialDeletedAnswer, CredentialPage
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.keychain import as_ours
 from noetl.api.exchange import Answer, Request
@@ -15,9 +13,11 @@ from noetl.api.problems import BadRequestError, ForbiddenError
 from noetl.domain.errors import TaskError
 from noetl.services.manage_credentials import (
     CredentialWish,
+    access_view,
     find_credential,
     keep_credential,
     list_credentials,
+    note_access,
     read_credential,
     remove_credential,
     reseal,
@@ -66,20 +66,33 @@ def get(deps: ApiDeps, request: Request) -> Answer:
         )
     except TaskError as refused:
         raise as_ours(refused) from refused
+    note_access(deps.credentials, stored.name, "read", request.principal.name, wanted.execution_id)
     shown = view(stored, dict(found.data))
     return Answer(200, shown, headers=_PRIVATE)
 
 
-class ResealedAnswer(msgspec.Struct, frozen=True):
-    resealed: int
-
-
 def reseal_all(deps: ApiDeps, request: Request) -> Answer:
-    return Answer(200, ResealedAnswer(reseal(deps.credentials)))
+    return Answer(200, reseal(request.principal.name, deps.credentials))
+
+
+def list_accesses(deps: ApiDeps, request: Request) -> Answer:
+    """Who did what; never what is in a credential."""
+    limit = reading.limit(request, _PAGE, _MOST)
+    cursor = reading.text_cursor(request)
+    if cursor and not (cursor.isascii() and cursor.isdigit() and int(cursor[:20]) < 2**63):
+        raise reading.bad_cursor(request.query["after"])
+    found = deps.credentials.store.accesses(
+        limit=limit,
+        before=int(cursor or 0),
+        name=request.query.get("name", ""),
+        execution_id=reading.maybe_execution_id(request, "execution_id"),
+    )
+    more = reading.cursor_text(str(found[-1].id)) if len(found) == limit else None
+    return Answer(200, CredentialAccessPage([access_view(one) for one in found], more))
 
 
 def delete(deps: ApiDeps, request: Request) -> Answer:
-    gone = remove_credential(request.params["name"], deps.credentials)
+    gone = remove_credential(request.params["name"], request.principal.name, deps.credentials)
     return Answer(200, CredentialDeletedAnswer(gone.name, str(gone.id), True))
 
 

@@ -23,6 +23,7 @@ from noetl.services.give_credential import (
     give_to_command,
 )
 from noetl.services.hydration import make_hydrate
+from noetl.services.manage_credentials import note_access
 
 _CATALOG_ID = re.compile(r"(.+?@\d{1,9})/(.+)", re.DOTALL)
 
@@ -41,12 +42,13 @@ def get(deps: ApiDeps, request: Request) -> Answer:
     """Of an execution, or of a playbook (``path@version``)."""
     owner, name = request.params["owner"], request.params["name"]
     try:
-        given = _given(deps, request, owner, name)
+        given, execution_id, step = _given(deps, request, owner, name)
     except NotAllowedError as refused:
         raise ForbiddenError(refused.message, code=refused.code, hint=refused.hint) from refused
     except TaskError as refused:
         raise as_ours(refused) from refused
     found = given.credential
+    note_access(deps.credentials, found.name, "read", request.principal.name, execution_id, step)
     answer = KeychainAnswer(name, found.name, found.type, dict(found.data), given.seconds)
     return Answer(200, answer, headers={"Cache-Control": "no-store"})
 
@@ -58,7 +60,8 @@ def as_ours(refused: TaskError) -> InvalidInputError | InfrastructureError:
     return InvalidInputError(refused.message, code=refused.code, hint=refused.hint)
 
 
-def _given(deps: ApiDeps, request: Request, owner: str, name: str) -> Given:
+def _given(deps: ApiDeps, request: Request, owner: str, name: str) -> tuple[Given, int | None, str]:
+    """What is given, for which execution and which of its steps."""
     rules = GiveDeps(
         deps.store,
         deps.programs,
@@ -71,11 +74,11 @@ def _given(deps: ApiDeps, request: Request, owner: str, name: str) -> Given:
     if owner.isascii() and owner.isdigit():
         execution_id = reading.execution_id(owner)
         if shown is None:
-            return give_for_execution(execution_id, name, rules)
+            return give_for_execution(execution_id, name, rules), execution_id, ""
         capability = read_capability(shown)
         if capability.execution_id != execution_id:
             raise ForbiddenError("the command belongs to another execution", code="command_refused")
-        return give_to_command(capability, name, rules)
+        return give_to_command(capability, name, rules), execution_id, capability.step
     if shown is not None:
         raise ForbiddenError("a command has the keychain of its execution alone", code="command_refused")
     # A path of several parts may have come undone on its way here.
@@ -84,4 +87,4 @@ def _given(deps: ApiDeps, request: Request, owner: str, name: str) -> Given:
     if not playbook.strip():
         raise BadRequestError("name an execution or a playbook", code="invalid_parameter")
     program = deps.programs(by_id(deps.catalog, playbook).program)
-    return give_for_playbook(program, entry, rules, deps.clock())
+    return give_for_playbook(program, entry, rules, deps.clock()), None, ""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from noetl.api import bodies
 from noetl.api.endpoints import credentials
-from noetl.api.endpoints.credentials import ResealedAnswer
 from noetl.api.routes.shape import AFTER, Parameter, Route, limit
-from noetl.services.manage_credentials import CredentialView, CredentialWish
+from noetl.services.manage_credentials import CredentialView, CredentialWish, Resealed
 
 _ID = {"type": "string", "pattern": "^[0-9]+$"}
 _ONE = "/api/credentials/{name+}"
@@ -30,8 +29,24 @@ ROUTES: tuple[Route, ...] = (
         "Seal every credential again: with a new key of this machine, or with the deployment's key as it is now.",
         "admin",
         credentials.reseal_all,
-        {200: ResealedAnswer},
+        {200: Resealed},
         "credentials",
+    ),
+    Route(
+        "GET",
+        "/api/access/credentials",
+        "listCredentialAccesses",
+        "Who kept, replaced, removed, sealed again or read which credential, newest first.",
+        "admin",
+        credentials.list_accesses,
+        {200: bodies.CredentialAccessPage},
+        "credentials",
+        query=(
+            AFTER,
+            limit(100, 500),
+            Parameter("name", "Only of this credential."),
+            Parameter("execution_id", "Only of this execution.", _ID),
+        ),
     ),
     Route(
         "GET",

@@ -12,6 +12,7 @@ import msgspec
 
 from noetl.api.bodies import (
     AcceptedAnswer,
+    CredentialAccessPage,
     CredentialDeletedAnswer,
     CredentialPage,
     DeletedAnswer,
@@ -30,7 +31,6 @@ from noetl.api.bodies import (
     VariablesSetAnswer,
     VariableView,
 )
-from noetl.api.endpoints.credentials import ResealedAnswer
 from noetl.cli.places import Change, Registered
 from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
@@ -48,7 +48,12 @@ from noetl.services import read_execution
 from noetl.services.analyze import Analysis
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
-from noetl.services.manage_credentials import CredentialView, CredentialWish
+from noetl.services.manage_credentials import (
+    CredentialAccessView,
+    CredentialView,
+    CredentialWish,
+    Resealed,
+)
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -237,8 +242,19 @@ class RemotePlace:
     def remove_credential(self, name: str) -> CredentialDeletedAnswer:
         return self._client.delete(_credential(name), CredentialDeletedAnswer)
 
-    def reseal_credentials(self) -> int:
-        return self._client.post("/api/credentials/reseal", ResealedAnswer, {}).resealed
+    def reseal_credentials(self) -> Resealed:
+        return self._client.post("/api/credentials/reseal", Resealed, {})
+
+    def credential_accesses(
+        self, name: str, execution_id: int | None, limit: int
+    ) -> Sequence[CredentialAccessView]:
+        found: list[CredentialAccessView] = []
+        asked = {"name": name or None, "execution_id": execution_id, "limit": min(limit, PAGE)}
+        for page in self._client.pages("/api/access/credentials", CredentialAccessPage, **asked):
+            found += page.accesses
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     # --- running ---
 

@@ -75,6 +75,24 @@ WHERE c.namespace = 'default' AND c.name = ANY(:names::text[]);
 WITH gone AS (DELETE FROM noetl.auth_cache WHERE execution_id = :execution_id::bigint RETURNING 1)
 SELECT count(*) FROM gone;
 
+-- name: record_credential_access
+INSERT INTO noetl.credential_access (id, credential_name, action, principal, execution_id, step)
+VALUES (:id::bigint, :name, :action, :principal, :execution_id::bigint, :step);
+
+-- name: credential_accesses
+-- Newest first; before is an id.
+SELECT id, credential_name, action, principal, execution_id, step, extract(epoch FROM at)
+FROM noetl.credential_access
+WHERE (:before::bigint = 0 OR id < :before::bigint) AND (:name = '' OR credential_name = :name)
+  AND (:execution_id::bigint IS NULL OR execution_id = :execution_id::bigint)
+ORDER BY id DESC LIMIT :limit::bigint;
+
+-- name: forget_credential_accesses
+WITH old AS (SELECT id FROM noetl.credential_access WHERE at < now() - :seconds::double precision * interval '1 second'
+             ORDER BY at LIMIT :limit::bigint),
+     gone AS (DELETE FROM noetl.credential_access a USING old WHERE a.id = old.id RETURNING 1)
+SELECT count(*) FROM gone;
+
 -- name: forget_expired_credentials
 WITH old AS (SELECT cache_key FROM noetl.auth_cache WHERE expires_at <= now() ORDER BY expires_at LIMIT :limit::bigint),
      gone AS (DELETE FROM noetl.auth_cache a USING old WHERE a.cache_key = old.cache_key RETURNING 1)
