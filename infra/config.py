@@ -88,6 +88,14 @@ class FunctionConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What tasks of a kind may do in the account when they name no credential: ``actions`` (`s3:GetObject`) on ``resources`` (ARNs)."""
+
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkersConfig:
     """``pooled``: kinds of pool `io` without a layer of their own share the worker `io`; otherwise each kind has its own."""
 
@@ -99,6 +107,8 @@ class WorkersConfig:
         default_factory=lambda: {"io": 512, "cpu": 2048, "python": 1769, "mixed": 1769}
     )
     """MiB by pool of the kind."""
+    access: Mapping[str, tuple[Access, ...]] = field(default_factory=dict)
+    """Kind → what its workers' role may do, beside what every worker's may. Not for kinds that run code of playbooks."""
     fargate_kinds: tuple[str, ...] = ()
     """Kinds that run as Fargate tasks although they do not say so themselves (`long_running`)."""
     image: str = ""

@@ -59,6 +59,7 @@ def plan_workers(env: Environment, kinds: KindLookup, has_layer: Callable[[str],
     """``has_layer``: whether a kind brings a layer of its own. Raises ConfigError."""
     specs = [_spec(kinds, name) for name in kinds.names()]
     working = [spec for spec in specs if not spec.lowered and spec.pool != CONTROL]
+    _check_access(env, working)
     groups: dict[str, list[KindSpec]] = {}
     for spec in working:
         groups.setdefault(_worker_name(env, spec, has_layer(spec.name)), []).append(spec)
@@ -97,6 +98,29 @@ def _check_names(groups: Mapping[str, list[KindSpec]], kinds: set[str]) -> None:
             )
     if taken := {MIXED, POOLED} & kinds:
         raise ConfigError(f"a kind cannot be called {' or '.join(sorted(taken))}: workers of that name exist")
+
+
+def _check_access(env: Environment, working: list[KindSpec]) -> None:
+    """Access is for kinds that exist, keep code of playbooks out, and name what they may do and where."""
+    pools = {spec.name: spec.pool for spec in working}
+    for kind, statements in env.workers.access.items():
+        if kind not in pools:
+            raise ConfigError(f"workers.access names the kind {kind!r}; there are {', '.join(sorted(pools))}")
+        if pools[kind] == ISOLATED:
+            raise ConfigError(
+                f"workers.access names {kind!r}, which runs code of playbooks: it must be able to do nothing in the account"
+            )
+        for one in statements:
+            for action in one.actions:
+                if not re.fullmatch(r"[a-z0-9-]+:[A-Za-z]+", action):
+                    raise ConfigError(
+                        f"workers.access of {kind}: {action!r} is no action; write s3:GetObject"
+                    )
+            for resource in one.resources:
+                if not re.fullmatch(r"arn:aws[a-z-]*:[a-z0-9-]+:[^*?]*:[^*?]*:[^*?]+.*", resource):
+                    raise ConfigError(
+                        f"workers.access of {kind}: {resource!r} is no ARN of something; * may only stand behind its beginning"
+                    )
 
 
 def _worker(env: Environment, name: str, members: list[KindSpec], has_layer: Callable[[str], bool]) -> Worker:
@@ -139,4 +163,4 @@ def _compute(env: Environment, spec: KindSpec) -> Literal["function", "fargate"]
 def _home_of_control(workers: list[Worker]) -> str:
     """Control kinds inside a pipeline cost nothing: they go where light work goes."""
     light = [worker.name for worker in workers if worker.pool == "io" and worker.compute == "function"]
-    return POOLED if POOLED in light else min(light, default=MIXED)
+    return next((name for name in (POOLED, "http") if name in light), min(light, default=MIXED))

@@ -16,6 +16,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from infra.config import Access
 from infra.constructs import nag
 
 
@@ -159,3 +160,15 @@ def ask_for_credentials(scope: Construct, api_id: str, exported: str) -> Grant:
         "the route ends with an execution and a name",
         shown=exported,
     )
+
+
+def configured(access: Iterable[Access]) -> list[Grant]:
+    """What the environment lists for a kind (workers.access)."""
+    return [
+        Grant(
+            iam.PolicyStatement(actions=list(one.actions), resources=list(one.resources)),
+            tuple(resource for resource in one.resources if "*" in resource),
+            "the environment's configuration says so (workers.access)",
+        )
+        for one in access
+    ]

@@ -40,6 +40,8 @@ def worker_grants(
             grants.credentials(scope, platform.config.credentials_prefix, ["GetSecretValue"]),
             grants.use_key_through(scope, platform.data.secrets_key, "secretsmanager"),
         ]
+    for kind in worker.kinds:
+        statements += grants.configured(platform.config.workers.access.get(kind, ()))
     if api is not None:
         statements.append(grants.ask_for_credentials(scope, api.api.api_id, api.exported))
     return statements

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -25,7 +27,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Path]]:
-    """(environment, kinds, context) → folder of the cloud assembly. cdk-nag runs along: a finding fails."""
+    """(environment, kinds, changes, context) → folder of the cloud assembly. cdk-nag runs along: a finding fails.
+
+    ``changes``: fields of the environment that are otherwise.
+    """
     import aws_cdk as cdk
 
     from infra.app import build
@@ -35,11 +40,16 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
 
     flags = json.loads((ROOT / "cdk.json").read_text())["context"]
 
-    def make(name: str, kinds: KindLookup | None = None, **context: str) -> Path:
+    def make(
+        name: str,
+        kinds: KindLookup | None = None,
+        changes: Mapping[str, object] = MappingProxyType({}),
+        **context: str,
+    ) -> Path:
         folder = tmp_path_factory.mktemp(name)
         app = cdk.App(outdir=str(folder), context=flags)
         nag.add_checks(app)
-        build(app, load_environment(name, context), kinds or default_registry())
+        build(app, replace(load_environment(name, context), **changes), kinds or default_registry())
         app.synth()
         return folder
 

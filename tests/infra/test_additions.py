@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from infra.config import ConfigError
+from infra.config import Access, ConfigError
+from infra.environments import load_environment
 from infra.playbooks import playbook_files, staged
 from infra.triggers import read_programs, triggers_of
 from noetl.kinds.registry import default_registry
@@ -22,7 +24,9 @@ PLAYBOOKS = "tests/infra/playbooks"
 def templates(synthesise: Callable[..., Path]) -> Templates:
     """Dev with two more kinds, an ordinary and a long-running one, and with playbooks that have triggers."""
     kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
-    return Templates(synthesise("dev", kinds, playbooks=PLAYBOOKS), "Noetl-dev-")
+    access = {"duckdb": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::lake/*",)),)}
+    changes = {"workers": replace(load_environment("dev").workers, access=access)}
+    return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
 
 
 def test_a_kind_brings_its_queue_its_function_and_its_alarms(templates: Templates) -> None:
@@ -62,6 +66,18 @@ def test_a_long_running_kind_is_a_service_that_sleeps(templates: Templates) -> N
         for place in templates.all("AWS::Lambda::Function")
         if "worker-spark" in str(place.properties.get("FunctionName"))
     ]
+
+
+def test_a_kind_may_do_what_the_environment_says_and_no_other_may(templates: Templates) -> None:
+    """Its own worker, and the one that runs pipelines of several kinds."""
+    granted = set()
+    for place in templates.all("AWS::Lambda::Function"):
+        name = str(place.properties.get("FunctionName"))
+        if name.startswith("noetl-dev-"):
+            role = templates.text(place.stack, place.properties["Role"]).strip("<>").removesuffix(".Arn")
+            if ("s3:GetObject", "arn:aws:s3:::lake/*") in templates.allowed(role):
+                granted.add(name)
+    assert granted == {"noetl-dev-worker-duckdb", "noetl-dev-worker-mixed"}
 
 
 def test_events_start_playbooks(templates: Templates) -> None:

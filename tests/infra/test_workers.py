@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
-from infra.config import ConfigError
+from infra.config import Access, ConfigError
 from infra.environments import load_environment
 from infra.workers import WorkerPlan, plan_workers
 from noetl.domain.kinds import KindSpec
@@ -15,6 +16,9 @@ from tests.infra.made_up import kind, registry_with
 
 DEV = load_environment("dev")
 PROD = load_environment("prod")
+
+
+LIGHT = ("eventbridge", "http", "lambda", "postgres", "s3")
 
 
 def plan(env: object = DEV, *specs: KindSpec) -> WorkerPlan:
@@ -27,19 +31,18 @@ def shape(made: WorkerPlan) -> dict[str, tuple[str, ...]]:
 
 def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
     alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",)}
-    mixed = {"mixed": ("duckdb", "http", "postgres", "python", "script")}
-    assert shape(plan()) == {"io": ("http", "postgres")} | alone | mixed
-    assert shape(plan(PROD)) == {"http": ("http",), "postgres": ("postgres",)} | alone | mixed
+    mixed = {"mixed": ("duckdb", "eventbridge", "http", "lambda", "postgres", "python", "s3", "script")}
+    assert shape(plan()) == {"io": LIGHT} | alone | mixed
+    assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
 
 
 def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None:
     routes = plan().routes
     assert routes == {
+        **dict.fromkeys(LIGHT, "io"),
         "duckdb": "duckdb",
-        "http": "io",
         "noop": "io",
         "playbook": "io",
-        "postgres": "io",
         "python": "python",
         "script": "script",
     }
@@ -62,7 +65,7 @@ def test_only_code_of_playbooks_is_isolated_and_brings_small_batches() -> None:
 
 def test_a_kind_appears_by_being_registered() -> None:
     made = plan(DEV, kind("kafka"), kind("sandboxed", pool="python"), kind("crunch", pool="cpu"))
-    assert shape(made)["io"] == ("http", "kafka", "postgres")
+    assert shape(made)["io"] == tuple(sorted({*LIGHT, "kafka"}))
     assert shape(made)["sandboxed"] == ("sandboxed",)
     assert made.routes["crunch"] == "crunch"
 
@@ -95,3 +98,27 @@ def test_a_kind_that_cannot_be_loaded_is_named() -> None:
     broken = Registry({"gone": "noetl.kinds.no_such_module"}, discover=False)
     with pytest.raises(ConfigError, match=r"kind 'gone' cannot be planned.*no_such_module"):
         plan_workers(DEV, broken, lambda name: False)
+
+
+@pytest.mark.parametrize(
+    ("access", "words"),
+    [
+        (
+            {"s4": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::a/*",)),)},
+            "names the kind 's4'",
+        ),
+        (
+            {"python": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::a/*",)),)},
+            "runs code of playbooks",
+        ),
+        ({"s3": (Access(actions=("s3:*",), resources=("arn:aws:s3:::a/*",)),)}, "is no action"),
+        ({"s3": (Access(actions=("s3:GetObject",), resources=("*",)),)}, "is no ARN"),
+        ({"s3": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::*",)),)}, "is no ARN"),
+    ],
+)
+def test_access_that_names_too_much_or_nothing_is_refused(
+    access: dict[str, tuple[Access, ...]], words: str
+) -> None:
+    env = replace(DEV, workers=replace(DEV.workers, access=access))
+    with pytest.raises(ConfigError, match=re.escape(words)):
+        plan(env)

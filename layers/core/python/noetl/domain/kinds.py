@@ -102,6 +102,8 @@ class TaskSettings:
     """Folders that duckdb and script may read (the playbook's own folder in a local run)."""
     work_dir: str | None = None
     """Folder for files that tasks of this deployment may write."""
+    own_buckets: tuple[str, ...] = ()
+    """Buckets of the deployment itself, which tasks reach through results and never by name."""
 
 
 @dataclass(frozen=True, slots=True)

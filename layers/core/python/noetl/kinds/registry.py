@@ -39,12 +39,15 @@ ENTRY_POINT_GROUP = "noetl.kinds"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "duckdb": "noetl.kinds.duckdb",
+        "eventbridge": "noetl.kinds.eventbridge",
         "http": "noetl.kinds.http",
         "iterator": "noetl.kinds.iterator",
+        "lambda": "noetl.kinds.aws_lambda",
         "noop": "noetl.kinds.noop",
         "playbook": "noetl.kinds.playbook",
         "postgres": "noetl.kinds.postgres",
         "python": "noetl.kinds.python",
+        "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
         "workbook": "noetl.kinds.workbook",
     }

@@ -128,6 +128,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
             workspace_credential=settings.workspace,
             data_dirs=settings.data_dirs,
             work_dir=WORK_FOLDER,
+            own_buckets=(settings.results_bucket,),
         ),
         inline_bytes=settings.inline_limit,
         revoked=revoked,

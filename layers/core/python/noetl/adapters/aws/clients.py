@@ -11,6 +11,7 @@ from typing import Any
 import botocore.exceptions as wrong
 from botocore.config import Config
 
+from noetl.domain import aws_codes
 from noetl.domain.errors import InfrastructureError
 
 CONNECT_SECONDS = 2
@@ -22,31 +23,6 @@ CONNECTIONS = 50
 
 FAILURES = (wrong.ClientError, wrong.BotoCoreError)
 """All that a call can raise, the reading of a body included."""
-_REFUSED = frozenset(
-    {
-        "AccessDenied",
-        "AccessDeniedException",
-        "AllAccessDisabled",
-        "AuthorizationError",
-        "Forbidden",
-        "403",
-        "ExpiredToken",
-        "ExpiredTokenException",
-        "InvalidAccessKeyId",
-        "InvalidClientTokenId",
-        "InvalidSecurity",
-        "KMS.AccessDeniedException",
-        "KmsAccessDenied",
-        "MissingAuthenticationToken",
-        "MissingAuthenticationTokenException",
-        "NotAuthorized",
-        "OptInRequired",
-        "SignatureDoesNotMatch",
-        "UnauthorizedOperation",
-        "UnrecognizedClientException",
-    }
-)
-_THROTTLED = ("throttl", "slowdown", "toomanyrequests", "requestlimitexceeded", "limitexceeded")
 _ACTIONS = {
     "sqs:SendMessageBatch": "sqs:SendMessage",
     "sqs:DeleteMessageBatch": "sqs:DeleteMessage",
@@ -138,7 +114,7 @@ def error_message(error: Exception) -> str:
 
 def is_refusal(error: Exception) -> bool:
     """Whether the caller's permissions or credentials are at fault."""
-    return error_code(error) in _REFUSED
+    return aws_codes.family(error_code(error)) == "refused"
 
 
 def away(error: Exception, service: str) -> InfrastructureError:
@@ -176,8 +152,9 @@ def _answered(error: Any, service: str) -> InfrastructureError:
             retryable=False,
             details=details,
         )
-    if any(word in code.lower() for word in _THROTTLED) or status == 429:
+    family = aws_codes.family(code, status)
+    if family == "throttled":
         return InfrastructureError(text, code="aws_throttled", details=details)
-    if status >= 500 or not status:
+    if family == "failed":
         return InfrastructureError(text, code="aws_failed", details=details)
     return InfrastructureError(text, code="aws_rejected", retryable=False, details=details)
