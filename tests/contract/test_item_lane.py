@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from noetl.domain import codec, ids
+from noetl.domain.again import Again
 from noetl.domain.commands import FrozenScope, LoopSlice, Rest
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import ContextPatched, LoopAlert, LoopDone
@@ -74,6 +75,25 @@ def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
     assert [item.index for item in items] == [3, 4, 5, 6]
     assert msgspec.json.decode(items[0].outcome, type=Outcome).result == 9
     assert store.loop_items(EID, 1, 1, 0, 4) == []
+
+
+def test_a_loop_that_goes_on_gives_out_the_items_it_picked_by_their_own_names(store, make):
+    over = {"again": Again(1, 0), "picked": ((2, 4), (6, 7)), "whole": 9, "run": 7, "round": 1}
+    kept = [Patch("ctx", "sum", 3)]
+    items = [{"n": index} for index in range(9)]
+    begin(store, make, 9, 9, mode="sequential")
+    row = make.loop(3, 3, mode="sequential", items=items, overlay=kept, **over)
+    (command,) = store.commit([make.change(1, loops=(row,))], ME).commands
+    assert (command.loop.indexes, command.loop.whole, command.overlay) == ((2, 3, 6), 9, kept)
+    assert command.loop.items == [{"n": 2}, {"n": 3}, {"n": 6}]
+    assert store.loop_run(EID, 7, 1) == row and store.loop_run(EID, 7, 2) is None
+    store.release(ME)
+    store.heartbeat("other", 60)
+    again = next(one for one in store.claim("other", 9) if one.run == 7)
+    assert (again.loop, again.overlay, again.attempt) == (command.loop, kept, 2)
+    answers, committed = store.commit_items([make.items(again, 0, 1, 2)], ME)
+    assert answers[0].done == 3 and [event.run for event in committed.events] == [7]
+    assert [item.index for item in store.loop_items(EID, 7, 1, 0, 9)] == [0, 1, 2]
 
 
 def test_repeats_count_once_within_and_across_batches(store, make):

@@ -203,11 +203,11 @@ def test_outbox_holds_events_until_they_are_handled(store, make):
     assert store.undelivered("x", 10) == []
 
 
-def test_dropping_runs_removes_their_commands_and_loops(store, make):
+def test_dropping_runs_removes_their_commands_and_ends_their_loops(store, make):
     store.commit([make.change(issue=(make.command("2"), make.command("3")), loops=(make.loop(3, 2),))], ME)
     store.commit([make.change(1, drop_runs=(1, 2))], ME)
     assert store.open_work(EID)["commands"] == 1
-    assert store.loop_progress(EID) == []
+    assert [(one.run, one.gate) for one in store.loop_progress(EID)] == [(1, "closed")]
     assert set(store.load([LoadRequest(EID, commands=("2", "3"))]).executions[EID].fences) == {"3"}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from noetl.domain import facts as f
+from noetl.domain.again import indexes
 from noetl.domain.facts import Fact, decode_facts
 from noetl.domain.state import (
     LEGAL_PHASE,
@@ -79,19 +80,25 @@ def history(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, lis
 
 
 def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
-    """Fold history fact by fact: only legal moves, loops done once, one terminal fact and nothing after it.
+    """Fold history fact by fact: only legal moves, loops done once, one terminal fact per round and nothing after it but a redrive.
 
-    Of a run that was withdrawn nothing is told any more, and no two runs hold one lock.
+    Of a run that was withdrawn nothing is told any more, no two runs hold one lock, and no command turn is issued twice.
     """
     state, slots = ExecutionState(), Slots()
     withdrawn: set[int] = set()
     started: Counter[tuple[int, int]] = Counter()
     done: Counter[tuple[int, int]] = Counter()
+    issued: Counter[tuple[str, int]] = Counter()
+    picked: dict[tuple[int, int], f.LoopStarted] = {}
+    loops: dict[tuple[int, int], f.LoopFinished] = {}
     ended = 0
     for expected_seq, (seq, facts) in enumerate(history(store, info.execution_id), start=1):
         assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
         for fact in facts:
-            assert not ended or isinstance(fact, f.Superseded), f"{info.path}: {fact} after the end"
+            assert not ended or isinstance(fact, (f.Superseded, f.Redriven)), (
+                f"{info.path}: {fact} after the end"
+            )
+            assert ended == isinstance(fact, f.Redriven) or isinstance(fact, f.Superseded), fact
             phases = {run: token.phase for run, token in state.tokens.items()}
             status = state.status
             assert getattr(fact, "run", 0) not in withdrawn, f"{info.path}: {fact}, although it was withdrawn"
@@ -100,17 +107,40 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
             check_locks(info.path, state, fact)
             if isinstance(fact, f.StepSkipped) and fact.withdrawn:
                 withdrawn.add(fact.run)
-            ended += isinstance(fact, ENDS)
+            ended += isinstance(fact, ENDS) - isinstance(fact, f.Redriven)
+            if isinstance(fact, f.CommandIssued) and fact.stage != "compensate":
+                issued[fact.command_id, fact.turn] += fact.child is None
             if isinstance(fact, f.LoopStarted):
                 started[fact.run, fact.round] += 1
+                if fact.again is not None:
+                    picked[fact.run, fact.round] = fact
             if isinstance(fact, f.LoopFinished):
                 done[fact.run, fact.round] += 1
+                loops[fact.run, fact.round] = fact
                 assert fact.done + fact.failed <= fact.total
+            if isinstance(fact, f.LoopFinished) and picked.get((fact.run, fact.round)):
+                check_kept(info.path, picked[fact.run, fact.round], loops)
     assert ended == (info.status in TERMINAL), f"{info.path}: {ended} terminal facts, status {info.status}"
+    assert set(issued.values()) <= {0, 1}, f"{info.path}: {issued.most_common(1)} was issued twice"
     assert set(started.values()) <= {1} and set(done.values()) <= {1}, f"{info.path}: a loop was done twice"
     assert done.keys() <= started.keys()
     check_loops(store, info, done)
-    assert withdrawn.isdisjoint(loop.run for loop in store.loop_progress(info.execution_id))
+    for loop in store.loop_progress(info.execution_id):
+        assert loop.run not in withdrawn or loop.gate == "closed", loop
+
+
+def check_kept(path: str, started: f.LoopStarted, loops: dict[tuple[int, int], f.LoopFinished]) -> None:
+    """A loop that went on from an earlier run has that run's results where it ran nothing itself."""
+    assert started.again is not None
+    before = loops.get((started.again.run, started.again.round))
+    after = loops[started.run, started.round]
+    if before is None or not isinstance(before.results, list) or not isinstance(after.results, list):
+        return
+    if len(before.results) != started.whole or len(after.results) != started.whole:
+        return
+    again = set(indexes(started.picked))
+    for index, (old, new) in enumerate(zip(before.results, after.results, strict=True)):
+        assert index in again or old == new, f"{path}: item {index} had {old} and has {new}"
 
 
 def check_locks(path: str, state: ExecutionState, fact: Fact) -> None:

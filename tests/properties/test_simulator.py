@@ -13,6 +13,7 @@ import pytest
 
 from tests.properties.grammar import Grammar, draw
 from tests.properties.invariants import check_end
+from tests.properties.redriving import lanes, redrives, rounds
 from tests.properties.simulator import Simulation
 from tests.properties.workloads import (
     FIXED,
@@ -85,6 +86,29 @@ def run_seed(seed: int) -> None:
         [(workload, expected(workload.path)) for workload in picked],
         World(fixed_programs(), setting_of(rng), rng),
     )
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 6))
+def test_redriven_executions_keep_what_was_good(seed: int) -> None:
+    """What ended is redriven, from anywhere, twice; with the same disturbances."""
+    rng = random.Random(f"redriven {seed}")
+    picked = [rng.choice([one for one in FIXED if not one.waits]) for _ in range(rng.choice((1, 2)))]
+    world = World(fixed_programs(), setting_of(rng), rng)
+    simulate(seed, rng, [(workload, expected(workload.path)) for workload in picked], world)
+    for number in range(2):
+        before, done = lanes(world), rounds(world)
+        asked = redrives(world, rng, number)
+        simulation = Simulation(world, rng, list(asked), budget=rng.randint(0, 40))
+        try:
+            simulation.run()
+            check_end(world.store, world.store.executions(limit=10_000))
+            after = lanes(world)
+            assert all(after[lane] == rows for lane, rows in before.items())
+            assert rounds(world) - done <= len(asked)
+        except BaseException:
+            print(f"redriven seed {seed}, {world.setting}, round {number}; the last moves:")
+            print("\n".join(list(simulation.trace)[-SHOWN:]))
+            raise
 
 
 def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:

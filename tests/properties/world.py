@@ -11,6 +11,7 @@ from pathlib import Path
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
+from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted
@@ -149,6 +150,11 @@ class World:
         process.faults.dead = True
         self.processes.remove(process)
 
+    def gone(self, execution_id: int, run: int) -> bool:
+        """Whether nobody waits for a step run (any more)."""
+        info = self.store.info(execution_id)
+        return info is None or run not in decode_state(info.state).tokens
+
     def program(self, path: str) -> Program:
         return self.programs(self.programs.resolve(path, None))
 
@@ -192,7 +198,9 @@ class Process:
             chance=world.rng.random,
             deadline=self._deadline,
             longest=1e6 if setting.bounded else math.inf,
-            revoked=lambda execution_id, run: execution_id in self.driver.ended,
+            revoked=lambda execution_id, run: (
+                execution_id in self.driver.ended and world.gone(execution_id, run)
+            ),
             log=_defect,
         )
         self.driver = Driver(deps, self._run, world.clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -173,14 +174,17 @@ def test_times_are_rfc_3339():
 class Store:
     """A loop under way: main-lane rows and item rows, read in pages."""
 
-    def __init__(self, main, items):
-        self.main, self.items = main, items
+    def __init__(self, main, items, loop=None):
+        self.main, self.items, self.loop = main, items, loop
 
     def events(self, execution_id, *, after=0, limit=1000):
         return [one for one in self.main if one.seq > after][:limit]
 
     def item_events(self, execution_id, lane, *, after=-1, limit=1000):
         return sorted((one for one in self.items if one.seq > after), key=lambda one: one.seq)[:limit]
+
+    def loop_run(self, execution_id, run, round_):
+        return self.loop
 
 
 START = row("cmd:1:0", f.LoopStarted(2, "each", 0, 6, "parallel", 6), seq=1)
@@ -199,6 +203,16 @@ def test_items_come_in_index_order_before_the_end_of_their_loop(monkeypatch):
     monkeypatch.setattr(module, "PAGE", 2)
     store = Store([START, END], [item(n) for n in (3, 0, 5, 1, 4, 2)])
     assert told(HistoryReader(store, EID).read(everything=True)) == [0, 1, 2, 3, 4, 5, "loop.done"]
+
+
+def test_items_of_a_loop_that_goes_on_are_called_what_they_are_in_the_whole_loop():
+    loop = SimpleNamespace(picked=((4, 5), (8, 10)))
+    store = Store(
+        [START, row("a", f.LoopItem(2, "each", 1, "failed"), seq=2)], [item(n) for n in range(3)], loop
+    )
+    events = list(HistoryReader(store, EID).read(everything=True))
+    assert told(events) == [4, 8, 9]
+    assert [e.payload["index"] for e in events if e.event_type == "loop.closing"] == [8]
 
 
 def test_following_tells_each_item_once_and_never_out_of_order():

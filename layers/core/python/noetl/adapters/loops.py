@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
+from noetl.domain.again import Places, indexes
 from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import LoopAlert, LoopDone
@@ -36,19 +37,22 @@ class Collections:
         self._lock = threading.Lock()
 
     def items(self, loop: LoopRow) -> list[Any]:
-        """The whole collection. Raises NotFoundError or InfrastructureError when its object cannot be read."""
+        """What the run goes over, in its order. Raises NotFoundError or InfrastructureError when its object cannot be read."""
         if loop.items is not None:
-            return loop.items
+            return loop.items if loop.again is None else _pick(loop.items, loop)
         if loop.items_ref is None:
             return []
         uri = loop.items_ref["ref"]
+        name = uri if loop.again is None else f"{uri} {loop.run}.{loop.round}"
         with self._lock:
-            if uri in self._lists:
-                self._lists.move_to_end(uri)
-                return self._lists[uri]
+            if name in self._lists:
+                self._lists.move_to_end(name)
+                return self._lists[name]
         found = self._read(uri, loop.items_ref.get("sha256"))
+        if loop.again is not None:
+            found = _pick(found, loop)
         with self._lock:
-            self._lists[uri] = found
+            self._lists[name] = found
             while len(self._lists) > self._keep:
                 self._lists.popitem(last=False)
         return found
@@ -69,6 +73,10 @@ class Collections:
                 f"{uri} holds a {type(found).__name__}, not a list", code="result_corrupt", retryable=False
             )
         return found
+
+
+def _pick(items: list[Any], loop: LoopRow) -> list[Any]:
+    return [items[index] for index in indexes(loop.picked)]
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
@@ -99,10 +107,12 @@ def chunk_command(
         attempt=attempt,
         scope=loop.scope,
         loop=_slice(loop, start, stop, items),
+        overlay=loop.overlay,
     )
 
 
 def _slice(loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> LoopSlice:
+    places = Places(loop.picked)
     return LoopSlice(
         round=loop.round,
         start=start,
@@ -114,6 +124,8 @@ def _slice(loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> LoopSl
         fail_fast=loop.fail_fast,
         iterator_vars=loop.iterator_vars,
         parent=loop.parent,
+        indexes=() if loop.again is None else tuple(places.index(place) for place in range(start, stop)),
+        whole=loop.whole,
     )
 
 
@@ -121,7 +133,7 @@ def stripped(command: Command) -> Command:
     """A loop command without what its loop's row holds anyway."""
     if command.loop is None:
         return command
-    bare = msgspec.structs.replace(command.loop, items=[], skip=(), parent=None)
+    bare = msgspec.structs.replace(command.loop, items=[], skip=(), parent=None, indexes=())
     return msgspec.structs.replace(command, scope=FrozenScope(), loop=bare)
 
 

@@ -37,6 +37,7 @@ class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
 
     ``items`` are the elements of exactly this slice. ``parent`` is the enclosing iteration (``iter.parent``), if any.
+    ``indexes``: what these items are called in the whole loop, of ``whole`` items, when only some of it runs again.
     """
 
     round: int
@@ -50,6 +51,8 @@ class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
     fail_fast: bool = True
     iterator_vars: bool = False
     parent: dict[str, Any] | None = None
+    indexes: tuple[int, ...] = ()
+    whole: int = 0
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):

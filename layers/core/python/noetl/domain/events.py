@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.again import Again
 from noetl.domain.commands import ItemOutcome, Rest, Stage
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 from noetl.domain.variables import VariableType
@@ -204,7 +205,7 @@ class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_d
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit_defaults=True):
-    """An execution that has ended runs again: from what was under way, or from ``step`` with ``args``.
+    """An execution that has ended runs again: from what was under way, or from ``step`` with ``args`` (``again``: only items of its loop).
 
     ``program``: what it goes on with. ``arcs``: number of an arc in the program it had → in this one, where they differ.
     """
@@ -217,6 +218,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
     arcs: dict[int, int] = {}
     reason: str = ""
     principal: str = ""
+    again: Again | None = None
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):

@@ -11,9 +11,14 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.again import Again, Ranges
 from noetl.domain.commands import Stage
 from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Patch, Target, Trace
+from noetl.domain.steering import Cancelled as Cancelled
+from noetl.domain.steering import Paused as Paused
+from noetl.domain.steering import Resumed as Resumed
+from noetl.domain.steering import Told as Told
 
 
 class Initialized(
@@ -31,13 +36,17 @@ class Initialized(
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A token that a ``next`` released: its run number, step, the arc it came over (-1: none) and payload."""
+    """A token that a ``next`` released: its run number, step, the arc it came over (-1: none) and payload.
+
+    ``again``: the loop run of an earlier round that its loop goes on from.
+    """
 
     run: int
     step: str
     arc: int = -1
     sync: bool = True
     args: dict[str, Any] = {}
+    again: Again | None = None
 
 
 class StepEntered(msgspec.Struct, frozen=True, tag="step.enter", tag_field="name", omit_defaults=True):
@@ -163,12 +172,18 @@ class ChildEnded(msgspec.Struct, frozen=True, tag="child.ended", tag_field="name
 
 
 class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="name", omit_defaults=True):
+    """``total``: items that this run runs. One that goes on from an earlier run (``again``) runs those in ``picked`` out of ``whole``, and
+    keeps the outcomes of the others."""
+
     run: int
     step: str
     round: int
     total: int
     mode: Literal["sequential", "parallel"]
     max_in_flight: int
+    again: Again | None = None
+    picked: Ranges = ()
+    whole: int = 0
 
 
 class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", omit_defaults=True):
@@ -181,6 +196,9 @@ class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", o
 
 
 class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name", omit_defaults=True):
+    """``total``, ``done``, ``failed``, ``results``: of all items, those that were kept from earlier runs included. ``applied``: what items
+    wrote is in the context (it is not when their writes do not fit each other)."""
+
     run: int
     step: str
     round: int
@@ -193,6 +211,7 @@ class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name
     """What a ``result`` action inside an iteration made of the step's result (the highest index wins)."""
     error: ErrorInfo | None = None
     route: list[Target] | None = None
+    applied: bool = True
 
 
 class ContextChanged(msgspec.Struct, frozen=True, tag="ctx.patched", tag_field="name", omit_defaults=True):
@@ -311,24 +330,6 @@ class Failed(msgspec.Struct, frozen=True, tag="playbook.failed", tag_field="name
     step: str = ""
 
 
-class Paused(msgspec.Struct, frozen=True, tag="execution.paused", tag_field="name", omit_defaults=True):
-    reason: str = ""
-    principal: str = ""
-    word: int = 0
-
-
-class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="name", omit_defaults=True):
-    reason: str = ""
-    principal: str = ""
-    word: int = 0
-
-
-class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
-    """A parent's word to resume came to an execution that was not paused: an older word to pause comes too late."""
-
-    word: int
-
-
 class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field="name", omit_defaults=True):
     """It runs again, with ``arrivals``. ``step`` empty: they stand for what was under way when it ended. ``arcs``: see Redrive."""
 
@@ -337,11 +338,6 @@ class Redriven(msgspec.Struct, frozen=True, tag="execution.redriven", tag_field=
     arrivals: tuple[Arrival, ...]
     step: str = ""
     arcs: dict[int, int] = {}
-    reason: str = ""
-    principal: str = ""
-
-
-class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
     reason: str = ""
     principal: str = ""
 

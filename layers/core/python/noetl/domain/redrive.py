@@ -1,11 +1,47 @@
-"""When an execution that has ended may run again."""
+"""When an execution that has ended may run again, and from where."""
 
 from __future__ import annotations
 
+import re
+
+import msgspec
+
+from noetl.domain.again import FAILED
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.state import TERMINAL, ExecutionState
 
 LOCAL = "$step"
 """Where a run keeps its own scope beside its arguments: a new run begins without."""
+_ADDRESS = re.compile(r"(?P<step>[^\[\]]+)(?P<items>(?:\[[^\[\]]*\])*)\Z")
+_ITEM = re.compile(r"\[([^\[\]]*)\]")
+MOST_DIGITS = 9
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a redrive begins. ``step`` empty: at what was under way. ``items``: of its loop, then of the loop within that; FAILED: all
+    that failed or never ran."""
+
+    step: str = ""
+    items: tuple[int, ...] = ()
+
+
+def parse_address(text: str) -> Address:
+    """``load``, ``load[3]``, ``load[failed]``, ``load[3][1]``. Raises InvalidInputError(code="invalid_redrive")."""
+    if not text:
+        return Address()
+    found = _ADDRESS.match(text)
+    inner = _ITEM.findall(found["items"]) if found else []
+    if found is None or any(not _is_item(one) for one in inner):
+        raise InvalidInputError(
+            f"{text[:80]!r} is not where a redrive can begin",
+            code="invalid_redrive",
+            hint="write failure, a step (load), an item of its loop, counted from 0 (load[3]), or load[failed]",
+        )
+    return Address(found["step"], tuple(FAILED if one == "failed" else int(one) for one in inner))
+
+
+def _is_item(text: str) -> bool:
+    return text == "failed" or (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS)
 
 
 def refusal(state: ExecutionState, step: str) -> str:

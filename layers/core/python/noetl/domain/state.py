@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.again import Again
 from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Target
 
@@ -70,6 +71,10 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The lock this run waits for (while parked), or holds (from step.enter to its end)."""
     place: int = 0
     """Where a run that waits for a lock stands in its queue: the lowest goes next."""
+    again: Again | None = None
+    """The loop run of an earlier round that its loop goes on from, until it does."""
+    applied: bool = False
+    """Its loop is over, and what the items wrote is in the context."""
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):

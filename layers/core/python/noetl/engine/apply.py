@@ -45,7 +45,9 @@ def _initialized(state: ExecutionState, slots: SlotSpace, fact: f.Initialized) -
 
 
 def _add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> None:
-    state.tokens[arrival.run] = Token(arrival.run, arrival.step, arc=arrival.arc, sync=arrival.sync)
+    state.tokens[arrival.run] = Token(
+        arrival.run, arrival.step, arc=arrival.arc, sync=arrival.sync, again=arrival.again
+    )
     state.next_run = max(state.next_run, arrival.run + 1)
     if arrival.args:
         slots[("args", str(arrival.run))] = arrival.args
@@ -153,7 +155,7 @@ def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting
 
 def _loop_started(state: ExecutionState, slots: SlotSpace, fact: f.LoopStarted) -> None:
     token = state.tokens[fact.run]
-    token.phase, token.round = "loop", fact.round
+    token.phase, token.round, token.again = "loop", fact.round, None
 
 
 def _loop_item(state: ExecutionState, slots: SlotSpace, fact: f.LoopItem) -> None:
@@ -163,7 +165,7 @@ def _loop_item(state: ExecutionState, slots: SlotSpace, fact: f.LoopItem) -> Non
 def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished) -> None:
     token = state.tokens[fact.run]
     token.phase, token.closing, token.route = ("failed" if fact.error else "called"), None, fact.route
-    token.error = fact.error
+    token.error, token.applied = fact.error, fact.applied
     data = (
         fact.value
         if fact.has_value
@@ -324,11 +326,25 @@ def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
     for token in state.tokens.values():
         if token.phase == "compensate":
             slots.pop(("args", str(token.run)), None)
-    state.left = [Token(token.run, token.step, token.phase, arc=token.arc, sync=token.sync) for token in live]
+    state.left = [_left(token) for token in live]
     state.tokens.clear()
     state.timers.clear()
     state.status = status
     forget(state, slots)
+
+
+def _left(token: Token) -> Token:
+    """What a redrive needs to know of a token."""
+    return Token(
+        token.run,
+        token.step,
+        token.phase,
+        arc=token.arc,
+        sync=token.sync,
+        round=token.round,
+        again=token.again,
+        applied=token.applied,
+    )
 
 
 def _clear(state: ExecutionState, slots: SlotSpace) -> None:

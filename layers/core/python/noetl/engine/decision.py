@@ -13,11 +13,12 @@ from math import inf
 from typing import Any, Literal
 
 from noetl.domain import codec
+from noetl.domain.again import Again, Ranges
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts import Fact, TimerSet
-from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
@@ -41,7 +42,8 @@ def worker_pool(pool: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LoopStart:
-    """A loop run to be stored. ``items`` inline, or their blob's reference."""
+    """A loop run to be stored. ``items`` inline, or their blob's reference. The rest is of one that goes on from an earlier run: see
+    ``ports.execution_store.LoopRow``."""
 
     run: int
     round: int
@@ -51,6 +53,10 @@ class LoopStart:
     items: list[Any] | None
     items_ref: dict[str, Any] | None
     scope: Any
+    again: Again | None = None
+    picked: Ranges = ()
+    whole: int = 0
+    overlay: list[Patch] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 from noetl.domain import codec
+from noetl.domain.again import Again, count
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import LoopAlert, LoopDone, LoopSummary
 from noetl.domain.facts import LoopFinished, LoopItem, LoopStarted
@@ -27,6 +28,9 @@ def start_loop(d: Decider, step: Step, token: Token) -> bool:
     """Store the loop run and let the store issue its first window. True when there was nothing to do (an empty list)."""
     loop = step.loop
     assert loop is not None and step.body is not None
+    if token.again is not None:
+        _go_on(d, step, token, token.again)
+        return False
     try:
         scope = d.scope(token.run)
         items = _collection(d, loop, scope)
@@ -43,6 +47,44 @@ def start_loop(d: Decider, step: Step, token: Token) -> bool:
     frozen = freeze(scope, step.body.reads)
     d.decision.loops.append(LoopStart(token.run, round_, step, len(items), window, inline, ref, frozen))
     return False
+
+
+def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
+    """Run some items of an earlier run again, over the collection it had. With none to run, the store ends the loop at once."""
+    loop = step.loop
+    assert loop is not None and step.body is not None
+    try:
+        scope = d.scope(token.run)
+        earlier = d.view.earlier(
+            again, fail_fast=loop.failure == "fail_fast", sequential=loop.mode == "sequential"
+        )
+        total = count(earlier.picked)
+        window = _window(d, loop, scope, total)
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
+        return
+    round_ = token.round + 1
+    d.emit(
+        LoopStarted(
+            token.run, step.name, round_, total, loop.mode, window, again, earlier.picked, earlier.whole
+        )
+    )
+    d.decision.loops.append(
+        LoopStart(
+            token.run,
+            round_,
+            step,
+            total,
+            window,
+            earlier.items,
+            earlier.items_ref,
+            freeze(scope, step.body.reads),
+            again,
+            earlier.picked,
+            earlier.whole,
+            earlier.overlay,
+        )
+    )
 
 
 def _collection(d: Decider, loop: Loop, scope: EngineScope) -> list[Any]:
@@ -118,11 +160,11 @@ def loop_done(d: Decider, event: LoopDone) -> tuple[Step, Token] | None:
     try:
         patch_context(d, summary.patches, token.run, step.name)
     except NoetlError as problem:
-        _finish(d, token, step, event, summary, d.error_of(problem))
+        _finish(d, token, step, event, summary, d.error_of(problem), applied=False)
         fail_step(d, token, step, d.error_of(problem))
         return None
     if summary.broken is not None:
-        _finish(d, token, step, event, summary, summary.broken)
+        _finish(d, token, step, event, summary, summary.broken, applied=False)
         fail_step(d, token, step, summary.broken)
         return None
     failed = summary.failed > 0 and step.loop.failure == "fail_fast"
@@ -135,7 +177,14 @@ def loop_done(d: Decider, event: LoopDone) -> tuple[Step, Token] | None:
 
 
 def _finish(
-    d: Decider, token: Token, step: Step, event: LoopDone, summary: LoopSummary, error: ErrorInfo | None
+    d: Decider,
+    token: Token,
+    step: Step,
+    event: LoopDone,
+    summary: LoopSummary,
+    error: ErrorInfo | None,
+    *,
+    applied: bool = True,
 ) -> None:
     d.emit(
         LoopFinished(
@@ -150,6 +199,7 @@ def _finish(
             value=summary.value,
             error=error,
             route=summary.route if error is None else None,
+            applied=applied,
         )
     )
 

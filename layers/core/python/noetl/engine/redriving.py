@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.domain.again import Again
 from noetl.domain.events import Redrive
 from noetl.domain.facts import Arrival, Redriven
 from noetl.domain.redrive import LOCAL, refusal
 from noetl.domain.state import Token
+from noetl.dsl.program import Program
 from noetl.engine.decision import Decider
 from noetl.engine.outcomes import superseded
 
@@ -24,7 +26,9 @@ def redrive(d: Decider, event: Redrive) -> bool:
         return False
     number = d.state.next_run
     if event.step:
-        arrivals: tuple[Arrival, ...] = (Arrival(number, event.step, sync=False, args=event.args),)
+        arrivals: tuple[Arrival, ...] = (
+            Arrival(number, event.step, sync=False, args=event.args, again=event.again),
+        )
     else:
         arrivals = tuple(
             _again(d, token, number + offset, event.arcs) for offset, token in enumerate(d.state.left)
@@ -47,4 +51,15 @@ def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
     """The same token once more. One that waited at a join waits there again; any other has passed its join."""
     waited = token.phase == "arrived"
     args: dict[str, Any] = {name: value for name, value in d.args_of(token.run).items() if name != LOCAL}
-    return Arrival(run, token.step, arcs.get(token.arc, token.arc), token.sync and waited, args)
+    arc = arcs.get(token.arc, token.arc)
+    return Arrival(run, token.step, arc, token.sync and waited, args, earlier_loop(d.program, token))
+
+
+def earlier_loop(program: Program, token: Token) -> Again | None:
+    """What the loop of a token that was left goes on from: nothing when it had not begun, or its step is no loop (any more)."""
+    step = program.step(token.step)
+    if step.loop is None:
+        return None
+    if token.round:
+        return Again(token.run, token.round, applied=token.applied)
+    return token.again

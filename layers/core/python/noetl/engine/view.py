@@ -5,11 +5,15 @@ The shell reads what the compiler says is needed. A name nobody foresaw raises `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
+from noetl.domain.again import Again, Ranges
 from noetl.domain.errors import TaskError
+from noetl.domain.outcomes import Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import INLINE_LIMIT
 
@@ -54,6 +58,26 @@ class Limits:
     """Step runs entered within one decision before it is called an endless cycle without work."""
 
 
+class Earlier(msgspec.Struct, frozen=True):
+    """What an earlier loop run leaves to one that goes on from it. ``picked``: the items that run again, out of ``whole``.
+    ``items`` (or ``items_ref``): the whole collection. ``overlay``: what kept items wrote that is not in the context yet."""
+
+    whole: int
+    picked: Ranges
+    items: list[Any] | None
+    items_ref: dict[str, Any] | None
+    overlay: list[Patch] = []
+
+
+def no_earlier(again: Again, *, fail_fast: bool, sequential: bool) -> Earlier:
+    """Loop runs where no store is at hand."""
+    raise TaskError(
+        f"loop run {again.run}.{again.round} cannot be read here",
+        kind="storage_access",
+        code="loop_not_available",
+    )
+
+
 @dataclass(slots=True)
 class View:
     """Slots by (scope, name); complete for every name in ``names`` and every scope in ``scopes``."""
@@ -63,6 +87,8 @@ class View:
     scopes: frozenset[str] = frozenset()
     hydrate: Any = no_hydration
     limits: Limits = Limits()
+    earlier: Callable[..., Earlier] = no_earlier
+    """What an earlier loop run, which is over and so never changes, leaves: ``(Again, fail_fast=, sequential=)``."""
     fresh: dict[str, Any] = field(default_factory=dict)
     """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
 

@@ -52,19 +52,24 @@ def declared_workload(program: Program) -> tuple[str, ...]:
 
 
 def item_of(command: Command, index: int) -> Item | None:
-    """The iteration ``index`` of a command's loop slice."""
+    """The iteration at place ``index`` of a command's loop slice."""
     loop = command.loop
     if loop is None:
         return None
-    value = loop.items[index - loop.start]
-    return Item(index, value, loop.iterator, loop.total, loop.parent, loop.iterator_vars)
+    place = index - loop.start
+    called = loop.indexes[place] if loop.indexes else index
+    total = loop.whole or loop.total
+    return Item(called, loop.items[place], loop.iterator, total, loop.parent, loop.iterator_vars, index)
 
 
 def child_ids(command: Command) -> ChildId:
     """Ids of sub-executions that a command starts without waiting: derived, so that a repeat starts them once."""
 
     def child_id(number: int, item: Item | None) -> int:
-        key = command.command_id if item is None else f"{command.command_id}/{item.index}"
+        if item is None:
+            key = command.command_id
+        else:
+            key = f"{command.command_id}/{item.index if item.place < 0 else item.place}"
         return ids.child_execution_id(command.execution_id, f"{key}#{number}", command.turn)
 
     return child_id

@@ -58,6 +58,8 @@ class Item:
     parent: Mapping[str, Any] | None = None
     variables: bool = False
     """``vars.<step>_index`` and its companions are kept (``kind: iterator``)."""
+    place: int = -1
+    """Where it is in its loop run; -1: at ``index``, as in every run that is about all items."""
 
 
 ChildId = Callable[[int, Item | None], int]

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from noetl.domain.commands import Command, FrozenScope
+from noetl.domain.commands import Command
 from noetl.domain.events import Event, Held, ItemsDone, Start
 from noetl.domain.outcomes import Outcome
 from noetl.domain.owners import QUEUE
@@ -30,6 +30,10 @@ from noetl.ports.answers import IdempotencyKey as IdempotencyKey
 from noetl.ports.answers import Offer as Offer
 from noetl.ports.answers import Posted as Posted
 from noetl.ports.answers import Published as Published
+from noetl.ports.loop_rows import GateChange as GateChange
+from noetl.ports.loop_rows import ItemRow as ItemRow
+from noetl.ports.loop_rows import LoopProgress as LoopProgress
+from noetl.ports.loop_rows import LoopRow as LoopRow
 
 
 class LoadRequest(msgspec.Struct, frozen=True):
@@ -95,35 +99,6 @@ class TimerChange(msgspec.Struct, frozen=True):
     seconds: float | None
 
 
-class LoopRow(msgspec.Struct, frozen=True):
-    """A loop run as it starts. ``window``: most items in flight. ``first``: commands it starts with (one item each): enough to keep the
-    workers busy; chunks grow from what they measure. ``items``: the collection inline, or ``items_ref`` its reference."""
-
-    run: int
-    round: int
-    step: str
-    pool: str
-    program: str
-    total: int
-    window: int
-    mode: Literal["sequential", "parallel"]
-    iterator: str
-    fail_fast: bool
-    iterator_vars: bool
-    scope: FrozenScope
-    first: int = 1000
-    items: list[Any] | None = None
-    items_ref: dict[str, Any] | None = None
-    parent: dict[str, Any] | None = None
-
-
-class GateChange(msgspec.Struct, frozen=True):
-    """Close a loop's gate: nothing more is issued; when nothing is in flight any more the store emits its ``LoopDone``."""
-
-    run: int
-    round: int
-
-
 class Wake(msgspec.Struct, frozen=True):
     """A waiting command goes on: its sub-execution ended with ``outcome``."""
 
@@ -148,8 +123,8 @@ class Change(msgspec.Struct, frozen=True):
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake.
-    ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands and loops
-    go (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands,
+    ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands go and
+    whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
     ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
     ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out.
@@ -228,25 +203,6 @@ class ItemsCommitted(msgspec.Struct, frozen=True):
     early: bool = False
     paused: bool = False
     """Nothing was counted, because the execution is paused: the event has to be held."""
-
-
-class LoopProgress(msgspec.Struct, frozen=True):
-    run: int
-    round: int
-    step: str
-    total: int
-    issued: int
-    done: int
-    failed: int
-    size: int
-    patched: int
-    gate: Literal["open", "closing", "closed"]
-
-
-class ItemRow(msgspec.Struct, frozen=True):
-    index: int
-    outcome: bytes
-    """Encoded Outcome."""
 
 
 class ExecutionInfo(msgspec.Struct, frozen=True):
@@ -338,6 +294,9 @@ class ExecutionStore(Protocol):
 
     def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
         """All loop runs of an execution, live or over."""
+
+    def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
+        """A loop run as it started, live or over."""
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int

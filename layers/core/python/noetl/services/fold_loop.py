@@ -6,7 +6,7 @@ Results stay inline while they fit; otherwise they become a manifest of parts in
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,50 +19,39 @@ from noetl.domain.patches import combine
 from noetl.domain.results import make_ref, ref_uri
 from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
+from noetl.services.earlier_loop import chain, outcomes
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import manifest
 
 PAGE = 1000
+"""Results in one part of a manifest."""
 PATCH_FOLD = 5000
 """Patches are combined whenever this many are pending, so that memory does not grow with the loop."""
-_OUTCOME = codec.decoder(Outcome)
 
 
 def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
     """``event`` with its summary filled in; unchanged when the loop run is unknown."""
-    progress = next(
-        (
-            found
-            for found in deps.store.loop_progress(event.execution_id)
-            if found.run == event.run and found.round == event.round
-        ),
-        None,
-    )
-    if progress is None:
+    rows = chain(deps.store, event.execution_id, event.run, event.round)
+    if not rows:
         return event
-    fold = _Fold(event, progress, deps)
-    for index, outcome in _items(event, deps):
-        fold.add(index, outcome)
+    counted = {(one.run, one.round): one for one in deps.store.loop_progress(event.execution_id)}
+    levels = [counted[row.run, row.round] for row in rows]
+    fold = _Fold(event, rows[-1].total, levels, deps)
+    for told in outcomes(deps.store, event.execution_id, rows):
+        fold.add(*told)
     return msgspec.structs.replace(event, summary=fold.summary())
 
 
-def _items(event: LoopDone, deps: EngineDeps) -> Iterator[tuple[int, Outcome]]:
-    start = 0
-    while True:
-        rows = deps.store.loop_items(event.execution_id, event.run, event.round, start, PAGE)
-        for row in rows:
-            yield row.index, codec.decode_as(_OUTCOME, row.outcome)
-        if len(rows) < PAGE:
-            return
-        start = rows[-1].index + 1
-
-
 class _Fold:
-    def __init__(self, event: LoopDone, progress: LoopProgress, deps: EngineDeps) -> None:
+    """``levels``: the loop run and those it goes on from. What items of those wrote may be in the context already."""
+
+    def __init__(self, event: LoopDone, total: int, levels: Sequence[LoopProgress], deps: EngineDeps) -> None:
         self.event = event
-        self.progress = progress
+        self.total = total
+        self.issued = levels[0].issued
         self.deps = deps
-        self.inline = progress.size <= deps.limits.inline_bytes
+        self.inline = sum(level.size for level in levels) <= deps.limits.inline_bytes
+        self.done = self.failed = 0
         self.values: list[Any] = []
         self.parts: list[dict[str, Any]] = []
         self.size = 0
@@ -72,8 +61,10 @@ class _Fold:
         self.value: tuple[bool, Any] = (False, None)
         self.broken: ErrorInfo | None = None
 
-    def add(self, index: int, outcome: Outcome) -> None:
-        if outcome.status == "error" and outcome.error is not None:
+    def add(self, index: int, outcome: Outcome, applied: bool) -> None:
+        bad = outcome.status == "error"
+        self.failed, self.done = self.failed + bad, self.done + (not bad)
+        if bad and outcome.error is not None:
             self.values.append({"error": error_view(outcome.error)})
             self.error = self.error or (index, outcome.error)
         else:
@@ -82,7 +73,8 @@ class _Fold:
             self.route = (index, outcome.route)
         if outcome.meta.get("result_action"):
             self.value = (True, outcome.result)
-        self.patches += outcome.patches
+        if not applied:
+            self.patches += outcome.patches
         if len(self.patches) > PATCH_FOLD:
             self._combine()
         if not self.inline and len(self.values) >= PAGE:
@@ -131,13 +123,12 @@ class _Fold:
         )
 
     def summary(self) -> LoopSummary:
-        progress = self.progress
         patches = self._patches()
         return LoopSummary(
-            total=progress.total,
-            issued=progress.issued,
-            done=progress.done,
-            failed=progress.failed,
+            total=self.total,
+            issued=self.issued,
+            done=self.done,
+            failed=self.failed,
             results=self._results(),
             patches=patches if self.broken is None else [],
             route=self.route[1] if self.route else None,

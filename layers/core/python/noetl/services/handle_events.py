@@ -45,6 +45,7 @@ from noetl.ports.execution_store import (
     VersionConflictError,
 )
 from noetl.services.decide_one import decide_one
+from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
@@ -309,6 +310,7 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
         frozenset(work.scopes) if snapshot is not None else SCOPES,
         deps.hydrate,
         deps.limits,
+        lambda again, **loop: earlier_loop(deps, work.execution_id, again, **loop),
     )
     decided = _Decided()
     decisions: list[tuple[MainEvent, Decision]] = []

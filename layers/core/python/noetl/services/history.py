@@ -7,7 +7,7 @@ version is shown as well as it can be. Order: the main lane, and each loop's ite
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -74,11 +74,24 @@ _ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",)}
 _NOT_PAYLOAD = frozenset({"name", "trace", "meta", "word"})
 
 
+Called = Callable[[int, int], int]
+"""The index of an item in the whole loop, by its loop's run and its place in that run."""
+
+
+def _by_place(run: int, place: int) -> int:
+    return place
+
+
 def row_events(
-    execution_id: int, row: StoredEvent, *, step: str = "", vocabulary: Vocabulary = "stored"
+    execution_id: int,
+    row: StoredEvent,
+    *,
+    step: str = "",
+    vocabulary: Vocabulary = "stored",
+    called: Called = _by_place,
 ) -> Iterator[HistoryEvent]:
     """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat."""
-    told = _tell_item(row, step) if row.lane else _tell_row(execution_id, row)
+    told = _tell_item(row, step, called) if row.lane else _tell_row(execution_id, row, called)
     for number, event in enumerate(told):
         event_id = f"{row.event_id}:{number}"
         names = names_in(vocabulary, event.name, event.status)
@@ -113,11 +126,13 @@ def rfc3339(at: float) -> str:
 # --- main lane ----------------------------------------------------------------------------------
 
 
-def _tell_row(execution_id: int, row: StoredEvent) -> Iterator[_Told]:
+def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_Told]:
     command = _command_of(row.event_id)
     for fact in facts_of(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
             continue
+        if fact.get("index", -1) >= 0:
+            fact = {**fact, "index": called(int(fact["run"]), int(fact["index"]))}
         by_worker = command is not None and fact.get("run") == _run_of(command[0])
         yield from _tell_fact(execution_id, fact, command if by_worker else None)
         if by_worker and fact.get("name") in _WORKER_FACTS:
@@ -221,14 +236,15 @@ def _tell_trace(trace: Any, meta: dict[str, Any]) -> Iterator[_Told]:
 # --- items --------------------------------------------------------------------------------------
 
 
-def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
+def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
     outcome = codec.decode(row.facts)
     status = outcome.get("status")
+    index = called(row.lane, row.seq)
     meta = {
         "run": row.lane,
         "step": step,
         "loop_event_id": _loop_of(row.event_id),
-        "loop_iteration_index": row.seq,
+        "loop_iteration_index": index,
     }
     if status == "suspended":
         suspend = outcome.get("suspend") or {}
@@ -243,7 +259,7 @@ def _tell_item(row: StoredEvent, step: str) -> Iterator[_Told]:
     told = _item_call(outcome, status, step, meta)
     yield from _tell_tasks(outcome, told, meta)
     yield told
-    yield _Told("loop.item", told.status, step, {"index": row.seq}, meta)
+    yield _Told("loop.item", told.status, step, {"index": index}, meta)
 
 
 def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[str, Any]) -> _Told:

@@ -129,6 +129,10 @@ def _loop_row(start: LoopStart, program: str, deps: EngineDeps) -> LoopRow:
         first=BUSY * deps.workers(pool),
         items=start.items,
         items_ref=start.items_ref,
+        again=start.again,
+        picked=start.picked,
+        whole=start.whole,
+        overlay=start.overlay,
     )
 
 

@@ -22,7 +22,7 @@ OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled", "com
 
 @dataclass(slots=True)
 class LoopCount:
-    """Items of a loop run."""
+    """Items of a loop; ``kept``: those whose outcome comes from an earlier run. They count as done until the loop is over."""
 
     total: int
     mode: str
@@ -30,6 +30,8 @@ class LoopCount:
     issued: int = 0
     done: int = 0
     failed: int = 0
+    kept: int = 0
+    over: bool = False
 
 
 @dataclass(slots=True)
@@ -96,9 +98,12 @@ class Progress:
         """Take over how far loops are; rows of loops say it, history only at the end."""
         for progress in loops:
             step_run = self.runs.get(progress.run)
-            if step_run and step_run.loop and step_run.loop.round == progress.round:
-                step_run.loop.issued, step_run.loop.done = progress.issued, progress.done
-                step_run.loop.failed = progress.failed
+            loop = step_run.loop if step_run else None
+            if loop is None or loop.round != progress.round:
+                continue
+            loop.issued = loop.kept + progress.issued
+            if not loop.over:
+                loop.done, loop.failed = loop.kept + progress.done, progress.failed
 
     @property
     def looping(self) -> bool:
@@ -180,13 +185,18 @@ def _child(progress: Progress, fact: Fact, at: float) -> None:
 
 def _loop_started(progress: Progress, fact: Fact, at: float) -> None:
     step_run = _begin(progress, fact, at, "running")
-    step_run.loop = LoopCount(int(fact.get("total", 0)), str(fact.get("mode", "")), int(fact.get("round", 0)))
+    total = int(fact.get("total", 0))
+    kept = int(fact.get("whole", 0)) - total if fact.get("again") else 0
+    step_run.loop = LoopCount(
+        total + kept, str(fact.get("mode", "")), int(fact.get("round", 0)), kept, kept, kept=kept
+    )
 
 
 def _loop_done(progress: Progress, fact: Fact, at: float) -> None:
     step_run = _begin(progress, fact, at, "running")
     if step_run.loop is not None:
         step_run.loop.done, step_run.loop.failed = int(fact.get("done", 0)), int(fact.get("failed", 0))
+        step_run.loop.over = True
 
 
 def _exited(progress: Progress, fact: Fact, at: float) -> None:

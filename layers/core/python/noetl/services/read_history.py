@@ -11,17 +11,20 @@ from operator import attrgetter
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.again import Places
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.vocabulary import TERMINAL_EVENTS, Vocabulary
 from noetl.ports.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history import HistoryEvent, facts_of, row_events
 
 PAGE = 500
+FIRST_ROUND = 1
+"""Every loop run is its step run's only one."""
 MAX_CURSOR = 16_384
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, last item index told)."""
+    """Where a reader stopped. ``seq``: last main-lane row that was told; ``lanes``: live loops (run, step, place of the last item told)."""
 
     seq: int = 0
     lanes: tuple[tuple[int, str, int], ...] = ()
@@ -74,7 +77,8 @@ class HistoryReader:
         self._vocabulary = vocabulary
         self._seq = position.seq
         self._lanes: dict[int, tuple[str, int]] = {run: (step, last) for run, step, last in position.lanes}
-        """Run of a live loop → its step, and the last item index that was told."""
+        """Run of a live loop → its step, and the place of the last item that was told."""
+        self._places: dict[int, Places] = {}
 
     @property
     def position(self) -> Position:
@@ -119,7 +123,7 @@ class HistoryReader:
                 self._lanes[run] = (str(fact.get("step", "")), -1)
         for run in ending & self._lanes.keys():
             yield from self._items(run, gaps=True)
-        told = list(row_events(self._execution_id, row, vocabulary=self._vocabulary))
+        told = list(row_events(self._execution_id, row, vocabulary=self._vocabulary, called=self._called))
         self._seq = max(self._seq, row.seq)
         for run in ending:
             self._lanes.pop(run, None)
@@ -137,11 +141,21 @@ class HistoryReader:
                 told = [
                     event
                     for row in item
-                    for event in row_events(self._execution_id, row, step=step, vocabulary=self._vocabulary)
+                    for event in row_events(
+                        self._execution_id, row, step=step, vocabulary=self._vocabulary, called=self._called
+                    )
                 ]
                 last = index
                 self._lanes[run] = (step, last)
                 yield told
+
+    def _called(self, run: int, place: int) -> int:
+        """An item's index in the whole loop: of one that was redriven in part, the loop's row knows."""
+        places = self._places.get(run)
+        if places is None:
+            row = self._store.loop_run(self._execution_id, run, FIRST_ROUND)
+            places = self._places[run] = Places(row.picked if row is not None else ())
+        return places.index(place)
 
     def _item_page(self, run: int, after: int) -> tuple[Sequence[StoredEvent], bool]:
         """Rows of whole items, and whether there are more. (An item that was suspended has a row for each turn.)"""

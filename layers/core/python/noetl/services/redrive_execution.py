@@ -1,21 +1,23 @@
-"""Run an execution again that has ended: from its failure, or from a step, with the playbook it had or with another version of it."""
+"""Run an execution again that has ended: from its failure, from a step, or from items of its loop; with the playbook it had or another
+version of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from noetl.domain.again import FAILED, Again
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
-from noetl.domain.facts import StepEntered, decode_facts
-from noetl.domain.redrive import LOCAL, refusal
+from noetl.domain.redrive import Address, parse_address, refusal
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
-from noetl.dsl.program import Program
+from noetl.dsl.program import Program, step_index
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.change_execution import Asked, event_id
+from noetl.services.last_runs import LastRuns, last_runs
 from noetl.services.read_execution import find
 
-PAGE = 500
+MOST_CANDIDATES = 50
 
 
 def redrive(
@@ -28,10 +30,11 @@ def redrive(
     args: dict[str, Any] | None = None,
     program: str = "",
 ) -> Redrive:
-    """``step`` empty: what was under way when it ended runs again. ``args``: of the step; None: those of its last run.
-    ``program``: what it goes on with; empty: what it had.
+    """``step`` empty: what was under way when it ended runs again; or a step, or an item of its loop (``domain.redrive.parse_address``).
+    ``args``: of the step; None: those of its last run. ``program``: what it goes on with; empty: what it had.
 
-    Raises NotFoundError, ConflictError(code="execution_not_ended" or "not_redrivable"), InvalidInputError(code="unknown_step").
+    Raises NotFoundError, ConflictError(code="execution_not_ended" or "not_redrivable", details ``candidates``),
+    InvalidInputError(code="unknown_step" or "invalid_redrive").
     """
     event = plan(store, programs, execution_id, asked, step=step, args=args, program=program)
     posted = store.post(event, asked.owner)
@@ -51,26 +54,35 @@ def plan(
     program: str = "",
 ) -> Redrive:
     """The event, without posting it. Raises as ``redrive`` does."""
+    address = parse_address(step)
     info = find(store, execution_id)
     if info.status not in TERMINAL:
         raise _not_ended(execution_id, info.status)
     state = decode_state(info.state)
-    refused = refusal(state, step)
+    refused = refusal(state, address.step)
     if refused:
-        raise ConflictError(f"execution {execution_id} cannot be redriven: {refused}", code="not_redrivable")
+        runs = last_runs(store, execution_id) if state.program else LastRuns()
+        raise _refused(execution_id, refused, runs.candidates())
     old, new = programs(state.program), programs(program or state.program)
-    _check_steps(new, {step} if step else {token.step for token in state.left})
-    if step and args is None:
-        args = last_args(store, execution_id, step)
+    again: Again | None = None
+    if address.step:
+        _check_steps(new, {address.step})
+        runs = last_runs(store, execution_id)
+        again = _again(execution_id, new, address, runs)
+        args = runs.args.get(address.step, {}) if args is None else args
+    else:
+        _check_steps(new, {token.step for token in state.left} | set(state.fired))
+        _check_loops(execution_id, new, state)
     return Redrive(
         execution_id,
         event_id(asked),
         new.hash,
-        step,
+        address.step,
         args or {},
-        {} if step or old.hash == new.hash else _arcs(old, new, state),
+        {} if address.step or old.hash == new.hash else _arcs(old, new, state),
         asked.reason,
         asked.principal,
+        again,
     )
 
 
@@ -79,6 +91,16 @@ def _not_ended(execution_id: int, status: str) -> ConflictError:
         f"execution {execution_id} is {status}: only one that has ended can be redriven",
         code="execution_not_ended",
         hint="cancel it first, or wait for its end",
+    )
+
+
+def _refused(execution_id: int, why: str, candidates: Iterable[str]) -> ConflictError:
+    known = list(candidates)[:MOST_CANDIDATES]
+    return ConflictError(
+        f"execution {execution_id} cannot be redriven: {why}",
+        code="not_redrivable",
+        hint=f"it can be from {', '.join(known[:8])}" if known else None,
+        details={"candidates": known},
     )
 
 
@@ -92,6 +114,35 @@ def _check_steps(program: Program, wanted: set[str]) -> None:
             code="unknown_step",
             hint=did_you_mean(step, known, f"its steps are {', '.join(known[:20])}"),
         )
+
+
+def _again(execution_id: int, program: Program, address: Address, runs: LastRuns) -> Again | None:
+    """The loop run whose items are meant; None when the whole step is. Raises ConflictError when there is no such item."""
+    if not address.items:
+        return None
+    step, item = address.step, address.items[0]
+    last = runs.loops.get(step)
+    if program.step(step).loop is None:
+        why = f"step {step} has no loop, and items of one are asked for"
+        raise _refused(execution_id, why, [step])
+    if last is None:
+        raise _refused(execution_id, f"the loop of step {step} has not run", runs.candidates())
+    if not FAILED <= item < last.whole:
+        why = f"the loop of step {step} had {last.whole} items, counted from 0: there is no {item}"
+        raise _refused(execution_id, why, [one for one in runs.candidates() if one.startswith(f"{step}[")])
+    if len(address.items) > 1:
+        why = f"a loop among the tasks of step {step} runs as one with its item, which is what is kept"
+        raise _refused(execution_id, why, [f"{step}[{'failed' if item == FAILED else item}]", step])
+    return Again(last.run, last.round, item, last.applied)
+
+
+def _check_loops(execution_id: int, program: Program, state: ExecutionState) -> None:
+    """What was left in the middle of a loop needs that loop. Raises ConflictError."""
+    steps = step_index(program)
+    for token in state.left:
+        if (token.round or token.again is not None) and steps[token.step].loop is None:
+            why = f"step {token.step} has no loop in this version, and it ended with items of one undone"
+            raise _refused(execution_id, why, [token.step])
 
 
 def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
@@ -108,6 +159,7 @@ def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
                 f"the arc from {place[0]} to {place[1]} is gone from this version, and a token at a join came over it",
                 code="not_redrivable",
                 hint="name the step to go on from",
+                details={"candidates": [place[0]]},
             )
         if places[place] != index:
             found[index] = places[place]
@@ -121,18 +173,3 @@ def _places(program: Program) -> Iterator[tuple[int, tuple[str, str, int]]]:
         for arc in step.arcs:
             yield arc.index, (step.name, arc.target, seen.get(arc.target, 0))
             seen[arc.target] = seen.get(arc.target, 0) + 1
-
-
-def last_args(store: ExecutionStore, execution_id: int, step: str) -> dict[str, Any]:
-    """What the last run of ``step`` was given; nothing when it never ran."""
-    found: dict[str, Any] = {}
-    after = 0
-    while True:
-        page = store.events(execution_id, after=after, limit=PAGE)
-        for row in page:
-            after = row.seq
-            for fact in decode_facts(row.facts):
-                if isinstance(fact, StepEntered) and fact.step == step:
-                    found = fact.args
-        if len(page) < PAGE:
-            return {name: value for name, value in found.items() if name != LOCAL}

@@ -131,6 +131,8 @@ class Driver:
         for command in handled.commands:
             self.take(command)
         self.events.extend(handled.events)
+        for execution_id in handled.redriven:
+            self.ended.pop(execution_id, None)
         for execution_id, _ in handled.ended:
             self.ended[execution_id] = self.time.now()
         self._count_items()

@@ -111,7 +111,7 @@ def _move(tables: Tables, change: Change) -> None:
 
 
 def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
-    """Delete what is closed, what belongs to dropped runs, and everything when the execution is over.
+    """Delete what is closed, what belongs to dropped runs (their loops end), and everything when the execution is over.
 
     ``attempts`` collects the attempt counts of rows that a new turn replaces.
     """
@@ -124,8 +124,9 @@ def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:
             attempts[entry.command_id] = entry.attempt
         if gone:
             attempts.pop(entry.command_id, None)
-    for key in [key for key in work.loops if key[0] in change.drop_runs]:
-        del work.loops[key]
+    for (run, _), loop in work.loops.items():
+        if run in change.drop_runs:
+            loop.gate = "closed"
     if change.end:
         for slot in [slot for slot in work.slots if slot[0] == "undo"]:
             del work.slots[slot]

@@ -39,6 +39,7 @@ from noetl.ports.execution_store import (
     Loaded,
     LoadRequest,
     LoopProgress,
+    LoopRow,
     Offer,
     Posted,
     Published,
@@ -217,6 +218,11 @@ class MemoryExecutionStore:
                 )
                 for (run, round_), loop in sorted(loops.items())
             ]
+
+    def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
+        with self._lock:
+            loop = self._tables.work[execution_id].loops.get((run, round_))
+            return loop.row if loop is not None else None
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int

@@ -12,7 +12,7 @@ from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed,
 from noetl.adapters.postgres import doubts, handing, snapshots
 from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.items import Counting, KnownLoops
+from noetl.adapters.postgres.items import Counting, KnownLoops, loop_progress_of
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.domain import codec
 from noetl.domain.commands import Command
@@ -38,6 +38,7 @@ from noetl.ports.execution_store import (
     Loaded,
     LoadRequest,
     LoopProgress,
+    LoopRow,
     Offer,
     Posted,
     Published,
@@ -175,7 +176,17 @@ class PostgresExecutionStore:
 
     def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
         rows = self.database.run("loop_progress", {"execution_id": number(execution_id)})
-        return [_progress(row) for row in rows]
+        return [loop_progress_of(row) for row in rows]
+
+    def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
+        key = (execution_id, run, round_)
+        found = self._loops.get(key)
+        if found is None:
+            values = {"execution_id": number(execution_id), "run": number(run), "round": number(round_)}
+            for (body,) in self.database.run("loop_run", values):
+                found = codec.decode_as(LOOP, body or b"")
+                self._loops.put(key, found)
+        return found
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int
@@ -356,22 +367,6 @@ class PostgresExecutionStore:
             "timers": int(timers or b""),
             "outbox": int(outbox or b""),
         }
-
-
-def _progress(row: Row) -> LoopProgress:
-    run, round_, step, total, issued, done, failed, size, patched, gate = (column or b"" for column in row)
-    return LoopProgress(
-        run=int(run),
-        round=int(round_),
-        step=step.decode(),
-        total=int(total),
-        issued=int(issued),
-        done=int(done),
-        failed=int(failed),
-        size=int(size),
-        patched=int(patched),
-        gate=cast(Any, gate.decode()),
-    )
 
 
 def _info(row: Row) -> ExecutionInfo:

@@ -76,8 +76,9 @@ BEGIN
         END IF;
     END IF;
     IF p_dropped IS NOT NULL THEN
-        DELETE FROM noetl.loop t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
-        WHERE t.execution_id = d.execution AND t.run = d.run;
+        -- The row stays: a redrive goes on from what its items came to.
+        UPDATE noetl.loop t SET gate = 'closed' FROM json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
+        WHERE t.execution_id = d.execution AND t.run = d.run AND t.gate <> 'closed';
         DELETE FROM noetl.command t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
         WHERE t.execution_id = d.execution AND t.run = d.run;
     END IF;

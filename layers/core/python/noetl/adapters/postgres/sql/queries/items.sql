@@ -11,6 +11,9 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_item
 SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop
 WHERE execution_id = :execution_id ORDER BY run, round;
 
+-- name: loop_run
+SELECT payload FROM noetl.loop WHERE execution_id = :execution_id AND run = :run::bigint AND round = :round::integer;
+
 -- name: loop_items
 -- Finished items of one round, in index order.
 SELECT seq, facts FROM noetl.event

@@ -1,0 +1,28 @@
+"""Facts of being steered from outside, of those that carry no token (``domain/facts.py`` has the rest)."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Paused(msgspec.Struct, frozen=True, tag="execution.paused", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
+    word: int = 0
+
+
+class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
+    """A parent's word to resume came to an execution that was not paused: an older word to pause comes too late."""
+
+    word: int
+
+
+class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
+    reason: str = ""
+    principal: str = ""
