@@ -30,8 +30,10 @@ def shape(made: WorkerPlan) -> dict[str, tuple[str, ...]]:
 
 
 def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
-    alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",)}
-    mixed = {"mixed": ("duckdb", "eventbridge", "http", "lambda", "postgres", "python", "s3", "script")}
+    alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",), "shell": ("shell",)}
+    mixed = {
+        "mixed": ("duckdb", "eventbridge", "http", "lambda", "postgres", "python", "s3", "script", "shell")
+    }
     assert shape(plan()) == {"io": LIGHT} | alone | mixed
     assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
 
@@ -45,19 +47,21 @@ def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None
         "playbook": "io",
         "python": "python",
         "script": "script",
+        "shell": "shell",
     }
     assert plan(PROD).routes["noop"] == "http"
 
 
 def test_only_code_of_playbooks_is_isolated_and_brings_small_batches() -> None:
     workers = {worker.name: worker for worker in plan().workers}
-    assert {name for name, worker in workers.items() if worker.isolated} == {"python", "script"}
+    assert {name for name, worker in workers.items() if worker.isolated} == {"python", "script", "shell"}
     assert {name: worker.batch for name, worker in workers.items()} == {
         "duckdb": 10,
         "io": 10,
         "mixed": 5,
         "python": 5,
         "script": 5,
+        "shell": 5,
     }
     assert workers["duckdb"].layers == workers["mixed"].layers == ("duckdb",)
     assert workers["io"].layers == ()

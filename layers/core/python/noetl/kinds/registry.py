@@ -49,6 +49,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "python": "noetl.kinds.python",
         "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
+        "shell": "noetl.kinds.shell",
         "workbook": "noetl.kinds.workbook",
     }
 )

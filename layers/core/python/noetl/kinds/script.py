@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,14 +12,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
-from noetl.kinds.base import KindParams
 from noetl.kinds.paths import path_of_file_uri, resolve_inside
+from noetl.kinds.program_task import ProgramParams, run_to_result
 from noetl.kinds.sandbox.process import SEARCH_PATH
-from noetl.kinds.sandbox.program import Finished, Limits, run_program
-from noetl.kinds.sandbox.watch import Watch
 
 SPEC = KindSpec(
     name="script",
@@ -38,11 +34,8 @@ EXAMPLE: dict[str, Any] = {
 }
 
 Interpreter = Literal["python", "bash", "sh"]
-Scalar = str | int | float | bool
 BY_SUFFIX: Mapping[str, Interpreter] = {".py": "python", ".sh": "sh", ".bash": "bash"}
 SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*)?(?:\S*/)?(python|bash|sh)[\d.]*(?=\s|$)")
-STDERR_TAIL = 2000
-LOADER_VARIABLE = re.compile(r"(LD|DYLD)_")
 
 
 class Source(BaseModel):
@@ -64,16 +57,14 @@ class Source(BaseModel):
         return value
 
 
-class Params(KindParams):
+class Params(ProgramParams):
     """One place (``source.path``, ``source.uri`` or ``uri``), and how to call what is there."""
 
     source: Annotated[Source | None, Field(description="Where the script is.")] = None
     uri: Annotated[str | None, Field(min_length=1, description="Path or `file://…` of the script.")] = None
-    args: list[Scalar] = Field(default_factory=list, description="Arguments, given to the script as text.")
     interpreter: Annotated[
         Interpreter | None, Field(description="Default: by first line, then by suffix.")
     ] = None
-    env: dict[str, Scalar] = Field(default_factory=dict, description="Environment variables of the script.")
     checksum: Annotated[
         str | None,
         Field(pattern=r"^sha256:[0-9a-f]{64}$", description="Run the file only if this is its hash."),
@@ -84,23 +75,6 @@ class Params(KindParams):
         "script": "name the file under `source: {type: file, path: …}`",
         "auth": "pass what the script needs under `env`",
     }
-
-    @field_validator("args")
-    @classmethod
-    def _no_nul(cls, value: list[Scalar]) -> list[Scalar]:
-        if any(isinstance(item, str) and "\0" in item for item in value):
-            raise ValueError("an argument cannot hold a NUL character")
-        return value
-
-    @field_validator("env")
-    @classmethod
-    def _usable_names(cls, value: dict[str, Scalar]) -> dict[str, Scalar]:
-        for name, item in value.items():
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in str(item):
-                raise ValueError(f"{name!r} cannot be an environment variable")
-            if LOADER_VARIABLE.match(name):
-                raise ValueError(f"{name!r} would change how programs are loaded and is not allowed")
-        return value
 
     @model_validator(mode="after")
     def _one_place(self) -> Params:
@@ -122,36 +96,13 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{exit_code, stdout, stderr, data}``; ``data`` is the last line of stdout when that is JSON, else None.
-
-    The task's input, when it has one, is the script's standard input as one JSON document. Raises TaskError:
-    ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``,
-    ``cancelled``, ``output_limit``, ``checksum``, ``script_interpreter``, and those of ``resolve_inside``.
-    """
+    """As ``run_to_result``. Raises its TaskErrors, and ``checksum``, ``script_interpreter``, and those of ``resolve_inside``."""
     path = _locate(params.place, context.settings.data_dirs)
     content = _read(path)
     if params.checksum is not None:
         _require_checksum(path, content, params.checksum)
-    command = _command(params.interpreter or _interpreter_of(path, content), path, params.args)
-    settings = context.settings
-    finished = run_program(
-        command,
-        codec.encode(dict(context.input)) if context.input else b"",
-        {name: _text(value) for name, value in params.env.items()},
-        Limits(settings.python_memory_bytes, settings.output_max_bytes),
-        Watch.start(context),
-    )
-    if finished.returncode != 0:
-        raise _failure(path, finished)
-    stdout = finished.stdout.decode("utf-8", "replace")
-    return TaskResult(
-        {
-            "exit_code": 0,
-            "stdout": stdout,
-            "stderr": finished.stderr.decode("utf-8", "replace"),
-            "data": _last_line_value(stdout),
-        }
-    )
+    command = _command(params.interpreter or _interpreter_of(path, content), path, params.texts())
+    return run_to_result(path.name, command, params, context)
 
 
 def _locate(place: str, roots: tuple[str, ...]) -> Path:
@@ -204,46 +155,11 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
     )
 
 
-def _command(interpreter: Interpreter, path: Path, args: list[Scalar]) -> list[str]:
+def _command(interpreter: Interpreter, path: Path, words: list[str]) -> list[str]:
     """The path is absolute and comes before the arguments, so none of them can be an option of the interpreter."""
-    words = [_text(value) for value in args]
     if interpreter == "python":
         return [sys.executable, "-B", str(path), *words]
     program = shutil.which(interpreter, path=SEARCH_PATH)
     if program is None:
         raise TaskError(f"{interpreter} is not installed here", kind="not_found", code="script_interpreter")
     return [program, str(path), *words]
-
-
-def _text(value: Scalar) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _failure(path: Path, finished: Finished) -> TaskError:
-    stderr = finished.stderr.decode("utf-8", "replace")
-    last = stderr.strip().rsplit("\n", 1)[-1][:300]
-    number = finished.returncode
-    if number < 0:
-        name = signal.Signals(-number).name if -number in set(signal.Signals) else str(-number)
-        code, words = f"signal_{name}", f"was ended by {name}"
-    else:
-        code, words = f"exit_{number}", f"ended with exit code {number}"
-    return TaskError(
-        f"{path.name} {words}" + (f": {last}" if last else ""),
-        kind="unknown",
-        code=code,
-        details={
-            "exit_code": number,
-            "stderr": stderr[-STDERR_TAIL:],
-            "stdout": finished.stdout.decode("utf-8", "replace")[-STDERR_TAIL:],
-        },
-    )
-
-
-def _last_line_value(stdout: str) -> Any:
-    line = stdout.strip().rsplit("\n", 1)[-1]
-    try:
-        value = codec.decode(line)
-    except (ValueError, RecursionError):
-        return None
-    return None if codec.find_unstorable(value) else value

@@ -1,0 +1,89 @@
+"""Runs shell commands in a confined process. What they work on comes as arguments and variables, never as text of the command."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, field_validator
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.kinds.program_task import ProgramParams, run_to_result
+from noetl.kinds.sandbox.process import SEARCH_PATH
+
+SPEC = KindSpec(
+    name="shell",
+    summary="Runs shell commands in a confined process.",
+    pool="python",
+    default_timeout=300.0,
+    aliases={"cmd": "command", "commands": "command"},
+    raw_fields=("command",),
+    needs_network=True,
+)
+
+EXAMPLE: dict[str, Any] = {
+    "command": 'wc -l < "$FILE"',
+    "env": {"FILE": "/etc/hostname"},
+}
+
+MOST_TEXT = 64 * 1024
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+class Params(ProgramParams):
+    """``command``, with ``args`` as ``$1``, ``$2`` … and ``env`` as variables."""
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "script": "run a file with `kind: script`",
+        "auth": "pass what the command needs under `env`",
+        "cwd": "each call has an empty folder of its own",
+    }
+
+    command: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MOST_TEXT,
+            description="What the shell runs, or a list of it, line by line. Never a template.",
+        ),
+    ]
+    interpreter: Annotated[Literal["sh", "bash"], Field(description="Which shell.")] = "sh"
+
+    @field_validator("command", mode="before")
+    @classmethod
+    def _lines(cls, value: Any) -> Any:
+        """A list is its lines: the first one that fails ends it, as in a text."""
+        if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
+            return "\n".join(value)
+        return value
+
+
+def check(params: Mapping[str, Any]) -> list[ParamProblem]:
+    """A template in the command would not be rendered, on purpose."""
+    command = params.get("command")
+    found = None if command is HOLE else _TEMPLATE.search(str(command))
+    if found is None:
+        return []
+    return [
+        ParamProblem(
+            ("command",),
+            f"the command is taken as it is: {found.group()[:60]} would not be rendered",
+            'give the value a name under `env` (NAME: "{{ … }}") and write "$NAME" in the command',
+        )
+    ]
+
+
+def run(params: Params, context: TaskContext) -> TaskResult:
+    """As ``run_to_result``: the command ends at its first failing line (``set -eu``), with bash also inside a pipe.
+
+    Raises its TaskErrors, and ``shell_missing``.
+    """
+    program = shutil.which(params.interpreter, path=SEARCH_PATH)
+    if program is None:
+        raise TaskError(f"{params.interpreter} is not installed here", kind="not_found", code="shell_missing")
+    strict = ["-eu"] if params.interpreter == "sh" else ["-eu", "-o", "pipefail"]
+    words = [program, *strict, "-c", params.command, params.interpreter, *params.texts()]
+    return run_to_result("the command", words, params, context)
