@@ -18,7 +18,7 @@ DEV = load_environment("dev")
 PROD = load_environment("prod")
 
 
-LIGHT = ("eventbridge", "http", "lambda", "postgres", "s3")
+LIGHT = ("eventbridge", "gcs", "http", "lambda", "postgres", "s3")
 
 
 def plan(env: object = DEV, *specs: KindSpec) -> WorkerPlan:
@@ -32,7 +32,18 @@ def shape(made: WorkerPlan) -> dict[str, tuple[str, ...]]:
 def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
     alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",), "shell": ("shell",)}
     mixed = {
-        "mixed": ("duckdb", "eventbridge", "http", "lambda", "postgres", "python", "s3", "script", "shell")
+        "mixed": (
+            "duckdb",
+            "eventbridge",
+            "gcs",
+            "http",
+            "lambda",
+            "postgres",
+            "python",
+            "s3",
+            "script",
+            "shell",
+        )
     }
     assert shape(plan()) == {"io": LIGHT} | alone | mixed
     assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed

@@ -40,6 +40,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "duckdb": "noetl.kinds.duckdb",
         "eventbridge": "noetl.kinds.eventbridge",
+        "gcs": "noetl.kinds.gcs",
         "http": "noetl.kinds.http",
         "iterator": "noetl.kinds.iterator",
         "lambda": "noetl.kinds.aws_lambda",

@@ -23,30 +23,8 @@ INPUT_KEYS = ("input", "args", "with")
 """Spellings of a task's input."""
 ANNOUNCED = frozenset(
     {
-        *(
-            "snowflake",
-            "gcs",
-            "container",
-            "script",
-            "lambda",
-            "eventbridge",
-            "s3",
-            "secrets",
-            "shell",
-            "wait",
-        ),
-        *(
-            "artifact",
-            "result",
-            "resolve",
-            "transfer",
-            "nats",
-            "agent",
-            "mcp",
-            "ducklake",
-            "rhai",
-            "subscription",
-        ),
+        *("snowflake", "container", "secrets", "artifact", "result", "resolve", "transfer"),
+        *("nats", "agent", "mcp", "ducklake", "rhai", "subscription"),
     }
 )
 """Kinds the published language has; refused as not supported while the registry lacks them."""
