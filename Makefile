@@ -88,6 +88,14 @@ cost: $(READY) ## dollars per million step transitions, and of doing nothing, be
 soak: $(READY) ## thousands of simulated crashes and hundreds of kills (SEEDS=… KILLS=…)
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
 
+CLIENTS ?= 200
+SECONDS_OF_LOAD ?= 120
+OUTAGES ?= 3
+
+.PHONY: load
+load: $(READY) ## 200 clients on noetl serve for two minutes, its database stopped three times (CLIENTS=… OUTAGES=…)
+	@$(BIN)/python -m tests.bench.load.run --clients $(CLIENTS) --seconds $(SECONDS_OF_LOAD) --outages $(OUTAGES)
+
 .PHONY: openapi
 openapi: $(READY) ## write docs/openapi.json from the table of routes
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'

@@ -49,8 +49,8 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
 
 
 def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
-    """Answer any request, whoever carried it here. Never raises."""
-    found = _ROUTER.find(request.method, request.path)
+    """Answer any request, whoever carried it here; HEAD as GET (whose content the carrier leaves out). Never raises."""
+    found = _ROUTER.find("GET" if request.method == "HEAD" else request.method, request.path)
     if found is None:
         return _unknown_route(api, request)
     route, params = found
@@ -58,8 +58,10 @@ def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
 
 
 def _unknown_route(api: Api, request: Request) -> Answer:
-    """404, or 405 where other methods would do."""
-    allowed = _ROUTER.methods(request.path)
+    """404, or 405 where other methods would do. OPTIONS is told them; there is nothing for pages of other sites (no CORS)."""
+    allowed = _allowed(request.path)
+    if allowed and request.method == "OPTIONS":
+        return Answer(204, text="", headers={"Allow": ", ".join(allowed), REQUEST_ID: request.request_id})
     error: Exception
     if allowed:
         error = MethodError(
@@ -73,6 +75,11 @@ def _unknown_route(api: Api, request: Request) -> Answer:
         )
     found = _refused(api, request, error)
     return replace(found, headers={REQUEST_ID: request.request_id, **found.headers})
+
+
+def _allowed(path: str) -> list[str]:
+    known = _ROUTER.methods(path)
+    return [*known, *(["HEAD"] if "GET" in known else []), "OPTIONS"] if known else []
 
 
 def _run(api: Api, route: Route, request: Request) -> Answer:
@@ -92,9 +99,9 @@ def _run(api: Api, route: Route, request: Request) -> Answer:
 def _plain(api: Api, route: Route) -> Answer:
     if route.name == "health":
         return healthy(dict(api.deployment))
-    from noetl.api.openapi import document
+    from noetl.api.openapi import served
 
-    return Answer(200, document())
+    return Answer(200, text=served())
 
 
 def _check_size(found: Answer) -> None:

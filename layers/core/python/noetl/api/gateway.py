@@ -20,7 +20,8 @@ def make_resolver(api: Api) -> Callable[[Event, Any], dict[str, Any]]:
     def handle(event: Event, context: Any) -> dict[str, Any]:
         about = event.get("requestContext") or {}
         principal = principal_of(api.auth, about.get("authorizer") or {}, api.grants, api.workers)
-        return _response(resolve(api, _request(event, about), principal))
+        request = _request(event, about)
+        return _response(resolve(api, request, principal), shown=request.method != "HEAD")
 
     return handle
 
@@ -54,11 +55,11 @@ def _body(event: Event) -> bytes:
     return str(text).encode("utf-8", "surrogatepass")
 
 
-def _response(found: Answer) -> dict[str, Any]:
+def _response(found: Answer, *, shown: bool) -> dict[str, Any]:
     return {
         "statusCode": found.status,
         "headers": {"Content-Type": found.content_type, **found.headers},
-        "body": found.body(),
+        "body": found.body() if shown else "",
         "isBase64Encoded": False,
         "cookies": [],
     }

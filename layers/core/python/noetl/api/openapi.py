@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -63,6 +64,12 @@ def document() -> dict[str, Any]:
 def committed() -> str:
     """The document as it stands in docs/openapi.json."""
     return json.dumps(document(), indent=2) + "\n"
+
+
+@cache
+def served() -> str:
+    """The document as it is answered; made once."""
+    return json.dumps(document(), separators=(",", ":"))
 
 
 def _shapes() -> list[Any]:

@@ -20,6 +20,8 @@ from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
 RETRY_SECONDS = 1
 """What ``Retry-After`` says about conflicts that pass, and about outages."""
+_SHOWN = 500
+"""Characters of a request's path in its problem."""
 
 
 class BadRequestError(InvalidInputError):
@@ -30,6 +32,12 @@ class BadRequestError(InvalidInputError):
 
 class BodyTooLargeError(InvalidInputError):
     default_code = "body_too_large"
+
+
+class EncodingError(InvalidInputError):
+    """The body is compressed, or otherwise wrapped."""
+
+    default_code = "content_encoding_unsupported"
 
 
 class UnauthenticatedError(NoetlError):
@@ -53,6 +61,7 @@ class MethodError(NoetlError):
 FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
     (BadRequestError, 400, "Bad request"),
     (BodyTooLargeError, 413, "Body too large"),
+    (EncodingError, 415, "Unsupported content encoding"),
     (UnauthenticatedError, 401, "Not authenticated"),
     (ForbiddenError, 403, "Forbidden"),
     (MethodError, 405, "Method not allowed"),
@@ -80,13 +89,19 @@ def problem(error: Exception, *, request_id: str = "", instance: str = "") -> An
             body["errors"] = [diagnostic(one, error.source_name) for one in error.diagnostics]
         elif error.details:
             body["details"] = error.details
-    body |= {"instance": instance or None, "request_id": request_id or None}
+    body |= {"instance": instance[:_SHOWN] or None, "request_id": request_id or None}
     return Answer(
         status,
         {key: value for key, value in body.items() if value is not None},
         headers=_headers(error, status),
         content_type=PROBLEM,
     )
+
+
+def refusal(status: int, code: str, detail: str, request_id: str) -> Answer:
+    """What could not be read as HTTP, in the words of whoever tried."""
+    body = _body(code, "Refused", status, detail) | {"retryable": False, "request_id": request_id}
+    return Answer(status, body, content_type=PROBLEM)
 
 
 def diagnostic(found: Diagnostic, source_name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Request
-from noetl.api.problems import BadRequestError, BodyTooLargeError
+from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 
@@ -135,10 +135,15 @@ def idempotency_key(request: Request) -> str:
 
 
 def sized_body(request: Request, deps: ApiDeps) -> bytes:
-    """Raises BodyTooLargeError."""
+    """Raises BodyTooLargeError and EncodingError."""
+    encoding = request.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise EncodingError(
+            f"a body with Content-Encoding {encoding[:40]!r} is not taken", hint="send it as it is"
+        )
     if len(request.body) > deps.max_body:
         raise BodyTooLargeError(
-            f"the body has {len(request.body)} bytes; at most {deps.max_body} are taken",
+            f"the body is larger than the {deps.max_body} bytes that are taken",
             hint="put large input into a bucket, and its address into the payload",
         )
     return request.body

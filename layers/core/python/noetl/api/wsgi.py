@@ -33,6 +33,7 @@ _REASONS = {
     409: "Conflict",
     410: "Gone",
     413: "Content Too Large",
+    415: "Unsupported Media Type",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -65,7 +66,7 @@ def make_application(
         else:
             found = resolve(api, request, principal)
         observe(request.method, found.status, time.monotonic() - began)
-        return _send(found, start_response)
+        return _send(found, start_response, shown=request.method != "HEAD")
 
     return handle
 
@@ -77,15 +78,30 @@ def _request(environ: Environ) -> Request:
         if name.startswith("HTTP_")
     }
     headers["content-type"] = str(environ.get("CONTENT_TYPE") or "")
-    path = _text(environ.get("REQUEST_URI")) or _text(environ.get("PATH_INFO"))
     return Request(
         method=str(environ.get("REQUEST_METHOD") or "GET").upper(),
-        path=path.partition("?")[0] or "/",
-        query=dict(parse_qsl(str(environ.get("QUERY_STRING") or ""), keep_blank_values=True)),
+        path=_path(environ),
+        query=_query(str(environ.get("QUERY_STRING") or "")),
         headers=headers,
         body=environ["wsgi.input"].read(MAX_BODY + 1),
         request_id=headers.get(REQUEST_ID.lower(), "")[:100] or secrets.token_hex(8),
     )
+
+
+def _path(environ: Environ) -> str:
+    """As it was sent, percent-encoding and all; of a whole address (``GET http://host/path``, as proxies are asked) the path."""
+    path = (_text(environ.get("REQUEST_URI")) or _text(environ.get("PATH_INFO"))).partition("?")[0]
+    if path.startswith(("http://", "https://")):
+        path = "/" + path.partition("://")[2].partition("/")[2]
+    return path or "/"
+
+
+def _query(text: str) -> dict[str, str]:
+    """A name that comes twice has both values, with a comma, as API Gateway gives them."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True):
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
 
 
 def _text(value: Any) -> str:
@@ -120,9 +136,11 @@ def _host(text: str) -> str:
     return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
-def _send(found: Answer, start_response: StartResponse) -> Iterable[bytes]:
+def _send(found: Answer, start_response: StartResponse, *, shown: bool) -> Iterable[bytes]:
+    """``shown`` False: everything but the content itself."""
     content = found.body().encode("utf-8", "surrogatepass")
     status = f"{found.status} {_REASONS.get(found.status, 'Status')}"
-    headers = {"Content-Type": found.content_type, "Content-Length": str(len(content)), **found.headers}
+    about = {"Content-Type": found.content_type, "Content-Length": str(len(content))}
+    headers = {**(about if found.status != 204 else {}), **found.headers}
     start_response(status, [(name, str(value)) for name, value in headers.items()])
-    return [content]
+    return [content] if shown and content else []

@@ -28,6 +28,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
+from noetl.runtime.ends import Ends
 from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.new_ids import change_name, process_name, random_bits
 from noetl.runtime.offers import Offers
@@ -83,7 +84,7 @@ class LocalRuntime:
         self._closing = False
         self._busy = False
         self._running = 0
-        self._ended: dict[int, str] = {}
+        self._ended = Ends()
         self._given_up: set[tuple[int, int]] = set()
         """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
         self._broken: dict[tuple[int, str, int], int] = {}
@@ -101,9 +102,9 @@ class LocalRuntime:
         )
         self.store, self.catalog = self.opened.store, self.opened.catalog
         self.results, self.programs = self.opened.results, self.opened.programs
-        self.inspection = self.opened.inspection
+        self.inspection, self.variables = self.opened.inspection, self.opened.variables
         self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
-        self.variables, self.prune = self.opened.variables, self.opened.prune
+        self.prune = self.opened.prune
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():
@@ -393,7 +394,7 @@ class LocalRuntime:
             self._inbox.extend(handled.events)
             for execution_id in handled.redriven:
                 self._ended.pop(execution_id, None)
-            self._ended.update(handled.ended)
+            self._ended.note(handled.ended)
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if handled.ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}

@@ -13,12 +13,12 @@ from typing import Any
 from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
-from noetl.api.deps import MAX_BODY, ApiDeps
+from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.links import SignedLinks
 from noetl.api.local_tokens import LocalTokens
 from noetl.api.wsgi import LOOPBACK, make_application
-from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
@@ -34,8 +34,6 @@ from noetl.services.take_events import EventsDeps, resume_batches
 RESUME_SECONDS = 5.0
 """How often batches of events are looked for that nobody handles; at most so many at once:"""
 RESUMED = 10
-BACKLOG = 1024
-CONNECTIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,31 +110,14 @@ class Server:
             self.runtime.offers.add(name)
 
     def _listen(self) -> None:
-        from waitress.server import create_server
+        from noetl.runtime.http_server import listen
 
         deps: list[ApiDeps] = []
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
-        try:
-            server: Any = create_server(
-                make_application(api, self.tokens, self.metrics.request),
-                host=self._serve.host,
-                port=self._serve.port,
-                threads=self._serve.threads,
-                backlog=BACKLOG,
-                connection_limit=CONNECTIONS,
-                max_request_body_size=MAX_BODY + 1024,
-                ident="noetl",
-                clear_untrusted_proxy_headers=True,
-            )
-        except OSError as error:
-            raise InfrastructureError(
-                f"{self._serve.host}:{self._serve.port} cannot be listened at: {error.strerror or error}",
-                code="address_in_use",
-                hint="another server may be running there; --port takes another one",
-                retryable=False,
-            ) from error
-        self._http: Any = server
-        host = f"[{self._serve.host}]" if ":" in self._serve.host else self._serve.host
+        application = make_application(api, self.tokens, self.metrics.request)
+        wish = self._serve
+        self._http: Any = listen(application, wish.host, wish.port, wish.threads)
+        host = f"[{wish.host}]" if ":" in wish.host else wish.host
         self.address = f"http://{host}:{self._http.effective_port}"
         deps.append(self._deps())
         self._thread = threading.Thread(target=self._answer, name="noetl-http", daemon=True)

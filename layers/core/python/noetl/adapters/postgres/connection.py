@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import select
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
@@ -113,8 +115,17 @@ def unreachable(error: BaseException, code: str = "database_unreachable") -> Inf
     return InfrastructureError(f"the database does not answer: {str(error).strip()}", code=code)
 
 
+MOST = 32
+"""Sessions at a time; a server of Postgres has about a hundred for everybody."""
+PATIENCE = 5.0
+"""Seconds that a statement waits for a session before it is refused."""
+IDLE_SECONDS = 30.0
+"""A session that nobody needed for so long is closed, down to KEPT."""
+KEPT = 2
+
+
 class Database:
-    """A small pool of sessions; a thread that works alone always gets the same one.
+    """A small pool of sessions; a thread that works alone always gets the same one. Whoever finds all of them in use waits a while.
 
     ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options.
     ``round_trips`` counts statements sent (tests hold methods to their budget with it).
@@ -125,15 +136,17 @@ class Database:
         dsn: str,
         *,
         pooled: bool = False,
-        max_idle: int = 8,
+        most: int = MOST,
+        patience: float = PATIENCE,
         renewed: Callable[[], str] | None = None,
     ) -> None:
         """``renewed``: gives the connection string as it is now; asked when connecting fails (a password may have been rotated)."""
         self._dsn = dsn
         self._renewed = renewed
         self._pooled = pooled
-        self._max_idle = max_idle
-        self._idle: list[Session] = []
+        self._patience = patience
+        self._free = threading.BoundedSemaphore(most)
+        self._idle: deque[tuple[Session, float]] = deque()
         self._lock = threading.Lock()
         self.round_trips = 0
 
@@ -147,17 +160,30 @@ class Database:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        with self._lock:
-            session = self._idle.pop() if self._idle else None
-        if session is not None and session.broken():
-            session.close()
-            session = None
-        if session is None:
-            session = self._connect()
+        """Raises InfrastructureError(code="database_busy") when no session gets free."""
+        if not self._free.acquire(timeout=self._patience):
+            raise InfrastructureError(
+                f"every connection to the database has been in use for {self._patience:g} s",
+                code="database_busy",
+                hint="try again in a moment",
+            )
         try:
-            yield session
+            session = self._taken() or self._connect()
+            try:
+                yield session
+            finally:
+                self._keep(session)
         finally:
-            self._keep(session)
+            self._free.release()
+
+    def _taken(self) -> Session | None:
+        """The idle session that was used last and is still good."""
+        while True:
+            with self._lock:
+                session = self._idle.pop()[0] if self._idle else None
+            if session is None or not session.broken():
+                return session
+            session.close()
 
     def _connect(self) -> Session:
         try:
@@ -172,16 +198,22 @@ class Database:
             raise unreachable(error) from error
 
     def _keep(self, session: Session) -> None:
+        now = time.monotonic()
+        old: list[Session] = []
         with self._lock:
-            usable = session.pgconn.transaction_status == pq.TransactionStatus.IDLE
-            if usable and len(self._idle) < self._max_idle:
-                self._idle.append(session)
-                return
-        session.close()
+            if session.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+                self._idle.append((session, now))
+            else:
+                old.append(session)
+            while len(self._idle) > KEPT and self._idle[0][1] < now - IDLE_SECONDS:
+                old.append(self._idle.popleft()[0])
+        for one in old:
+            one.close()
 
     def close(self) -> None:
         """Close idle sessions; a later call opens new ones (scale-to-zero databases pause in between)."""
         with self._lock:
-            idle, self._idle = self._idle, []
-        for session in idle:
+            idle = list(self._idle)
+            self._idle.clear()
+        for session, _ in idle:
             session.close()

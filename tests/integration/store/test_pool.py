@@ -1,0 +1,72 @@
+"""Connections to the database: as many as are allowed and no more, kept while they are needed, made again after they broke."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import psycopg
+import pytest
+
+from noetl.adapters.postgres import connection
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.literals import number
+from noetl.domain.errors import InfrastructureError
+
+pytestmark = pytest.mark.postgres
+
+
+def sessions(dsn: str) -> int:
+    with psycopg.connect(dsn, autocommit=True) as watcher:
+        found = watcher.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'noetl'"
+        ).fetchone()
+    assert found is not None
+    return int(found[0])
+
+
+def test_whoever_finds_every_session_in_use_waits_and_is_refused_at_last(database):
+    pool = Database(database, most=2, patience=0.2)
+    with pool._session(), pool._session():
+        with pytest.raises(InfrastructureError, match=r"in use for 0\.2 s") as refused:
+            pool.run("open_work", {"execution_id": number(1)})
+        assert refused.value.code == "database_busy" and refused.value.retryable
+        assert sessions(database) == 2
+    seen: list[object] = []
+    with pool._session():
+        waiting = [
+            threading.Thread(target=lambda: seen.append(pool.run("open_work", {"execution_id": number(1)})))
+            for _ in range(8)
+        ]
+        for one in waiting:
+            one.start()
+    for one in waiting:
+        one.join()
+    assert len(seen) == 8 and sessions(database) == 2
+    pool.close()
+
+
+def test_sessions_that_broke_or_that_nobody_needs_are_closed(database, monkeypatch):
+    pool = Database(database, most=8)
+    held = [pool._session() for _ in range(6)]
+    for one in held:
+        one.__enter__()
+    for one in held:
+        one.__exit__(None, None, None)
+    assert sessions(database) == 6
+    with psycopg.connect(database, autocommit=True) as killer:
+        killer.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'noetl'"
+        )
+    while sessions(database):
+        time.sleep(0.01)
+    pool.run("open_work", {"execution_id": number(1)})
+    assert sessions(database) == 1, "broken ones are thrown away together"
+    held = [pool._session() for _ in range(6)]
+    for one in held:
+        one.__enter__()
+    monkeypatch.setattr(connection, "IDLE_SECONDS", 0.0)
+    for one in held:
+        one.__exit__(None, None, None)
+    assert sessions(database) <= connection.KEPT + 1
+    pool.close()
