@@ -12,6 +12,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,19 @@ def _make_template(server: EmbeddedServer, root: Path) -> None:
 @pytest.fixture
 def database(postgres: EmbeddedServer) -> Iterator[str]:
     """Connection string of a fresh, migrated database."""
+    with _fresh(postgres) as dsn:
+        yield dsn
+
+
+@pytest.fixture(scope="module")
+def module_database(postgres: EmbeddedServer) -> Iterator[str]:
+    """One for all tests of a module."""
+    with _fresh(postgres) as dsn:
+        yield dsn
+
+
+@contextmanager
+def _fresh(postgres: EmbeddedServer) -> Iterator[str]:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     name = f"t_{worker}_{next(_numbers)}"
     make = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
