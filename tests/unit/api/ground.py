@@ -16,6 +16,9 @@ from noetl.adapters.memory.workers import MemoryWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
+from noetl.api.openapi import document
+from noetl.api.routing import Router
+from noetl.api.table import ROUTES
 from noetl.domain.capability import Capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
@@ -61,6 +64,8 @@ BROKEN = HELLO.replace("kind: double", "kind: doubel")
 FAILING = HELLO.replace("demo/hello", "demo/failing").replace('double, value: "{{ workload.n }}"', "boom")
 
 _numbers = itertools.count(1)
+_ROUTER = Router(ROUTES)
+_OPERATIONS = {one["operationId"]: one for path in document()["paths"].values() for one in path.values()}
 
 
 class Reply:
@@ -177,7 +182,9 @@ class Ground:
             raise self.failing[name]
 
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> Reply:
-        return Reply(self.resolve(request(method, path, body, **options), None))
+        reply = Reply(self.resolve(request(method, path, body, **options), None))
+        check_documented(method, path, reply.status)
+        return reply
 
     def register(self, text: str = HELLO) -> Any:
         reply = self.ask("POST", "/api/catalog/register", text, headers={"content-type": "application/yaml"})
@@ -222,6 +229,13 @@ class Ground:
         execution_id = self.start(path, **body)
         self.settle()
         return execution_id
+
+
+def check_documented(method: str, path: str, status: int) -> None:
+    """A route answers nothing that docs/openapi.json does not know (our own defects apart)."""
+    found = _ROUTER.find(method, path)
+    if found is not None and status != 500:
+        assert str(status) in _OPERATIONS[found[0].name]["responses"], (found[0].name, status)
 
 
 def _linked(token: str) -> str:

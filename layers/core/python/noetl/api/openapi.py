@@ -24,6 +24,7 @@ _ABOUT = {
     409: "It does not fit the present state, or an idempotency key stands for another request.",
     410: "The bytes of the result are gone.",
     413: "The body is too large.",
+    415: "The body is compressed.",
     422: "It can be read, but does not fit; of playbooks, every diagnostic is told.",
     503: "Something this depends on is away; try again.",
 }
@@ -98,7 +99,7 @@ def _operation(route: Route) -> dict[str, Any]:
     parameters = _parameters(route)
     if parameters:
         operation["parameters"] = parameters
-    if route.body is not None:
+    if route.body is not None or route.any_body:
         operation["requestBody"] = _request_body(route)
     return operation
 
@@ -125,7 +126,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _request_body(route: Route) -> dict[str, Any]:
-    content: dict[str, Any] = {JSON: {"schema": _schema(route.body)}}
+    content: dict[str, Any] = {JSON: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
     return {"required": route.name != "cancelExecution", "content": content}
@@ -146,13 +147,16 @@ def _responses(route: Route) -> dict[str, Any]:
 
 
 def _refusals(route: Route) -> list[int]:
-    if route.scope is None:
-        return []
-    refusals = (
-        [400, 401, 403, 404, 422, 503] if "{" in route.path or route.body else [400, 401, 403, 422, 503]
-    )
-    if route.keyed or route.name == "getExecutionResult":
-        refusals += [409]
-    if route.name == "getExecutionResult":
-        refusals += [410]
-    return sorted([*refusals, 413] if route.body is not None else refusals)
+    """What follows from its shape: who asks, what it names, what it is sent, what it changes; and what it says itself."""
+    found = set(route.refuses)
+    if route.endpoint is not None and route.name != "ready":
+        found.add(503)
+    if route.scope is not None:
+        found |= {400, 401, 403, 422}
+    if "{" in route.path or route.body is not None:
+        found.add(404)
+    if route.body is not None or route.any_body:
+        found |= {413, 415}
+    if route.keyed:
+        found.add(409)
+    return sorted(found)

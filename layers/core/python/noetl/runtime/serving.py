@@ -114,9 +114,9 @@ class Server:
 
         deps: list[ApiDeps] = []
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
-        application = make_application(api, self.tokens, self.metrics.request)
+        self.application = make_application(api, self.tokens, self.metrics.request)
         wish = self._serve
-        self._http: Any = listen(application, wish.host, wish.port, wish.threads)
+        self._http: Any = listen(self.application, wish.host, wish.port, wish.threads)
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
         self.address = f"http://{host}:{self._http.effective_port}"
         deps.append(self._deps())

@@ -19,7 +19,8 @@ ROUTES: tuple[Route, ...] = (
         query=(
             Parameter("path", "For a body that is YAML: the path instead of the one it names."),
             Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
-        ),
+            refuses=(409,),
+    ),
         body=bodies.RegisterBody,
         yaml=True,
     ),

@@ -105,6 +105,7 @@ ROUTES: tuple[Route, ...] = (
         executions.get_result,
         {200: bodies.ResultAnswer},
         "executions",
+        refuses=(409, 410),
     ),
     Route(
         "GET",
@@ -115,5 +116,6 @@ ROUTES: tuple[Route, ...] = (
         executions.download,
         {200: Any},
         "executions",
+        refuses=(410,),
     ),
 )

@@ -28,5 +28,6 @@ ROUTES: tuple[Route, ...] = (
         {200: bodies.RenderedAnswer},
         "executions",
         body=bodies.RenderBody,
+        refuses=(409, 410),
     ),
 )

@@ -33,6 +33,7 @@ ROUTES: tuple[Route, ...] = (
         {201: ScheduleView, 200: ScheduleView},
         "schedules",
         body=ScheduleWish,
+        refuses=(409,),
     ),
     _schedule(
         "GET",

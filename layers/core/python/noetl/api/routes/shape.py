@@ -41,6 +41,10 @@ class Route:
     keyed: bool = False
     media: str = JSON
     """What its answers are."""
+    refuses: tuple[int, ...] = ()
+    """Statuses of its refusals besides those that follow from its shape (see ``openapi``)."""
+    any_body: bool = False
+    """The body is any JSON; its endpoint looks at it."""
     for_commands: bool = False
     """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 

@@ -29,6 +29,7 @@ ROUTES: tuple[Route, ...] = (
         {200: str},
         "state",
         media=state.METRICS,
+        refuses=(404,),
     ),
     Route(
         "GET",

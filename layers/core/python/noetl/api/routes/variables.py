@@ -50,5 +50,6 @@ ROUTES: tuple[Route, ...] = (
         variables.delete_variable,
         {200: bodies.VariableDeletedAnswer},
         "variables",
+        refuses=(409,),
     ),
 )

@@ -12,7 +12,9 @@ _REF = Parameter("ref", "The reference: noetl://execution/…/result/….")
 
 
 def _post(path: str, name: str, about: str, endpoint: Endpoint, body: Any, answer: Any) -> Route:
-    return Route("POST", path, name, about, "worker", endpoint, {200: answer}, "workers", body=body)
+    return Route(
+        "POST", path, name, about, "worker", endpoint, {200: answer}, "workers", body=body, refuses=(409,)
+    )
 
 
 ROUTES: tuple[Route, ...] = (
@@ -94,6 +96,7 @@ ROUTES: tuple[Route, ...] = (
         {200: Any},
         "workers",
         query=(_REF,),
+        refuses=(404, 410),
     ),
     Route(
         "PUT",
@@ -104,5 +107,6 @@ ROUTES: tuple[Route, ...] = (
         workers.put_object,
         {200: bodies.StoredAnswer},
         "workers",
+        any_body=True,
     ),
 )
