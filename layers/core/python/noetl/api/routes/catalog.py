@@ -19,9 +19,9 @@ ROUTES: tuple[Route, ...] = (
         query=(
             Parameter("path", "For a body that is YAML: the path instead of the one it names."),
             Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
-            refuses=(409,),
-    ),
+        ),
         body=bodies.RegisterBody,
+        refuses=(409,),
         yaml=True,
     ),
     Route(
