@@ -16,6 +16,8 @@ from noetl.api.table import ROUTES, Route
 TITLE = "NoETL Serverless"
 VERSION = "1"
 _REF = "#/components/schemas/{name}"
+_PART = {"execution_id": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
+"""What is known about parts of paths by their name."""
 _ABOUT = {
     400: "The request cannot be read: body, cursor, id or parameter.",
     401: "Nobody said who asks.",
@@ -106,7 +108,7 @@ def _operation(route: Route) -> dict[str, Any]:
 
 def _parameters(route: Route) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": _PART.get(name, {"type": "string"})}
         for name in re.findall(r"{(\w+)\+?}", route.path)
     ]
     found += [
@@ -129,7 +131,18 @@ def _request_body(route: Route) -> dict[str, Any]:
     content: dict[str, Any] = {JSON: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
-    return {"required": route.name != "cancelExecution", "content": content}
+    return {"required": not _may_be_left_out(route), "content": content}
+
+
+def _may_be_left_out(route: Route) -> bool:
+    """The path names what is meant already, and everything in the body has a default."""
+    if "{" not in route.path or route.any_body:
+        return False
+    try:
+        msgspec.convert({}, route.body)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _responses(route: Route) -> dict[str, Any]:

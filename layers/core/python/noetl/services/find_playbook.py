@@ -7,11 +7,12 @@ from noetl.ports.catalog import Catalog, CatalogEntry
 
 SUGGESTED_FROM = 1000
 """Most paths that a mistyped one is compared with."""
+MAX_VERSION = 2**31 - 1
 
 
 def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:
     """Raises NotFoundError(code="playbook_not_found") with what was probably meant."""
-    entry = catalog.get(path, version)
+    entry = catalog.get(path, version) if version is None or 0 < version <= MAX_VERSION else None
     if entry is not None:
         return entry
     latest = catalog.get(path) if version is not None else None

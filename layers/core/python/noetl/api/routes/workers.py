@@ -108,5 +108,6 @@ ROUTES: tuple[Route, ...] = (
         {200: bodies.StoredAnswer},
         "workers",
         any_body=True,
+        refuses=(409,),
     ),
 )
