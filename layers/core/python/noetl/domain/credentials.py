@@ -12,6 +12,7 @@ from noetl.domain.errors import InvalidInputError
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}", re.ASCII)
 MAX_BYTES = 64 * 1024
 """Most bytes of a credential's data as JSON: a service account's key has about 2.4 kB."""
+MAX_TYPE = 64
 
 _ADDRESS = (("dsn", "connection_string", "uri", "url"), ("host", "db_host", "hostname"))
 
@@ -85,6 +86,12 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
 
 def _check_type(name: str, kind: str) -> str:
     """A type of nobody here is kept, for kinds of third parties; one that is nearly one of ours is a slip."""
+    if not 0 < len(kind) <= MAX_TYPE or not kind.isprintable():
+        raise InvalidInputError(
+            f"the type of the credential {name!r} is 1 to {MAX_TYPE} printable characters",
+            code="invalid_credential",
+            hint=f"types are {', '.join(TYPES)}, or a word of your own",
+        )
     wanted = known_type(kind)
     words = frozenset((*TYPES, *_SPELLINGS))
     if wanted not in words and (meant := close_to(wanted, words)):

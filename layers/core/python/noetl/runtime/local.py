@@ -100,17 +100,16 @@ class LocalRuntime:
             revoked=self._revoked,
             registry=self.registry,
         )
-        self.store, self.catalog = self.opened.store, self.opened.catalog
-        self.results, self.programs = self.opened.results, self.opened.programs
-        self.inspection, self.variables = self.opened.inspection, self.opened.variables
-        self.schedules, self.credentials = self.opened.schedules, self.opened.credentials
-        self.prune = self.opened.prune
+        opened = self.opened
+        self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
+        self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
+        self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():
             self.store.release(dead)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
-        tidies = partial(tidy, self.store, self.credentials.store, self.opened.prune, self.log)
+        tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
         self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
