@@ -12,6 +12,7 @@ import msgspec
 from noetl.api import bodies
 from noetl.api.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
+from noetl.domain import codec
 
 TITLE = "NoETL Serverless"
 VERSION = "1"
@@ -139,7 +140,7 @@ def _may_be_left_out(route: Route) -> bool:
     if "{" not in route.path or route.any_body:
         return False
     try:
-        msgspec.convert({}, route.body)
+        codec.decoder(route.body).decode(b"{}")
     except msgspec.ValidationError:
         return False
     return True
