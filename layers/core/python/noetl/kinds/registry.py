@@ -51,6 +51,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
         "shell": "noetl.kinds.shell",
+        "snowflake": "noetl.kinds.snowflake",
         "workbook": "noetl.kinds.workbook",
     }
 )
