@@ -63,6 +63,30 @@ class Platform:
             service="iam", region="", resource="role", resource_name=self.function_name("schedules")
         )
 
+    @property
+    def trigger_rules(self) -> str:
+        """What the names of rules begin with that triggers become while the system runs."""
+        return f"{self.config.prefix}-t-"
+
+    @property
+    def starts_dlq_name(self) -> str:
+        """Of the queue of starts that could not be delivered."""
+        return f"{self.config.prefix}-starts-dlq"
+
+    def trigger_variables(self, scope: Construct) -> dict[str, str]:
+        """For the function that makes triggers."""
+        dlq = cdk.Stack.of(scope).format_arn(service="sqs", resource=self.starts_dlq_name)
+        return {"NOETL_TRIGGER_RULES": self.trigger_rules, "NOETL_STARTS_DLQ_ARN": dlq}
+
+    def trigger_grants(self, scope: Construct) -> list[Grant]:
+        """Rules of the default bus under the environment's prefix, and the scheduler function as their only target."""
+        reason = "people name their triggers; the rules of all begin with the environment's prefix"
+        name = f"{self.trigger_rules}*"
+        actions = ["PutRule", "RemoveTargets", "DeleteRule"]
+        aim = grants.named(scope, "events", "rule", name, ["PutTargets"], reason)
+        aim.statement.add_condition("ArnEquals", {"events:TargetArn": self.scheduler_arn(scope)})
+        return [grants.named(scope, "events", "rule", name, actions, reason), aim]
+
     def database_function(
         self,
         scope: Construct,

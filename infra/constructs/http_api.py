@@ -65,6 +65,15 @@ class HttpApi(Construct):
                 integration=integrations.HttpLambdaIntegration("Keychain", function),
                 authorizer=authorizers.HttpIamAuthorizer(),
             )
+        if env.api.auth != "none":
+            # A webhook's address is all the credentials its sender has: the function looks at its signature.
+            [hooks] = self.api.add_routes(
+                path="/api/hooks/{token}",
+                methods=[gateway.HttpMethod.POST],
+                integration=integrations.HttpLambdaIntegration("Hooks", function),
+                authorizer=gateway.HttpNoneAuthorizer(),
+            )
+            nag.acknowledge(hooks, "APIG4", "the address is signed, and the function refuses any other")
         stage = gateway.HttpStage(
             self,
             "Stage",

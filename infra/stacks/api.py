@@ -33,6 +33,7 @@ class ApiStack(cdk.Stack):
                 for pattern in (f"*/{config.prefix}-worker-*", f"{config.prefix}-task-*")
             ),
         }
+        variables |= platform.trigger_variables(self)
         if config.workspace:
             variables["NOETL_WORKSPACE"] = config.workspace
         self.function = platform.database_function(
@@ -44,6 +45,7 @@ class ApiStack(cdk.Stack):
                 [messaging.events.queue, messaging.timers.queue, *messaging.command_queues(), *dlqs]
             ),
             *platform.schedule_grants(self),
+            *platform.trigger_grants(self),
             # What an administrator prunes goes with its results.
             platform.result_objects(["s3:DeleteObject"], ["executions"]),
             grants.seal_credentials(platform.data.secrets_key),

@@ -21,6 +21,7 @@ ENDPOINTS = {
     "Secrets": ec2.InterfaceVpcEndpointAwsService.SECRETS_MANAGER,
     "Kms": ec2.InterfaceVpcEndpointAwsService.KMS,
     "Scheduler": ec2.InterfaceVpcEndpointAwsService("scheduler"),
+    "Events": ec2.InterfaceVpcEndpointAwsService("events"),
 }
 """Services that the functions in the VPC call (S3 has a gateway, which costs nothing)."""
 

@@ -42,7 +42,7 @@ class SchedulesStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, id, **stack)
         config = platform.config
-        self.dlq = dead_letter_queue(self, "Dlq", f"{config.prefix}-starts-dlq", platform.data.data_key)
+        self.dlq = dead_letter_queue(self, "Dlq", platform.starts_dlq_name, platform.data.data_key)
         layers = Layers(self, "Layers", env=config)
         self.function = platform.database_function(
             self,
@@ -56,6 +56,7 @@ class SchedulesStack(cdk.Stack):
             self._start_by_rule(rule)
         for queue in triggers.queues:
             self._start_by_queue(queue)
+        self._start_by_made_rules(platform.trigger_rules)
         group = scheduler.CfnScheduleGroup(self, "Group", name=config.prefix)
         self._register(engine, group, self._role(platform))
 
@@ -88,6 +89,20 @@ class SchedulesStack(cdk.Stack):
             },
         )
         registered.node.add_dependency(group, role, self.function)
+
+    def _start_by_made_rules(self, prefix: str) -> None:
+        """Rules that the API makes while the system runs: known by how their names begin."""
+        rules = self.format_arn(service="events", resource="rule", resource_name=f"{prefix}*")
+        service = iam.ServicePrincipal("events.amazonaws.com")
+        self.function.function.add_permission("FromTriggers", principal=service, source_arn=rules)
+        self.dlq.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[service],
+                actions=["sqs:SendMessage"],
+                resources=[self.dlq.queue_arn],
+                conditions={"ArnLike": {"aws:SourceArn": rules}},
+            )
+        )
 
     def _start_by_rule(self, found: RuleTrigger) -> None:
         """The rule itself is written out: CDK's own knows the fields of patterns, playbooks give whole patterns."""

@@ -333,7 +333,7 @@ def idle(env: Environment) -> dict[str, Any]:
     secrets = 3
     metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
     network = env.network
-    endpoints = 4 * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
+    endpoints = 5 * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
     parts = {
         "sqs_polling": polls * PRICES.sqs_standard / MILLION,
         "maintenance": sweeps

@@ -107,6 +107,28 @@ def test_events_start_playbooks(templates: Templates) -> None:
         assert permission["Principal"] == "events.amazonaws.com"
 
 
+def test_triggers_are_made_under_one_prefix_and_invoke_one_function(templates: Templates) -> None:
+    rules = "arn:<AWS::Partition>:events:<AWS::Region>:<AWS::AccountId>:rule/noetl-dev-t-*"
+    api = templates.function("noetl-dev-api")
+    given = list(templates.statements(templates.role_of(api)))
+    allowed = templates.allowed(templates.role_of(api))
+    actions = {action for action, resource in allowed if action.startswith("events:")}
+    assert actions == {f"events:{name}" for name in ("PutRule", "PutTargets", "RemoveTargets", "DeleteRule")}
+    assert {resource for action, resource in allowed if action.startswith("events:")} == {rules}
+    (aim,) = [one for _, one in given if one["Action"] == "events:PutTargets"]
+    scheduler = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:noetl-dev-scheduler"
+    assert templates.text(api.stack, aim["Condition"]["ArnEquals"]["events:TargetArn"]) == scheduler
+    permission = [
+        place
+        for place in templates.all("AWS::Lambda::Permission")
+        if templates.text(place.stack, place.properties.get("SourceArn", "")) == rules
+    ]
+    assert [one.properties["Principal"] for one in permission] == ["events.amazonaws.com"]
+    assert templates.variables(api)["NOETL_TRIGGER_RULES"] == "noetl-dev-t-"
+    assert templates.variables(api)["NOETL_STARTS_DLQ_ARN"].endswith(":noetl-dev-starts-dlq")
+    assert templates.variables(api)["NOETL_RETENTION_DAYS"] == "30"
+
+
 def test_a_queue_that_two_playbooks_name_is_polled_once(templates: Templates) -> None:
     scheduler = templates.function("noetl-dev-scheduler")
     source = templates.one("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": scheduler.id})

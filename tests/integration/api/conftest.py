@@ -70,6 +70,7 @@ class Deployed:
             schedules=ScheduleDeps(
                 PostgresScheduleStore(self.database), MemorySchedules(), self.catalog, programs, time.time
             ),
+            triggers=None,  # type: ignore[arg-type]
             variables=PostgresVariables(self.database),
             inspection=PostgresInspection(self.database),
             credentials=None,  # type: ignore[arg-type]

@@ -125,6 +125,7 @@ class Ground:
                 self.database.programs,
                 self.database.clock,
             ),
+            triggers=self.database.triggers,
             variables=self.store,
             inspection=MemoryInspection(self.store),
             metrics=lambda: "noetl_live 0\n",

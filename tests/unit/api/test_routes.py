@@ -43,8 +43,9 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
-    if described(name)["tags"] == ["workers"]:
-        return exchange_worker(ground, name)
+    by_tag = {"workers": exchange_worker, "triggers": exchange_trigger}
+    if (tag := described(name)["tags"][0]) in by_tag:
+        return by_tag[tag](ground, name)
     if "Event" in name and name != "getExecutionEvents":
         return exchange_event(ground, name)
     if name in ("execute", "startExecution"):
@@ -163,6 +164,23 @@ def exchange_credential(ground: Ground, name: str):
     if path is None:
         return ground.ask(method, "/api/access/credentials", query={"name": "team/db", "limit": "1"})
     return ground.ask(method, f"/api/credentials{path}") if method else made
+
+
+def exchange_trigger(ground: Ground, name: str):
+    ground.register()
+    body = {"name": "orders", "path": "demo/hello", "source": {"type": "webhook"}, "payload": {"n": 2}}
+    made = ground.ask("POST", "/api/triggers", body)
+    method, path, sent = {
+        "listTriggers": ("GET", "/api/triggers", None),
+        "getTrigger": ("GET", "/api/triggers/orders", None),
+        "patchTrigger": ("PATCH", "/api/triggers/orders", {"rotate": True}),
+        "deleteTrigger": ("DELETE", "/api/triggers/orders", None),
+        "enableTrigger": ("POST", "/api/triggers/orders/enable", None),
+        "disableTrigger": ("POST", "/api/triggers/orders/disable", None),
+        "fireTrigger": ("POST", "/api/triggers/orders/fire", {"order": 1}),
+        "callHook": ("POST", made.json["hook"], {"order": 1}),
+    }.get(name, ("", "", None))
+    return ground.ask(method, path, sent) if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):

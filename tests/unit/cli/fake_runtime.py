@@ -13,12 +13,15 @@ from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.retention import MemoryRetention
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
+from noetl.adapters.memory.trigger_store import MemoryTriggerStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
+from noetl.domain.tokens import KeyRing
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import Registry
 from noetl.ports.credentials import CredentialNames
@@ -28,6 +31,7 @@ from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps, Token
+from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.prune import PruneDeps
 from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
@@ -141,6 +145,12 @@ class Database:
         self.catalog = MemoryCatalog()
         self.schedules = MemoryScheduleStore()
         retention = MemoryRetention(self.store, self.schedules, kept.forget_execution)
+        self.triggers = TriggerDeps(
+            MemoryTriggerStore(self.clock),
+            MemoryTriggerSources(),
+            self.catalog,
+            lambda fresh: KeyRing.of(["a key of this machine"]),
+        )
         self.prune = PruneDeps(retention, self.results, self.clock)
         self.kinds = registry()
         self.programs = Programs(self.catalog, self.kinds)
@@ -162,7 +172,7 @@ class MemoryRuntime:
         self.results, self.programs = database.results, database.programs
         self.inspection, self.variables = MemoryInspection(database.store), database.store
         self.schedules, self.credentials = database.schedules, database.credentials
-        self.prune = database.prune
+        self.prune, self.triggers = database.prune, database.triggers
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(

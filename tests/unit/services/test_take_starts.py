@@ -9,11 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as replace_row
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+from noetl.adapters.memory.trigger_store import MemoryTriggerStore
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.triggers import EventBridgeSource
 from noetl.kinds.registry import default_registry
+from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
 from noetl.services.register_schedules import register_schedule
 from noetl.services.start_playbook import StartDeps
@@ -31,13 +35,16 @@ class Ground:
         programs = Programs(catalog, default_registry())
         self.store = MemoryExecutionStore(lambda: NOW)
         self.schedules = MemoryScheduleStore()
+        self.triggers = MemoryTriggerStore(lambda: NOW)
         self.log: list[str] = []
         for path, more in (("reports/daily", DAILY), ("import_orders", ""), ("audit", "")):
             entry = programs.register(HEAD.format(path=path, more=more), source_name="it.yaml")
             program = programs(entry.program)
             register_schedule(path, program, store=self.schedules, schedules=None, now=NOW)
         start = StartDeps(self.store, catalog, programs, "me", lambda: NOW, lambda: next(bits))
-        self.deps = TakeDeps(start, self.schedules, {"orders": ["import_orders", "audit"]}, self.log.append)
+        self.deps = TakeDeps(
+            start, self.schedules, self.triggers, {"orders": ["import_orders", "audit"]}, self.log.append
+        )
 
     def take(self, invocation):
         return take(invocation, self.deps)
@@ -147,6 +154,26 @@ def test_an_event_whose_playbook_is_gone_stays_with_whoever_delivers_it(ground):
         ground.take({**sample("eventbridge/refund.json"), "path": "gone"})
 
 
+def test_a_trigger_of_the_table_starts_what_the_table_says_once(ground):
+    told = {"trigger": "refunds", "event": sample("eventbridge/refund.json")["event"]}
+    assert ground.take(told).executions == [] and "gone, or disabled" in ground.log[0]
+    source = EventBridgeSource({"source": ["my.shop"]})
+    row = TriggerRow("refunds", "eventbridge", "audit", source, payload={"id": "{{ event.id }}", "n": 1})
+    ground.triggers.put(row)
+    (event,) = ground.take(told).events
+    assert (event.path, event.payload) == ("audit", {"id": told["event"]["id"], "n": 1})
+    again = ground.take(told)
+    assert (again.executions, again.events) == ([event.execution_id], [])
+    kept = ground.triggers.get("refunds")
+    assert (kept.fired, kept.failed, kept.last_execution) == (1, 0, event.execution_id)
+    ground.triggers.put(replace_row(row, path="gone"))
+    with pytest.raises(NotFoundError):
+        ground.take(told)
+    assert ground.triggers.get("refunds").failed == 1 and ground.triggers.get("refunds").last_error
+    ground.triggers.put(replace_row(row, enabled=False))
+    assert ground.take(told).executions == []
+
+
 def test_a_database_that_is_away_gives_everything_back(ground, monkeypatch):
     def away(*args, **kwargs):
         raise InfrastructureError("away")
@@ -171,7 +198,8 @@ def test_a_database_that_is_away_gives_everything_back(ground, monkeypatch):
         {"trigger": "t", "path": "audit"},
         {"trigger": "t", "path": "audit", "event": "<event>"},
         {"trigger": "t", "path": "audit", "event": {"id": "1"}},
-        {"trigger": "t", "event": {"id": "1", "source": "s", "detail-type": "d"}},
+        {"trigger": "t", "path": 7, "event": {"id": "1", "source": "s", "detail-type": "d"}},
+        {"trigger": ["t"], "event": {"id": "1", "source": "s", "detail-type": "d"}},
         {"Records": "x"},
         {"Records": [{"body": "no id"}]},
         {"Records": [7]},

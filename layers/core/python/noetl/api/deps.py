@@ -20,6 +20,7 @@ from noetl.ports.variables import Variables
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.prune import PruneDeps
 from noetl.services.register_playbook import Compiled
 from noetl.services.take_events import EventsDeps
@@ -55,6 +56,7 @@ class ApiDeps:
     store: ExecutionStore
     catalog: Catalog
     schedules: ScheduleDeps
+    triggers: TriggerDeps
     variables: Variables
     inspection: Inspection
     credentials: CredentialDeps

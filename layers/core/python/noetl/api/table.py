@@ -14,6 +14,7 @@ from noetl.api.routes import (
     runtime,
     schedules,
     state,
+    triggers,
     variables,
     workers,
 )
@@ -29,6 +30,7 @@ ROUTES: tuple[Route, ...] = (
     *credentials.ROUTES,
     *keychain.ROUTES,
     *schedules.ROUTES,
+    *triggers.ROUTES,
     *events.ROUTES,
     *runtime.ROUTES,
     *maintenance.ROUTES,

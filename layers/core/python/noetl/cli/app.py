@@ -19,6 +19,7 @@ from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
 from noetl.cli.steer import cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.tests import test
+from noetl.cli.trigger import trigger_app
 from noetl.cli.vars import vars_app
 from noetl.cli.worker import worker_app
 
@@ -49,6 +50,7 @@ app.add_typer(database_app, name="db")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(token_app, name="token")
+app.add_typer(trigger_app, name="trigger")
 app.add_typer(vars_app, name="vars")
 app.add_typer(worker_app, name="worker")
 app.command()(invoke)

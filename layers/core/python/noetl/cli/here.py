@@ -12,6 +12,7 @@ from typing import Any
 
 from noetl.api.bodies import CredentialDeletedAnswer, VariableView
 from noetl.cli import wiring
+from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain import ids
@@ -70,7 +71,7 @@ def open_running_here(home: str | None, on_log: Callable[[str], None] | None) ->
         yield RunningHere(runtime)
 
 
-class Here:
+class Here(TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
     def __init__(self, reading: wiring.Reading) -> None:

@@ -23,11 +23,13 @@ from noetl.services.manage_credentials import (
     Resealed,
 )
 from noetl.services.manage_schedules import ScheduleView
+from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
+    from noetl.api.endpoints.triggers import FiredAnswer
     from noetl.cli.remote.contexts import Contexts
     from noetl.dsl.diagnostics import Diagnostic
 
@@ -89,6 +91,14 @@ class Place(Protocol):
     def backfill(self, name: str, wish: BackfillWish) -> Backfill: ...
     def change_schedule(self, what: Change, name: str) -> ScheduleView | None:
         """As it is afterwards; None when it is gone."""
+
+    def put_trigger(self, wish: TriggerWish) -> TriggerView: ...
+    def triggers(self, limit: int) -> Sequence[TriggerView]: ...
+    def trigger(self, name: str) -> TriggerView: ...
+    def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView: ...
+    def delete_trigger(self, name: str) -> None: ...
+    def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
+        """``key``: the same one starts one execution; empty: this is another happening."""
 
     def prune(self, wish: PruneWish) -> Pruned:
         """As much as is done in a while."""

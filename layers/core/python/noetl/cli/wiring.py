@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from noetl.runtime.programs import Programs
     from noetl.services.fire_schedule import Fired
     from noetl.services.manage_credentials import CredentialDeps
+    from noetl.services.manage_triggers import TriggerDeps
     from noetl.services.prune import PruneDeps
 
 
@@ -44,6 +45,8 @@ class Reading(Protocol):
     def variables(self) -> Variables: ...
     @property
     def prune(self) -> PruneDeps: ...
+    @property
+    def triggers(self) -> TriggerDeps: ...
 
 
 class Runtime(Reading, Protocol):

@@ -11,6 +11,7 @@ from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.server import WORKSPACE, open_embedded
+from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
@@ -18,6 +19,7 @@ from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
@@ -30,6 +32,7 @@ from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.variables import Variables
+from noetl.runtime.local_keys import local_keys
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
@@ -38,6 +41,7 @@ from noetl.runtime.settings import Settings
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps
+from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.oauth_tokens import make_exchange
 from noetl.services.prune import PruneDeps
 from noetl.services.recent import Recent
@@ -63,6 +67,7 @@ class Stores:
     credentials: CredentialDeps
     variables: Variables
     prune: PruneDeps
+    triggers: TriggerDeps
 
     @property
     def inspection(self) -> Inspection:
@@ -116,6 +121,12 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
         _credentials(settings, database),
         PostgresVariables(database),
         prune_deps(database, results, settings.retention),
+        TriggerDeps(
+            PostgresTriggerStore(database),
+            LocalTriggerSources(),
+            catalog,
+            lambda fresh: local_keys(settings.home),
+        ),
     )
 
 
@@ -212,6 +223,7 @@ def open_engine(
         stores.credentials,
         stores.variables,
         stores.prune,
+        stores.triggers,
         engine,
         worker,
         names,

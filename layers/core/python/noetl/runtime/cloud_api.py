@@ -25,7 +25,7 @@ from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
-from noetl.runtime.registering import Registrar, schedule_deps
+from noetl.runtime.registering import Registrar, schedule_deps, trigger_deps
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
@@ -102,6 +102,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         store=parts.store,
         catalog=catalog,
         schedules=schedules,
+        triggers=trigger_deps(settings, parts.database, catalog, parts.keys),
         variables=PostgresVariables(parts.database),
         inspection=PostgresInspection(parts.database),
         credentials=_credentials(settings, parts.database),

@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.cloud_parts import CloudParts, open_parts
 from noetl.runtime.cloud_settings import CloudSettings
@@ -90,4 +91,6 @@ def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSe
     )
     schedules = PostgresScheduleStore(parts.database)
     sender = parts.sender("scheduler", settings.message_limit)
-    return TakeDeps(start, schedules, settings.trigger_queues, telemetry.log), sender
+    return TakeDeps(
+        start, schedules, PostgresTriggerStore(parts.database), settings.trigger_queues, telemetry.log
+    ), sender

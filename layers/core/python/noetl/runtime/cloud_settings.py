@@ -46,6 +46,10 @@ class CloudSettings:
     schedule_group: str = ""
     scheduler_target: str = ""
     scheduler_role: str = ""
+    trigger_rules: str = ""
+    """What the names of rules begin with that triggers become."""
+    starts_dlq: str = ""
+    """ARN of the queue of starts that could not be delivered."""
     trigger_queues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Queue → paths of the playbooks that its messages start."""
     auth: str = "iam"
@@ -94,6 +98,8 @@ class CloudSettings:
             schedule_group=env.get("NOETL_SCHEDULE_GROUP", ""),
             scheduler_target=env.get("NOETL_SCHEDULER_TARGET_ARN", ""),
             scheduler_role=env.get("NOETL_SCHEDULER_ROLE_ARN", ""),
+            trigger_rules=env.get("NOETL_TRIGGER_RULES", ""),
+            starts_dlq=env.get("NOETL_STARTS_DLQ_ARN", ""),
             trigger_queues=_lists(env, "NOETL_TRIGGER_QUEUES"),
             auth=auth,
             scopes=_texts(env, "NOETL_SCOPES"),

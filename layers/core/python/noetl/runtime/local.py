@@ -104,6 +104,7 @@ class LocalRuntime:
         self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
         self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
+        self.triggers = opened.triggers
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():
@@ -119,7 +120,7 @@ class LocalRuntime:
         self.keeper.start()
         if self.on_fired is not None:
             self.scheduler = Scheduler(
-                self.opened, self.owner, self._start_fired, self.keeper.doubt, self.log
+                opened, self.owner, self.settings.home, self._start_fired, self.keeper.doubt, self.log
             )
             self.scheduler.start()
         return self

@@ -7,15 +7,19 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.event_rules import EventRules
 from noetl.adapters.aws.scheduler import EventBridgeSchedules
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
+from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.compiling import Compiler
 from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.register_playbook import Registered, register_playbook
 
 
@@ -56,6 +60,16 @@ def schedule_deps(
             settings.schedule_group, settings.scheduler_target, settings.scheduler_role, _Client("scheduler")
         )
     return ScheduleDeps(PostgresScheduleStore(database), schedules, catalog, programs, time.time)
+
+
+def trigger_deps(
+    settings: CloudSettings, database: Database, catalog: Catalog, keys: Callable[[bool], KeyRing]
+) -> TriggerDeps:
+    """Triggers in the table, and as rules of EventBridge."""
+    sources = EventRules(
+        settings.trigger_rules, settings.scheduler_target, settings.starts_dlq, _Client("events")
+    )
+    return TriggerDeps(PostgresTriggerStore(database), sources, catalog, keys)
 
 
 class _Client:

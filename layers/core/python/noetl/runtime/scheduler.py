@@ -1,13 +1,16 @@
-"""The local scheduler: one thread that fires what the ``schedule`` table says is due. Several processes may do so over one database."""
+"""The local scheduler: one thread that fires what the ``schedule`` table says is due, and looks at the folders that triggers watch. Several
+processes may do so over one database."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from noetl.domain.errors import NoetlError
 from noetl.runtime.bootstrap import Stores
+from noetl.runtime.file_watcher import FileWatcher
 from noetl.runtime.new_ids import random_bits
 from noetl.services.fire_schedule import Fired, fire_due
 from noetl.services.start_playbook import StartDeps
@@ -19,12 +22,14 @@ AGAIN_SECONDS = 2.0
 
 
 class Scheduler:
-    """``give``: told of each firing; it handles the event. ``doubt``: an answer of the store was lost."""
+    """``home``: what was seen in folders is kept there. ``give``: told of each firing; it handles the event. ``doubt``: an answer of
+    the store was lost."""
 
     def __init__(
         self,
         stores: Stores,
         owner: str,
+        home: Path,
         give: Callable[[Fired], None],
         doubt: Callable[[], None],
         log: Callable[[str], None],
@@ -38,6 +43,7 @@ class Scheduler:
             clock=time.time,
             random_bits=random_bits,
         )
+        self.files = FileWatcher(stores.triggers.store, self.deps, home / "watched", log)
         self.give = give
         self.doubt = doubt
         self.log = log
@@ -58,8 +64,10 @@ class Scheduler:
             try:
                 for fired in fire_due(self.schedules, self.deps):
                     self.give(fired)
+                for fired in self.files.look():
+                    self.give(fired)
             except NoetlError as error:
-                self.log(f"schedules wait for the database: {error}")
+                self.log(f"schedules and triggers wait for the database: {error}")
                 self.doubt()
                 pause = AGAIN_SECONDS
             except Exception as error:

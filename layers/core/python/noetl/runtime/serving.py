@@ -139,6 +139,7 @@ class Server:
             store=opened.store,
             catalog=opened.catalog,
             schedules=schedules,
+            triggers=opened.triggers,
             variables=PostgresVariables(opened.database),
             inspection=opened.inspection,
             credentials=opened.credentials,

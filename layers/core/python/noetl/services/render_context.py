@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from noetl.domain.errors import ConflictError, InvalidInputError, NoetlError
+from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.state import ExecutionState, decode_state
-from noetl.dsl.program import Expr, Program, Text
+from noetl.dsl.program import Program
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import Overlay, View
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate, outages
 from noetl.services.read_execution import find
-from noetl.services.rendered import Rendered, RenderError
-from noetl.templating import render, wrap
+from noetl.services.rendered import Rendered
+from noetl.services.template_writer import TemplateWriter
+from noetl.templating import wrap
 
-MOST_TEMPLATES = 50
-"""Texts with templates in one request: each may use its half second."""
-MOST_DEPTH = 100
 NAMES_SHOWN = 500
 _SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "undo"))
 
@@ -52,7 +50,7 @@ def render_context(
     args = _arguments(program, state, slots, step)
     view = View(slots, scopes=_SCOPES, hydrate=make_hydrate(results))
     scope = EngineScope(program, execution_id, Overlay(view), now, args, _further(extra or {}, view))
-    writer = _Writer(scope)
+    writer = TemplateWriter(scope)
     with outages():
         rendered = writer.render(template, "", 0)
     return Rendered(rendered, writer.errors, list(_names(scope)))
@@ -88,54 +86,3 @@ def _names(scope: EngineScope) -> Iterator[str]:
     """Names of the moment, not those of runs or of the program's own bookkeeping."""
     known = sorted({name for name in scope.names() if not name.isdigit() and not name.startswith(("_", "$"))})
     yield from known[:NAMES_SHOWN]
-
-
-class _Writer:
-    """Renders text by text, so that one that fails does not hide the others."""
-
-    def __init__(self, scope: EngineScope) -> None:
-        self.scope = scope
-        self.errors: list[RenderError] = []
-        self.templates = 0
-
-    def render(self, value: Any, path: str, depth: int) -> Any:
-        if depth > MOST_DEPTH:
-            raise InvalidInputError(
-                f"the template is nested more than {MOST_DEPTH} deep", code="template_too_large"
-            )
-        if isinstance(value, str):
-            return self._text(value, path) if "{" in value else value
-        if isinstance(value, Mapping):
-            return {
-                key: self.render(one, f"{path}.{key}" if path else key, depth + 1)
-                for key, one in value.items()
-            }
-        if isinstance(value, list):
-            return [self.render(one, f"{path}[{place}]", depth + 1) for place, one in enumerate(value)]
-        return value
-
-    def _text(self, text: str, path: str) -> Any:
-        # The reader of templates is the compiler's, which an API that serves other requests need not load.
-        from noetl.dsl.expressions import analyse, has_template
-        from noetl.dsl.template_rules import TemplateProblem
-
-        if not has_template(text):
-            return text
-        self.templates += 1
-        if self.templates > MOST_TEMPLATES:
-            raise InvalidInputError(
-                f"more than {MOST_TEMPLATES} templates at once",
-                code="template_too_large",
-                hint="send them in several requests",
-            )
-        try:
-            expression = analyse(text).expression
-            return render(Text(text) if expression is None else Expr(expression), self.scope)
-        except TemplateProblem as problem:
-            self._failed(path, problem.code.replace("-", "_"), problem.message, problem.hint)
-        except NoetlError as error:
-            self._failed(path, error.code, error.message, error.hint)
-        return None
-
-    def _failed(self, path: str, code: str, message: str, hint: str | None) -> None:
-        self.errors.append(RenderError(path, code, message, hint))

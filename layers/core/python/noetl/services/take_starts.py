@@ -3,7 +3,8 @@
 Three shapes, told apart by their keys; anything else is refused:
 
 * EventBridge Scheduler: ``{"schedule": name, "scheduled_time": …}`` (and what the schedule said when it was made, which nobody needs);
-* a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``;
+* a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``, of a playbook's own trigger, or without ``path``, of one
+  that was made while the system runs;
 * an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TakeDeps.queues``.
 """
 
@@ -17,7 +18,9 @@ from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.events import Event, Start
 from noetl.domain.schedules import parse_instant
 from noetl.ports.schedule_store import ScheduleStore
+from noetl.ports.trigger_store import TriggerStore
 from noetl.services.fire_schedule import fire_schedule
+from noetl.services.fire_trigger import fire_by_rule
 from noetl.services.start_from_trigger import start_from_event, start_from_message
 from noetl.services.start_playbook import StartDeps
 
@@ -28,6 +31,7 @@ class TakeDeps:
 
     start: StartDeps
     schedules: ScheduleStore
+    triggers: TriggerStore
     queues: Mapping[str, Sequence[str]]
     log: Callable[[str], None]
 
@@ -69,11 +73,24 @@ def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
         event = invocation.get("event")
         if not isinstance(event, Mapping):
             raise _unknown("its `event` is not a mapping")
-        path, trigger = _text(invocation, "path"), _text(invocation, "trigger")
+        trigger = _text(invocation, "trigger")
+        if "path" not in invocation:
+            return _take_event(trigger, event, deps)
+        path = _text(invocation, "path")
         started = start_from_event(path, trigger, event, deps.start)
         taken.add(started.execution_id, started.event)
         return taken
     raise _unknown(f"it has neither schedule, trigger nor Records, but {', '.join(sorted(invocation))[:200]}")
+
+
+def _take_event(name: str, event: Mapping[str, Any], deps: TakeDeps) -> Taken:
+    taken = Taken()
+    started = fire_by_rule(name, event, deps.triggers, deps.start)
+    if started is None:
+        deps.log(f"the trigger {name} started nothing: it is gone, or disabled")
+    else:
+        taken.add(started.execution_id, started.event)
+    return taken
 
 
 def _take_messages(records: Any, deps: TakeDeps) -> Taken:

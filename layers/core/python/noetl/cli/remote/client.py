@@ -70,9 +70,11 @@ class Client:
         """Raises whatever the refusal stands for; InfrastructureError when nobody answers, or no API does."""
         return self._read(self.request("GET", path, query=query), shape)
 
-    def post(self, path: str, shape: type[T], body: Mapping[str, Any], *, source_name: str = "") -> T:
-        """As ``get``. Repeats are the same request."""
-        return self._read(self.request("POST", path, body, source_name=source_name), shape)
+    def post(
+        self, path: str, shape: type[T], body: Mapping[str, Any], *, source_name: str = "", key: str = ""
+    ) -> T:
+        """As ``get``. Repeats are the same request; ``key``: so are others under it."""
+        return self._read(self.request("POST", path, body, source_name=source_name, key=key), shape)
 
     def patch(self, path: str, shape: type[T], body: Mapping[str, Any]) -> T:
         return self._read(self.request("PATCH", path, body), shape)
@@ -98,6 +100,7 @@ class Client:
         *,
         query: Mapping[str, Any] | None = None,
         source_name: str = "",
+        key: str = "",
     ) -> bytes:
         """The body of the answer."""
         asked = {name: value for name, value in (query or {}).items() if value is not None}
@@ -106,7 +109,7 @@ class Client:
         data = None
         if body is not None:
             data = codec.encode(body)
-            headers |= {"Content-Type": "application/json", "Idempotency-Key": secrets.token_hex(16)}
+            headers |= {"Content-Type": "application/json", "Idempotency-Key": key or secrets.token_hex(16)}
         return self._patiently(method, url, headers, data, source_name)
 
     def download(self, url: str) -> bytes:

@@ -36,6 +36,7 @@ from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
 from noetl.cli.remote.following import ONE, History, RemoteFeed, run_until, status_of
 from noetl.cli.remote.problems import diagnostics
+from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
@@ -62,7 +63,7 @@ CANCEL_SECONDS = 30.0
 PAGE = 500
 
 
-class RemotePlace:
+class RemotePlace(RemoteTriggers):
     """``noetl.cli.places.Running``: a server's executions go on by themselves."""
 
     def __init__(self, client: Client) -> None:

@@ -12,13 +12,10 @@ from pydantic import PlainValidator, WithJsonSchema
 from noetl.domain import schedules
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.firing import MAX_CATCH_UP
+from noetl.domain.triggers import BUCKET, BUS, QUEUE
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import has_template
 from noetl.dsl.model.types import problem
-
-_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
-_QUEUE = r"(?:arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,75}(?:\.fifo)?"
-_BUS = r"(?:arn:aws[a-z-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[A-Za-z0-9._/-]{1,256}"
 
 
 def _literal(what: str, check: Callable[[str], Any]) -> Callable[[Any], Any]:
@@ -108,12 +105,12 @@ ScheduleName = _text_type(
     _literal("the name of a schedule", schedules.check_name), pattern=r"^[A-Za-z0-9_.-]{1,64}$"
 )
 Bucket = _text_type(
-    _matching("a bucket", _BUCKET, "its name: 3 to 63 lower-case letters, digits, dots and hyphens"),
-    pattern=f"^{_BUCKET}$",
+    _matching("a bucket", BUCKET, "its name: 3 to 63 lower-case letters, digits, dots and hyphens"),
+    pattern=f"^{BUCKET}$",
 )
 KeyPart = _text_type(lambda value: _text("a part of a key", value))
-Bus = _text_type(_matching("an event bus", _BUS, "its name or ARN"), pattern=f"^{_BUS}$")
-Queue = _text_type(_matching("a queue", _QUEUE, "its name or ARN (not its URL)"), pattern=f"^{_QUEUE}$")
+Bus = _text_type(_matching("an event bus", BUS, "its name or ARN"), pattern=f"^{BUS}$")
+Queue = _text_type(_matching("a queue", QUEUE, "its name or ARN (not its URL)"), pattern=f"^{QUEUE}$")
 Payload = Annotated[dict[str, Any], PlainValidator(_plain), WithJsonSchema({"type": "object"})]
 
 

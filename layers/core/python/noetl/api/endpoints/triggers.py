@@ -1,0 +1,175 @@
+"""Triggers: make, list, look, change, delete, and fire by hand or by an address of their own."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any, Literal
+
+import msgspec
+
+from noetl.api import reading
+from noetl.api.bodies import DeletedAnswer
+from noetl.api.deps import ApiDeps
+from noetl.api.endpoints.publishing import publish
+from noetl.api.exchange import Answer, Request
+from noetl.domain import codec, ids
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.triggers import read_hook, unknown_hook
+from noetl.ports.trigger_store import TriggerRow
+from noetl.services import manage_triggers
+from noetl.services.fire_trigger import Happening, fire_trigger
+from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
+from noetl.services.start_playbook import StartDeps
+
+_PAGE, _MOST = 100, 500
+_HEADERS, _LONGEST = 50, 2048
+_SECRET = frozenset({"authorization", "cookie", "proxy-authorization", "x-amz-security-token", "x-api-key"})
+_DELIVERIES = ("idempotency-key", "webhook-id", "x-github-delivery", "x-gitlab-event-uuid")
+"""Headers in which senders tell one delivery from another."""
+
+
+class TriggerPage(msgspec.Struct, frozen=True):
+    """``next``: pass it on as ``after`` for the next page; null at the end."""
+
+    triggers: list[TriggerView]
+    next: str | None
+
+
+class FiredAnswer(msgspec.Struct, frozen=True):
+    """``existing``: an earlier telling of the same happening had started it."""
+
+    trigger: str
+    execution_id: str
+    status: Literal["started", "existing"]
+
+
+def put(deps: ApiDeps, request: Request) -> Answer:
+    """201 for a new one, 200 when it replaced one."""
+    wish = reading.body(request, deps, TriggerWish)
+    reading.storable(wish.payload, "payload")
+    made = manage_triggers.put_trigger(deps.triggers, wish)
+    shown = view(made.row, deps.triggers, secret=True)
+    location = f"/api/triggers/{made.row.name}"
+    return Answer(201 if made.fresh else 200, shown, headers={"Location": location})
+
+
+def list_triggers(deps: ApiDeps, request: Request) -> Answer:
+    limit = reading.limit(request, _PAGE, _MOST)
+    found = deps.triggers.store.entries(limit=limit, after=reading.text_cursor(request))
+    more = reading.cursor_text(found[-1].name) if len(found) == limit else None
+    shown = [view(row, deps.triggers, secret=_may_change(request)) for row in found]
+    return Answer(200, TriggerPage(shown, more))
+
+
+def get(deps: ApiDeps, request: Request) -> Answer:
+    return _shown(deps, request, find_trigger(deps.triggers.store, _name(request)))
+
+
+def patch(deps: ApiDeps, request: Request) -> Answer:
+    wish = reading.body(request, deps, TriggerPatch)
+    if wish.payload is not msgspec.UNSET:
+        reading.storable(wish.payload, "payload")
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+
+
+def enable(deps: ApiDeps, request: Request) -> Answer:
+    wish = TriggerPatch(enabled=True)
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+
+
+def disable(deps: ApiDeps, request: Request) -> Answer:
+    wish = TriggerPatch(enabled=False)
+    return _shown(deps, request, manage_triggers.patch_trigger(deps.triggers, _name(request), wish))
+
+
+def delete(deps: ApiDeps, request: Request) -> Answer:
+    """A second run of one request (its first answer was lost) finds nothing left."""
+    name = _name(request)
+    try:
+        manage_triggers.delete_trigger(deps.triggers, name)
+    except NotFoundError:
+        if not request.again:
+            raise
+    return Answer(200, DeletedAnswer(name))
+
+
+def fire(deps: ApiDeps, request: Request) -> Answer:
+    """By somebody who may start executions. The body is what the playbook sees as `event.body`."""
+    return _fire(deps, request, find_trigger(deps.triggers.store, _name(request)))
+
+
+def hook(deps: ApiDeps, request: Request) -> Answer:
+    """By its own address: nobody else knows it."""
+    if deps.triggers.keys is None:
+        raise unknown_hook()
+    token = request.params["token"]
+    try:
+        name, generation = read_hook(token, deps.triggers.keys(False))
+    except NotFoundError:
+        name, generation = read_hook(token, deps.triggers.keys(True))
+    row = deps.triggers.store.get(name)
+    if row is None or row.kind != "webhook" or row.generation != generation:
+        raise unknown_hook()
+    return _fire(deps, request, row)
+
+
+def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
+    event = {"body": _body(deps, request), "headers": _headers(request), "query": dict(request.query)}
+    problem = codec.find_unstorable(event, "event")
+    if problem:
+        raise InvalidInputError(str(problem), code="event_invalid")
+    owner = deps.publisher.owner()
+    start = StartDeps(
+        store=deps.store,
+        catalog=deps.catalog,
+        programs=deps.programs,
+        owner=owner,
+        clock=deps.clock,
+        random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+    )
+    started = fire_trigger(row, Happening(event, _delivery(request)), deps.triggers.store, start)
+    if started.event is not None:
+        publish(deps, owner, started.event)
+    status: Literal["started", "existing"] = "existing" if started.event is None else "started"
+    return Answer(202, FiredAnswer(row.name, str(started.execution_id), status))
+
+
+def _body(deps: ApiDeps, request: Request) -> Any:
+    """JSON as what it says, anything else as text."""
+    data = reading.sized_body(request, deps)
+    if not data:
+        return None
+    if "json" in request.headers.get("content-type", "") or data.lstrip()[:1] in (b"{", b"["):
+        try:
+            return codec.decode(data)
+        except (ValueError, RecursionError):
+            if "json" in request.headers.get("content-type", ""):
+                raise InvalidInputError(
+                    "the body is not JSON, though its content-type says so", code="body_not_json"
+                ) from None
+    return data.decode("utf-8", "replace")
+
+
+def _headers(request: Request) -> dict[str, str]:
+    """Without those that let somebody in."""
+    kept = sorted(name for name in request.headers if name not in _SECRET)[:_HEADERS]
+    return {name: request.headers[name][:_LONGEST] for name in kept}
+
+
+def _delivery(request: Request) -> str:
+    """What the sender calls this happening; empty when it does not."""
+    found = next((request.headers[name] for name in _DELIVERIES if request.headers.get(name)), "")
+    return f"http:{hashlib.sha256(found.encode('utf-8', 'surrogatepass')).hexdigest()}" if found else ""
+
+
+def _shown(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
+    return Answer(200, view(row, deps.triggers, secret=_may_change(request)))
+
+
+def _may_change(request: Request) -> bool:
+    return "write" in request.principal.scopes
+
+
+def _name(request: Request) -> str:
+    return request.params["name"]

@@ -1,0 +1,58 @@
+"""Triggers of this machine."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from noetl.api.endpoints.triggers import FiredAnswer
+from noetl.cli import wiring
+from noetl.domain import ids
+from noetl.services import manage_triggers
+from noetl.services.fire_trigger import Happening, fire_trigger
+from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
+from noetl.services.start_playbook import StartDeps
+
+
+class TriggersHere:
+    """The part of ``Here`` that is about triggers."""
+
+    _reading: wiring.Reading
+
+    def put_trigger(self, wish: TriggerWish) -> TriggerView:
+        deps = self._reading.triggers
+        return view(manage_triggers.put_trigger(deps, wish).row, deps, secret=True)
+
+    def triggers(self, limit: int) -> Sequence[TriggerView]:
+        deps = self._reading.triggers
+        return [view(row, deps, secret=True) for row in deps.store.entries(limit=limit)]
+
+    def trigger(self, name: str) -> TriggerView:
+        deps = self._reading.triggers
+        return view(find_trigger(deps.store, name), deps, secret=True)
+
+    def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView:
+        deps = self._reading.triggers
+        return view(manage_triggers.patch_trigger(deps, name, patch), deps, secret=True)
+
+    def delete_trigger(self, name: str) -> None:
+        manage_triggers.delete_trigger(self._reading.triggers, name)
+
+    def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
+        """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        reading = self._reading
+        row = find_trigger(reading.triggers.store, name)
+        start = StartDeps(
+            store=reading.store,
+            catalog=reading.catalog,
+            programs=reading.programs,
+            owner="",
+            clock=time.time,
+            random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+        )
+        happening = Happening({"body": body, "headers": {}, "query": {}}, f"key:{key}" if key else "")
+        started = fire_trigger(row, happening, reading.triggers.store, start)
+        status: Literal["started", "existing"] = "existing" if started.event is None else "started"
+        return FiredAnswer(name, str(started.execution_id), status)

@@ -1,0 +1,51 @@
+"""Triggers that were made while the system runs, and what came of them. Adapters: ``adapters/postgres`` and ``adapters/memory``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from noetl.domain.triggers import Kind, Source
+
+
+class TriggerRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``version`` None: the latest when it fires. ``payload``: the workload, with templates over ``event``; None: ``{event}``. ``event_key``: a
+    template whose text tells one happening from another; empty: the source's own id. ``generation``: of a webhook's address.
+    ``fired``: executions it started, ``failed``: happenings that started none; ``last_*``: of the last one (epoch seconds)."""
+
+    name: str
+    kind: Kind
+    path: str
+    source: Source
+    version: int | None = None
+    payload: dict[str, Any] | None = None
+    event_key: str = ""
+    enabled: bool = True
+    generation: int = 1
+    created_at: float = 0.0
+    last_at: float | None = None
+    last_execution: int | None = None
+    last_error: str = ""
+    fired: int = 0
+    failed: int = 0
+
+
+class TriggerStore(Protocol):
+    """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
+
+    def put(self, row: TriggerRow) -> TriggerRow:
+        """Make the trigger, or replace what the one of this name is: when it was made and what came of it stay. As it is afterwards."""
+
+    def get(self, name: str) -> TriggerRow | None: ...
+
+    def entries(self, *, limit: int, after: str = "", kind: str = "") -> Sequence[TriggerRow]:
+        """By name, strictly after ``after``; with a kind, only those of it that are enabled."""
+
+    def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
+        """Something happened: it started this execution (``fresh``; not: an earlier telling of it had), or nothing (``error``).
+        Nothing when there is no such trigger."""
+
+    def delete(self, name: str) -> bool:
+        """False when there was none."""

@@ -1,0 +1,202 @@
+"""Triggers over the API: made, fired by hand and by their own address, changed, refused, deleted."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
+from tests.unit.api.ground import HELLO, Ground
+
+ORDERS = {
+    "name": "orders",
+    "path": "demo/hello",
+    "source": {"type": "webhook"},
+    "payload": {"n": "{{ event.body.amount }}", "from": "{{ event.headers['x-shop'] | default('?') }}"},
+    "event_id": "{{ event.body.id | default('') }}",
+}
+
+
+@pytest.fixture
+def ground():
+    made = Ground()
+    made.register()
+    return made
+
+
+def put(ground, **over):
+    return ground.ask("POST", "/api/triggers", {**ORDERS, **over})
+
+
+def outcome(ground, reply):
+    ground.settle()
+    return ground.ask("GET", f"/api/executions/{reply.json['execution_id']}/result").json["result"]
+
+
+def test_a_webhook_is_fired_by_its_address_and_the_same_happening_starts_once(ground):
+    made = put(ground)
+    assert (made.status, made.json["type"], made.json["fired"]) == (201, "webhook", 0)
+    hook = made.json["hook"]
+    fired = ground.ask("POST", hook, {"id": "o-1", "amount": 4}, authorizer={}, headers={"x-shop": "north"})
+    assert (fired.status, fired.json["status"], fired.json["trigger"]) == (202, "started", "orders")
+    assert outcome(ground, fired) == 8
+    slots = ground.store.slots(int(fired.json["execution_id"]))
+    assert slots[("workload", "from")] == "north"
+    again = ground.ask("POST", hook, {"id": "o-1", "amount": 5}, authorizer={})
+    assert again.json == {**fired.json, "status": "existing"}
+    other = ground.ask("POST", "/api/triggers/orders/fire", {"id": "o-2", "amount": 5})
+    assert outcome(ground, other) == 10
+    shown = ground.ask("GET", "/api/triggers/orders").json
+    assert (shown["fired"], shown["failed"], shown["last_execution_id"]) == (2, 0, other.json["execution_id"])
+    (principal,) = {one.created.principal for one in entries(ground)}
+    assert principal == "orders"
+
+
+def entries(ground):
+    with ground.store.tables() as tables:
+        return list(tables.executions.values())
+
+
+def test_without_an_id_the_delivery_counts_and_without_one_every_request(ground):
+    hook = put(ground, event_id="").json["hook"]
+    ids = [
+        ground.ask("POST", hook, {"amount": 1}, headers=headers).json["execution_id"]
+        for headers in (
+            {},
+            {},
+            {"x-github-delivery": "d"},
+            {"x-github-delivery": "d"},
+            {"idempotency-key": "d"},
+        )
+    ]
+    assert len(set(ids)) == 3, ids
+
+
+def test_an_address_is_good_until_it_is_rotated(ground):
+    old = put(ground).json["hook"]
+    new = ground.ask("PATCH", "/api/triggers/orders", {"rotate": True}).json["hook"]
+    assert old != new and put(ground).json["hook"] == new, "making it again does not change its address"
+    body = {"id": "1", "amount": 1}
+    for bad in (old, new[:-1], new + "x", "/api/hooks/x", "/api/hooks/a.b.c", "/api/hooks/" + "é" * 9):
+        refused = ground.ask("POST", bad, body, authorizer={})
+        assert (refused.status, refused.json["code"]) == (404, "hook_unknown"), bad
+    assert ground.ask("POST", new, body, authorizer={}).status == 202
+    assert ground.ask("DELETE", "/api/triggers/orders").status == 200
+    assert ground.ask("POST", new, body).status == 404
+
+
+def test_only_who_may_change_a_trigger_sees_its_address():
+    ground = Ground("jwt")
+    scopes = {"jwt": {"claims": {"sub": "a", "scope": "write execute"}}}
+    ground.register = lambda: ground.ask(  # type: ignore[method-assign]
+        "POST", "/api/catalog/register", {"content": HELLO}, authorizer=scopes
+    )
+    ground.register()
+    assert ground.ask("POST", "/api/triggers", ORDERS, authorizer=scopes).json["hook"]
+    reader = {"jwt": {"claims": {"sub": "b", "scope": "read"}}}
+    (listed,) = ground.ask("GET", "/api/triggers", authorizer=reader).json["triggers"]
+    assert listed["hook"] is None
+    assert ground.ask("POST", "/api/triggers/orders/fire", {}, authorizer=reader).status == 403
+
+
+def test_what_starts_nothing_is_counted_with_its_reason(ground):
+    hook = put(ground, payload={"n": "{{ event.body.lines[0].n }}"}).json["hook"]
+    refused = ground.ask("POST", hook, {"id": "1"})
+    assert (refused.status, refused.json["code"]) == (422, "trigger_template")
+    assert "payload.n of the trigger orders" in refused.json["detail"]
+    shown = ground.ask("GET", "/api/triggers/orders").json
+    assert (shown["fired"], shown["failed"]) == (0, 1) and "trigger_template" in shown["last_error"]
+    assert not ground.store.executions(limit=5)
+    assert ground.ask("POST", "/api/triggers/orders/disable").json["enabled"] is False
+    off = ground.ask("POST", hook, {"id": "1"})
+    assert (off.status, off.json["code"]) == (409, "trigger_disabled")
+    assert ground.ask("POST", "/api/triggers/orders/enable").json["enabled"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "seen"),
+    [
+        ('{"a": 1}', "application/json", {"a": 1}),
+        ('{"a": 1}', "", {"a": 1}),
+        ("a=1&b=2", "application/x-www-form-urlencoded", "a=1&b=2"),
+        ("{no json", "text/plain", "{no json"),
+        ("", "", None),
+        ("12", "text/plain", "12"),
+    ],
+)
+def test_a_body_is_json_or_text(ground, body, content_type, seen):
+    hook = put(ground, payload=None, event_id="").json["hook"]
+    headers = {"content-type": content_type, "authorization": "Bearer canary", "cookie": "canary"}
+    fired = ground.ask("POST", hook, body, headers=headers, query={"q": "1"})
+    event = ground.publisher.sent[-1].payload["event"]
+    assert fired.status == 202 and (event["body"], event["query"]) == (seen, {"q": "1"})
+    assert "canary" not in str(event)
+
+
+@pytest.mark.parametrize(
+    ("over", "code", "told"),
+    [
+        ({"name": "a b"}, "invalid_trigger_name", "'a b'"),
+        ({"name": "x" * 49}, "invalid_trigger_name", "1 to 48"),
+        ({"path": "demo/helo"}, "playbook_not_found", "demo/hello"),
+        ({"source": {"type": "ftp"}}, "body_invalid", "ftp"),
+        ({"source": {"type": "s3", "bucket": "No"}}, "invalid_trigger", "source.bucket"),
+        ({"source": {"type": "s3", "bucket": "good", "x": 1}}, "body_invalid", "x"),
+        ({"source": {"type": "eventbridge", "pattern": {}}}, "invalid_trigger", "source.pattern"),
+        (
+            {"source": {"type": "eventbridge", "pattern": {"a": {"b": 1}}}},
+            "invalid_trigger",
+            "source.pattern.a.b",
+        ),
+        ({"source": {"type": "file", "folder": "in"}}, "invalid_trigger", "absolute"),
+        (
+            {"source": {"type": "file", "folder": "/in", "pattern": "a/*"}},
+            "invalid_trigger",
+            "source.pattern",
+        ),
+        ({"source": {"type": "sqs", "queue": "q"}}, "trigger_source_unavailable", "watches queues"),
+        ({"payload": {"a": "{{ event. }}"}}, "trigger_template", "payload.a"),
+        ({"event_id": "{% for x in y %}"}, "trigger_template", "event_id"),
+        ({"event_id": "x" * 5000}, "invalid_trigger", "4096"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_not_kept(ground, over, code, told):
+    refused = put(ground, **over)
+    assert refused.status in (404, 422) and refused.json["code"] == code
+    assert told in refused.json["detail"] + str(refused.json.get("hint"))
+    assert ground.ask("GET", "/api/triggers").json["triggers"] == []
+
+
+def test_one_name_is_one_kind_and_what_is_watched_follows(ground):
+    source = {"type": "s3", "bucket": "uploads", "prefix": "raw/"}
+    assert put(ground, name="s", source=source).status == 201
+    watched = ground.deps.triggers.sources.watched
+    assert watched["s"].source.prefix == "raw/"
+    assert put(ground, name="s", source={**source, "prefix": "b/"}).status == 200
+    assert watched["s"].source.prefix == "b/"
+    other = put(ground, name="s")
+    assert (other.status, other.json["code"]) == (409, "trigger_exists")
+    rotated = ground.ask("PATCH", "/api/triggers/s", {"rotate": True})
+    assert (rotated.status, rotated.json["code"]) == (422, "invalid_trigger")
+    ground.ask("POST", "/api/triggers/s/disable")
+    assert watched["s"].enabled is False
+    assert ground.ask("PATCH", "/api/triggers/s", {"version": 9}).status == 404
+    ground.ask("DELETE", "/api/triggers/s")
+    assert watched == {}
+    missing = ground.ask("GET", "/api/triggers/oders")
+    put(ground)
+    near = ground.ask("GET", "/api/triggers/oders")
+    assert missing.status == near.status == 404 and "did you mean 'orders'?" in near.json["hint"]
+
+
+def test_on_one_machine_what_nobody_watches_is_kept_but_not_enabled(ground):
+    from dataclasses import replace
+
+    ground.deps = replace(ground.deps, triggers=replace(ground.deps.triggers, sources=LocalTriggerSources()))
+    source = {"type": "s3", "bucket": "uploads"}
+    refused = put(ground, source=source)
+    assert (refused.status, refused.json["code"]) == (422, "trigger_source_unavailable")
+    assert "enabled: false" in refused.json["hint"]
+    assert put(ground, source=source, enabled=False).status == 201
+    assert ground.ask("POST", "/api/triggers/orders/enable").json["code"] == "trigger_source_unavailable"
+    assert ground.ask("PATCH", "/api/triggers/orders", {"payload": None}).status == 200
+    assert ground.ask("DELETE", "/api/triggers/orders").status == 200

@@ -1,0 +1,149 @@
+"""Folders that triggers watch: once per file and change, nothing half-written, nothing twice after a restart."""
+
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+
+from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
+from noetl.adapters.memory.trigger_store import MemoryTriggerStore
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.triggers import FileSource
+from noetl.kinds.registry import default_registry
+from noetl.ports.trigger_store import TriggerRow
+from noetl.runtime.file_watcher import FileWatcher
+from noetl.runtime.programs import Programs
+from noetl.services.start_playbook import StartDeps
+
+PLAYBOOK = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: it, path: it}\nworkflow:\n  - step: start\n"
+)
+NOW = 1_800_000_000.0
+
+
+class Ground:
+    def __init__(self, tmp_path) -> None:
+        self.folder, self.home = tmp_path / "in", tmp_path / "watched"
+        self.folder.mkdir()
+        catalog, bits = MemoryCatalog(), itertools.count()
+        programs = Programs(catalog, default_registry())
+        programs.register(PLAYBOOK, source_name="it.yaml")
+        self.store = MemoryExecutionStore(lambda: NOW)
+        self.triggers = MemoryTriggerStore(lambda: NOW)
+        self.deps = StartDeps(self.store, catalog, programs, "me", lambda: NOW, lambda: next(bits))
+        self.log: list[str] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.watcher = FileWatcher(self.triggers, self.deps, self.home, self.log.append)
+
+    def watch(self, name="in", path="it", **source) -> None:
+        wish = {"folder": str(self.folder), "pattern": "*.csv", **source}
+        self.triggers.put(TriggerRow(name, "file", path, FileSource(**wish)))
+
+    def write(self, name, text="a", at=1) -> None:
+        (self.folder / name).write_text(text)
+        os.utime(self.folder / name, (at, at))
+
+    def look(self, times=2) -> list[tuple[str, str]]:
+        """Names and changes of the files for which something was started."""
+        fired = [one for _ in range(times) for one in self.watcher.look()]
+        events = [one.event.payload["event"] for one in fired if one.event is not None]
+        return [(event["name"], event["change"]) for event in events]
+
+
+@pytest.fixture
+def ground(tmp_path):
+    return Ground(tmp_path)
+
+
+def test_new_and_changed_files_start_once_each(ground):
+    ground.write("old.csv")
+    ground.watch()
+    assert ground.look() == []
+    ground.write("b.csv")
+    ground.write("a.csv", "xyz", at=2)
+    for name in (".hidden.csv", "other.txt"):
+        ground.write(name)
+    (ground.folder / "sub.csv").mkdir()
+    assert sorted(ground.look()) == [("a.csv", "created"), ("b.csv", "created")]
+    assert ground.look() == []
+    ground.write("old.csv", "b", at=3)
+    assert ground.look() == [("old.csv", "modified")]
+    row = ground.triggers.get("in")
+    assert (row.fired, row.failed) == (3, 0)
+
+
+def test_what_is_still_written_waits(ground):
+    ground.watch()
+    ground.look()
+    for size in range(1, 4):
+        ground.write("a.csv", "x" * size)
+        assert ground.look(1) == []
+    assert ground.look(1) == [("a.csv", "created")]
+
+
+def test_a_restart_repeats_nothing_and_misses_nothing(ground):
+    ground.watch()
+    ground.look()
+    ground.write("a.csv")
+    assert ground.look() == [("a.csv", "created")]
+    ground.restart()
+    ground.write("b.csv")
+    assert ground.look() == [("b.csv", "created")]
+    for kept in ground.home.iterdir():
+        kept.write_text("not json")
+    ground.restart()
+    ground.write("c.csv")
+    assert ground.look() == [] and "cannot be read" in ground.log[-1]
+    assert len(ground.store.executions(limit=9)) == 2
+
+
+def test_a_start_whose_note_was_lost_is_the_same_execution(ground, monkeypatch):
+    ground.watch(existing=True)
+    ground.write("a.csv")
+    monkeypatch.setattr(ground.watcher, "_keep", lambda place, seen: None)
+    assert ground.look() == [("a.csv", "created")]
+    ground.restart()
+    assert ground.look() == [] and len(ground.store.executions(limit=9)) == 1
+    assert ground.triggers.get("in").fired == 1
+
+
+def test_what_cannot_start_is_counted_and_tried_again_when_the_file_changes(ground):
+    ground.watch(path="gone")
+    ground.look()
+    ground.write("a.csv")
+    assert ground.look(4) == []
+    row = ground.triggers.get("in")
+    assert (row.failed, row.fired) == (1, 0) and "playbook_not_found" in row.last_error
+    ground.watch()
+    ground.write("a.csv", "b", at=9)
+    assert ground.look() == [("a.csv", "modified")]
+
+
+def test_a_database_that_is_away_loses_nothing(ground, monkeypatch):
+    ground.watch()
+    ground.look()
+    ground.write("a.csv")
+
+    def away(*args, **kwargs):
+        raise InfrastructureError("away")
+
+    monkeypatch.setattr(ground.store, "create", away)
+    with pytest.raises(InfrastructureError):
+        ground.look()
+    monkeypatch.undo()
+    assert ground.look(1) == [("a.csv", "created")]
+
+
+def test_a_folder_that_is_gone_is_said_once_and_watched_when_it_is_back(ground):
+    ground.watch()
+    ground.look()
+    ground.folder.rename(ground.folder.with_name("away"))
+    assert ground.look(3) == []
+    assert sum("cannot be looked at" in line for line in ground.log) == 1
+    ground.folder.with_name("away").rename(ground.folder)
+    ground.write("a.csv")
+    assert ground.look() == [("a.csv", "created")]
