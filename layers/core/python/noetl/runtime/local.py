@@ -92,7 +92,7 @@ class LocalRuntime:
     # --- life ---
 
     def __enter__(self) -> LocalRuntime:
-        self.opened = open_engine(
+        self.opened = opened = open_engine(
             self.settings,
             owner=self.owner,
             data_dirs=self.data_dirs,
@@ -100,7 +100,6 @@ class LocalRuntime:
             revoked=self._revoked,
             registry=self.registry,
         )
-        opened = self.opened
         self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
         self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
