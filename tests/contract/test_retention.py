@@ -127,7 +127,9 @@ def test_variables_may_go_before_their_execution(harness, retention, run):
 
 @pytest.mark.postgres
 def test_no_table_is_forgotten(database):
-    """Whatever belongs to an execution goes with it: a new table with its id is either removed here, or goes by a foreign key."""
+    """Whatever belongs to an execution goes with it: a new table with its id is either removed here, or goes by a foreign key.
+
+    The record of who read which credential outlives executions, and so do moments of schedules: both go by their age."""
     import psycopg
 
     from noetl.adapters.postgres.queries import query
@@ -142,6 +144,6 @@ def test_no_table_is_forgotten(database):
             " WHERE confrelid = 'noetl.execution'::regclass AND confdeltype = 'c'"
         ).fetchall()
     removed = query("remove_executions").text.decode()
-    own = {name for (name,) in having} - {"event_default", "schedule_moment"}
+    own = {name for (name,) in having} - {"event_default", "schedule_moment", "credential_access"}
     own -= {name.removeprefix("noetl.") for (name,) in cascading}
     assert own and [name for name in sorted(own) if f"DELETE FROM noetl.{name} " not in removed] == []
