@@ -138,7 +138,16 @@ class Firing(MemoryRuntime):
         return super().__enter__()
 
 
+@pytest.fixture
+def interruptible():
+    """What a shell starts in the background ignores interrupts, and so do the tests there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.timeout(20)
+@pytest.mark.usefixtures("interruptible")
 def test_run_tells_each_firing_and_each_end_until_it_is_interrupted(noetl, registered, database, monkeypatch):
     monkeypatch.setattr(
         wiring, "open_scheduler", lambda home, *, on_fired, on_log: Firing(database, on_fired)
