@@ -55,7 +55,7 @@ lint: $(READY) ## style, types, direction of imports
 
 .PHONY: test
 test: lint ## lint, then every test but soak and bench
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --ignore=tests/bench tests
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations=20 --ignore=tests/bench tests
 
 # DBOS, for comparison, has an environment of its own.
 PEER := .venv-bench
