@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -189,7 +188,7 @@ def test_a_mistyped_playbook_is_recognised(ground):
 # --- bodies -----------------------------------------------------------------------------------------
 
 DEEP = "[" * 100_000 + "]" * 100_000
-WITH_BODY = [route for route in ROUTES if route.body not in (None, Any) and not route.yaml]
+WITH_BODY = [route for route in ROUTES if route.body is not None and not route.yaml]
 
 
 @pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.name)

@@ -130,6 +130,9 @@ def test_a_body_is_json_or_text(ground, body, content_type, seen):
     event = ground.publisher.sent[-1].payload["event"]
     assert fired.status == 202 and (event["body"], event["query"]) == (seen, {"q": "1"})
     assert "canary" not in str(event)
+    for nonsense in ("{no", "[" * 100_000):
+        refused = ground.ask("POST", hook, nonsense, headers={"content-type": "application/json"})
+        assert (refused.status, refused.json["code"]) == (400, "body_not_json")
 
 
 @pytest.mark.parametrize(

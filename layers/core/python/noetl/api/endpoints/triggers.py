@@ -13,6 +13,7 @@ from noetl.api.bodies import DeletedAnswer
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
+from noetl.api.problems import BadRequestError
 from noetl.domain import codec, ids
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.triggers import read_hook, unknown_hook
@@ -145,7 +146,7 @@ def _body(deps: ApiDeps, request: Request) -> Any:
             return codec.decode(data)
         except (ValueError, RecursionError):
             if "json" in request.headers.get("content-type", ""):
-                raise InvalidInputError(
+                raise BadRequestError(
                     "the body is not JSON, though its content-type says so", code="body_not_json"
                 ) from None
     return data.decode("utf-8", "replace")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from noetl.api import bodies
 from noetl.api.endpoints import triggers
 from noetl.api.routes.shape import AFTER, Route, limit
@@ -23,6 +21,7 @@ ROUTES: tuple[Route, ...] = (
         {201: manage_triggers.TriggerView, 200: manage_triggers.TriggerView},
         "triggers",
         body=manage_triggers.TriggerWish,
+        refuses=(409,),
     ),
     Route(
         "GET",
@@ -95,7 +94,8 @@ ROUTES: tuple[Route, ...] = (
         triggers.fire,
         {202: triggers.FiredAnswer},
         "triggers",
-        body=Any,
+        any_body=True,
+        refuses=(409,),
     ),
     Route(
         "POST",
@@ -106,6 +106,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.hook,
         {202: triggers.FiredAnswer},
         "triggers",
-        body=Any,
+        any_body=True,
+        refuses=(400, 404, 409, 422),
     ),
 )
