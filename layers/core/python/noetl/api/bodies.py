@@ -85,6 +85,7 @@ class TokenBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     step: str
     args: dict[str, Any] = {}
     reason: str = ""
+    correlation_id: str = ""
 
 
 class VariablesBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,4 +37,6 @@ def _tell(finding: Finding) -> None:
 def _tell_changes(found: Analysis) -> None:
     for change in found.changes:
         reason = f": {change.reason}" if change.reason else ""
-        out(f"   {clock(change.at)} {change.name} by {change.principal}{reason}")
+        about = f" ({change.correlation_id})" if change.correlation_id else ""
+        refused = f"; not made: {change.refused}" if change.refused else ""
+        out(f"   {clock(change.at)} {change.name} by {change.principal}{about}{reason}{refused}")

@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from noetl.cli import errors, wiring
+from noetl.cli.context_patch import read_patch
 from noetl.cli.here import open_running_here
 from noetl.cli.options import Where
-from noetl.cli.payload import parse_set, read_payload
+from noetl.cli.payload import read_payload
 from noetl.cli.places import Place, Registered, Running, open_running
 from noetl.cli.register import register_neighbours
 from noetl.cli.text import duration, note, out, out_json, pretty, shortened
 from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
-from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
 from noetl.services.read_execution import ExecutionView
 
@@ -332,43 +332,41 @@ def redrive(
 def patch(
     name: str,
     *,
+    source: str | None,
     sets: Sequence[str],
     reason: str,
+    correlation_id: str,
     as_json: bool,
     quiet: bool,
     at: Where,
 ) -> int:
     """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
-    patches = [_patch(text) for text in sets]
-    if not patches:
-        raise InvalidInputError("nothing to set", code="invalid_set", hint="add --set approved=true")
+    wish = read_patch(source, sets)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
-        place.patch(execution_id, patches, reason)
+        place.patch(execution_id, wish, reason, correlation_id=correlation_id)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
 
 
 def inject(
-    name: str, step: str, *, sets: Sequence[str], reason: str, as_json: bool, quiet: bool, at: Where
+    name: str,
+    step: str,
+    *,
+    sets: Sequence[str],
+    reason: str,
+    correlation_id: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
 ) -> int:
     """Let a step run (once more) with these arguments, and stay with the execution."""
     args = read_payload(None, sets)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
-        place.inject(execution_id, step, args, reason)
+        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
-
-
-def _patch(text: str) -> Patch:
-    """``a.b=1`` merges into the key ``a``; ``a=1`` sets it."""
-    keys, value = parse_set(text)
-    if len(keys) == 1:
-        return Patch("ctx", keys[0], value)
-    for key in reversed(keys[1:]):
-        value = {key: value}
-    return Patch("ctx", keys[0], value, "merge")
 
 
 def resolve_id(place: Place, name: str) -> int:

@@ -12,13 +12,13 @@ from typing import Any
 
 from noetl.api.bodies import CredentialDeletedAnswer, VariableView
 from noetl.cli import wiring
+from noetl.cli.context_patch import ContextPatch
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain import ids
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.events import Event
-from noetl.domain.outcomes import Patch
 from noetl.domain.state import TERMINAL
 from noetl.domain.variables import Variable
 from noetl.domain.vocabulary import Vocabulary
@@ -313,11 +313,17 @@ class RunningHere(Here):
         while read_execution.find(store, execution_id).version == before and time.monotonic() < until:
             time.sleep(0.02)
 
-    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
-        self._refuse_ended(execution_id, "changed")
-        self.runtime.patch_context(execution_id, patches, principal(), reason)
+    def patch(self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = "") -> None:
+        runtime = self.runtime
+        asked = _asked(runtime.owner, reason)
+        event = change_execution.patch_context(
+            runtime.store, execution_id, asked, patch, correlation_id=correlation_id
+        )
+        runtime.accept([event])
 
-    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None:
+    def inject(
+        self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
+    ) -> None:
         runtime = self.runtime
         event = change_execution.inject_token(
             runtime.store,
@@ -326,6 +332,7 @@ class RunningHere(Here):
             _asked(runtime.owner, reason),
             step=step,
             args=args,
+            correlation_id=correlation_id,
         )
         runtime.accept([event])
 

@@ -27,6 +27,14 @@ Context = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]
 Reason = Annotated[str, typer.Option(help="Why; kept in history.")]
+Correlation = Annotated[
+    str,
+    typer.Option(
+        "--correlation-id",
+        metavar="ID",
+        help="What it belongs to elsewhere, such as a ticket; kept in history.",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(

@@ -29,6 +29,13 @@ def read_payload(source: str | None, sets: Sequence[str]) -> dict[str, Any]:
     return payload
 
 
+def read_document(source: str) -> Any:
+    """JSON or YAML of a file, or of stdin (``-``). Raises InvalidInputError."""
+    name, data = _read(source)
+    value = _parse_json(name, data)
+    return _parse_yaml(name, data) if value is None else value
+
+
 def _read(source: str) -> tuple[str, bytes]:
     if source == "-":
         return "<stdin>", sys.stdin.buffer.read()

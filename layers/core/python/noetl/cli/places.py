@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from noetl.cli.options import Where
 from noetl.cli.watch import Feed
-from noetl.domain.outcomes import Patch
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
 from noetl.services.backfill import Backfill, BackfillWish
@@ -30,6 +29,7 @@ from noetl.services.read_execution import ExecutionSummary, ExecutionView
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
     from noetl.api.endpoints.triggers import FiredAnswer
+    from noetl.cli.context_patch import ContextPatch
     from noetl.cli.remote.contexts import Contexts
     from noetl.dsl.diagnostics import Diagnostic
 
@@ -144,8 +144,12 @@ class Running(Place, Protocol):
     ) -> None:
         """``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had."""
 
-    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None: ...
-    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None: ...
+    def patch(
+        self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""
+    ) -> None: ...
+    def inject(
+        self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
+    ) -> None: ...
 
 
 def open_place(at: Where) -> AbstractContextManager[Place]:

@@ -6,7 +6,21 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Reason, Remote, Set, Target, end, where
+from noetl.cli.options import (
+    Context,
+    Correlation,
+    Home,
+    Id,
+    Json,
+    Payload,
+    Quiet,
+    Reason,
+    Remote,
+    Set,
+    Target,
+    end,
+    where,
+)
 
 NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
 patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
@@ -138,6 +152,7 @@ def inject(
     step: Annotated[str, typer.Argument(metavar="STEP", help="A step of its playbook.")],
     sets: Set = None,
     reason: Reason = "",
+    correlation_id: Correlation = "",
     as_json: Json = False,
     quiet: Quiet = False,
     remote: Remote = False,
@@ -154,14 +169,30 @@ def inject(
     from noetl.cli import execute
 
     at = where(home, remote, context)
-    end(execute.inject(execution, step, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, at=at))
+    end(
+        execute.inject(
+            execution,
+            step,
+            sets=sets or [],
+            reason=reason,
+            correlation_id=correlation_id,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )
 
 
 @patch_app.command("patch")
 def patch(
     execution: Id,
     sets: Set = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--patch", metavar="FILE|-", help="A JSON Merge Patch or JSON Patch, instead of --set."),
+    ] = None,
     reason: Reason = "",
+    correlation_id: Correlation = "",
     as_json: Json = False,
     quiet: Quiet = False,
     remote: Remote = False,
@@ -172,10 +203,22 @@ def patch(
 
     \b
       noetl ctx patch latest --set approved=true --reason "checked the numbers"
+      echo '[{"op": "test", "path": "/total", "value": 3}, {"op": "remove", "path": "/draft"}]' | noetl ctx patch latest --patch -
 
     The execution goes on at once in this process, unless another one runs it.
     """
     from noetl.cli import execute
 
     at = where(home, remote, context)
-    end(execute.patch(execution, sets=sets or [], reason=reason, as_json=as_json, quiet=quiet, at=at))
+    end(
+        execute.patch(
+            execution,
+            source=source,
+            sets=sets or [],
+            reason=reason,
+            correlation_id=correlation_id,
+            as_json=as_json,
+            quiet=quiet,
+            at=at,
+        )
+    )

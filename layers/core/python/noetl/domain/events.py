@@ -175,6 +175,7 @@ class TokenInjected(msgspec.Struct, frozen=True, tag="token", tag_field="type", 
     args: dict[str, Any] = {}
     principal: str = ""
     reason: str = ""
+    correlation_id: str = ""
 
 
 class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_defaults=True):

@@ -269,6 +269,7 @@ class TokenAdded(msgspec.Struct, frozen=True, tag="token.injected", tag_field="n
     arrival: Arrival
     principal: str = ""
     reason: str = ""
+    correlation_id: str = ""
 
 
 class JoinFired(msgspec.Struct, frozen=True, tag="join.fired", tag_field="name", omit_defaults=True):
@@ -301,13 +302,17 @@ class TimerRang(msgspec.Struct, frozen=True, tag="timer.fired", tag_field="name"
 
 
 class Superseded(msgspec.Struct, frozen=True, tag="command.superseded", tag_field="name", omit_defaults=True):
-    """An outcome that no longer fits (older attempt or turn, or an execution that has ended): recorded, changes nothing."""
+    """An outcome that no longer fits (older attempt or turn, or an execution that has ended), or a change that somebody asked for
+    (``principal``) and that cannot be made (``status``: why): recorded, changes nothing."""
 
     event_id: str
     command_id: str = ""
     attempt: int = 0
     turn: int = 0
     status: str = ""
+    principal: str = ""
+    reason: str = ""
+    correlation_id: str = ""
 
 
 class Completed(msgspec.Struct, frozen=True, tag="playbook.completed", tag_field="name", omit_defaults=True):

@@ -358,7 +358,7 @@ def _token_injected(d: Decider, event: TokenInjected) -> None:
         superseded(d, event.event_id, status="the execution is compensating")
         return
     arrival = Arrival(d.state.next_run, event.step, sync=False, args=event.args)
-    d.emit(TokenAdded(arrival, event.principal, event.reason))
+    d.emit(TokenAdded(arrival, event.principal, event.reason, event.correlation_id))
 
 
 def _cancel(d: Decider, event: Cancel) -> None:

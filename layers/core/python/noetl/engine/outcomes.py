@@ -34,7 +34,10 @@ from noetl.engine.scope import freeze
 def superseded(
     d: Decider, event_id: str, command: str = "", attempt: int = 0, turn: int = 0, status: str = ""
 ) -> None:
-    d.emit(Superseded(event_id, command, attempt, turn, status))
+    asked = d.event
+    who, why = getattr(asked, "principal", ""), getattr(asked, "reason", "")
+    correlation = getattr(asked, "correlation_id", "")
+    d.emit(Superseded(event_id, command, attempt, turn, status, who, why, correlation))
 
 
 def waiting_token(d: Decider, event: CommandDone) -> Token | None:

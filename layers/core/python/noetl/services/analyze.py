@@ -18,6 +18,7 @@ from noetl.domain.state import TERMINAL, ExecutionState, Token, decode_state
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
+from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.history import facts_of
 from noetl.services.progress import PAGE, Progress, read_progress
 from noetl.services.read_execution import error_of, find, parked_steps, view_status
@@ -27,6 +28,8 @@ LATE = 60.0
 LONG = 600.0
 """Seconds that a call may take before it is worth a look."""
 MOST_COMMANDS = 500
+BESIDE = -1
+"""Lane of what came too late, or was refused."""
 CHANGES = 20
 
 Severity = Literal["error", "warning", "info"]
@@ -41,16 +44,6 @@ class Finding(msgspec.Struct, frozen=True):
     step: str = ""
     run: int = 0
     next: tuple[str, ...] = ()
-
-
-class ExternalChange(msgspec.Struct, frozen=True):
-    """A change that somebody made from outside. ``at``: epoch seconds."""
-
-    event_id: str
-    name: str
-    at: float
-    principal: str
-    reason: str
 
 
 class Analysis(msgspec.Struct, frozen=True):
@@ -116,9 +109,8 @@ class _Told:
             name = str(fact.get("name", ""))
             if name == "call.done" or (name == "loop.done" and not fact.get("error")):
                 self.worked.add(int(fact.get("run", 0)))
-            if row.event_id.startswith("ext:") and fact.get("principal"):
-                who, why = str(fact["principal"]), str(fact.get("reason", ""))
-                self.changes.append(ExternalChange(row.event_id, name, row.at, who, why))
+            if (change := change_of(row, name, fact)) is not None:
+                self.changes.append(change)
 
 
 def _told(store: ExecutionStore, execution_id: int) -> _Told:
@@ -126,6 +118,10 @@ def _told(store: ExecutionStore, execution_id: int) -> _Told:
     while page := store.events(execution_id, after=told.progress.seq, limit=PAGE):
         for row in page:
             told.add(row)
+    # What was accepted and could not be done: rows of one place come in one page.
+    for row in store.item_events(execution_id, BESIDE, limit=1):
+        told.changes += [change for fact in facts_of(row) if (change := change_of(row, row.type, fact))]
+    told.changes.sort(key=lambda change: change.at)
     read_progress(store, execution_id, told.progress)
     return told
 

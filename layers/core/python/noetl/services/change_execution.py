@@ -145,6 +145,7 @@ def inject_token(
     *,
     step: str,
     args: dict[str, Any],
+    correlation_id: str = "",
 ) -> Event:
     """Let ``step`` run (once more) with ``args``. Raises NotFoundError, ConflictError, InvalidInputError(code="unknown_step")."""
     info = live(store, execution_id, "given a token")
@@ -158,7 +159,14 @@ def inject_token(
             hint=did_you_mean(step, known, f"its steps are {', '.join(known[:20])}"),
         )
     event = TokenInjected(
-        execution_id, event_id(asked), info.program, step, args, asked.principal, asked.reason
+        execution_id,
+        event_id(asked),
+        info.program,
+        step,
+        args,
+        asked.principal,
+        asked.reason,
+        correlation_id,
     )
     return _posted(store, event, asked.owner, "given a token")
 

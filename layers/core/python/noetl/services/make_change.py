@@ -166,7 +166,9 @@ def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
     attempt = event.attempt if isinstance(event, CommandDone) else 0
     turn = event.turn if isinstance(event, CommandDone) else 0
     status = event.outcome.status if isinstance(event, CommandDone) else why
-    fact = Superseded(event.event_id, command, attempt, turn, status)
+    who, reason = getattr(event, "principal", ""), getattr(event, "reason", "")
+    correlation = getattr(event, "correlation_id", "")
+    fact = Superseded(event.event_id, command, attempt, turn, status, who, reason, correlation)
     return EventRow(
         f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
     )

@@ -76,7 +76,13 @@ def inject_token(deps: ApiDeps, request: Request) -> Answer:
     reading.storable(asked.args, "args")
     by = asked_by(deps, request, asked.reason)
     event = change_execution.inject_token(
-        deps.store, deps.programs, _id(request), by, step=asked.step, args=asked.args
+        deps.store,
+        deps.programs,
+        _id(request),
+        by,
+        step=asked.step,
+        args=asked.args,
+        correlation_id=asked.correlation_id,
     )
     return _accepted(deps, by, event)
 

@@ -31,6 +31,7 @@ from noetl.api.bodies import (
     VariablesSetAnswer,
     VariableView,
 )
+from noetl.cli.context_patch import ContextPatch
 from noetl.cli.places import Change, Registered
 from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
@@ -39,9 +40,7 @@ from noetl.cli.remote.problems import diagnostics
 from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
 from noetl.domain import codec
-from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
-from noetl.domain.outcomes import Patch
-from noetl.domain.patches import deep_merge
+from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
@@ -308,49 +307,21 @@ class RemotePlace(RemoteTriggers):
         while self.status(execution_id) == before and time.monotonic() < until:
             time.sleep(0.2)
 
-    def patch(self, execution_id: int, patches: list[Patch], reason: str) -> None:
-        body = {"patch": context_patch(patches), "reason": reason}
+    def patch(self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = "") -> None:
+        body = {"patch": patch, "reason": reason, "correlation_id": correlation_id}
         done = self._client.patch(f"{ONE.format(execution_id)}/ctx", AcceptedAnswer, body)
         self._expected.add(done.event_id)
 
-    def inject(self, execution_id: int, step: str, args: dict[str, Any], reason: str) -> None:
-        body = {"step": step, "args": args, "reason": reason}
+    def inject(
+        self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
+    ) -> None:
+        body = {"step": step, "args": args, "reason": reason, "correlation_id": correlation_id}
         done = self._client.post(f"{ONE.format(execution_id)}/tokens", AcceptedAnswer, body)
         self._expected.add(done.event_id)
 
 
-def context_patch(patches: Sequence[Patch]) -> dict[str, Any] | list[dict[str, Any]]:
-    """The body of a patch that does what ``--set`` does here: a JSON Merge Patch; a JSON Patch where that would remove (null), or merge
-    where a mapping is to be set. Raises InvalidInputError when neither can say all of it at once."""
-    if not any(_says_more(one) for one in patches):
-        merged: dict[str, Any] = {}
-        for one in patches:
-            merged[one.name] = deep_merge(merged.get(one.name), one.value) if one.op == "merge" else one.value
-        return merged
-    if any(one.op == "merge" for one in patches):
-        raise InvalidInputError(
-            "a dotted --set does not go together with one that sets a mapping or null",
-            code="invalid_set",
-            hint="patch twice",
-        )
-    return [{"op": "add", "path": f"/{_pointer(one.name)}", "value": one.value} for one in patches]
-
-
-def _says_more(patch: Patch) -> bool:
-    """Whether a merge patch would do something else."""
-    return _has_null(patch.value) or (patch.op == "set" and isinstance(patch.value, dict))
-
-
-def _has_null(value: Any) -> bool:
-    return value is None or (isinstance(value, dict) and any(map(_has_null, value.values())))
-
-
 def _credential(name: str) -> str:
     return f"/api/credentials/{'/'.join(segment(part) for part in name.split('/'))}"
-
-
-def _pointer(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
 
 
 def _gone(what: str) -> TaskError:
