@@ -158,7 +158,10 @@ def test_who_changed_what_and_why_is_told_by_history_and_analysis(client):
     assert client("GET", f"{here}/status")[1]["status"] == "waiting", (
         "nothing of a patch that does not fit is done"
     )
-    fitting = [{"op": "test", "path": "/total", "value": 1}, {"op": "add", "path": "/approved", "value": True}]
+    fitting = [
+        {"op": "test", "path": "/total", "value": 1},
+        {"op": "add", "path": "/approved", "value": True},
+    ]
     assert client("PATCH", f"{here}/ctx", {"patch": fitting, **asked})[0] == 202
     client.until(one, "completed")
     events = client("GET", f"{here}/events?limit=1000")[1]["events"]

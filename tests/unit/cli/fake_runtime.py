@@ -209,6 +209,7 @@ class MemoryRuntime:
             payload,
             now_ms=int(self.database.now * 1000) + number,
             random_bits=number,
+            principal="local:0",
         )
         if self.database.names is not None:
             check_keychain(self.programs(entry.program), event, self.database.names, self.database.now)
