@@ -46,6 +46,14 @@ CASES = {
     "schedule resume": "schedule resume hourly",
     "schedule show": "schedule show hourly",
     "status": "status FAILED",
+    "trigger add": "trigger add later demo/hello --webhook",
+    "trigger delete": "trigger delete hook",
+    "trigger disable": "trigger disable hook",
+    "trigger enable": "trigger enable hook",
+    "trigger fire": "trigger fire hook --set n=1",
+    "trigger list": "trigger list",
+    "trigger rotate": "trigger rotate hook",
+    "trigger show": "trigger show hook",
     "unpause": "unpause PAUSED",
     "vars delete": "vars delete WAITING n",
     "vars get": "vars get WAITING n",
@@ -117,6 +125,8 @@ class Side:
         schedule = {"path": "demo/hello", "name": "hourly", "cron": "0 * * * *"}
         self.run()
         assert self.ask("POST", "/api/schedules", schedule).status == 201
+        hook = {"name": "hook", "path": "demo/hello", "source": {"type": "webhook"}}
+        assert self.ask("POST", "/api/triggers", hook).status == 201
 
     def words(self, text: str) -> list[str]:
         made = {
@@ -166,8 +176,10 @@ def both(noetl, monkeypatch, tmp_path):
 
 
 def _late(text: str) -> int:
-    """What looks at everything comes first, what removes comes last."""
-    return -1 if text == "list" else ("remove" in text) + ("delete" in text)
+    """What looks at everything comes first; what switches off, and then what removes, comes last."""
+    if text == "list":
+        return 0
+    return 3 if "remove" in text or "delete" in text else 2 if "disable" in text else 1
 
 
 def test_commands_answer_there_as_here(both):
