@@ -75,13 +75,13 @@ def _logged(execute: Any, *call: Any) -> dict[str, Any]:
 
 
 def _invoke_scheduled(
-    invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any]
+    invoke: Any, target: Mapping[str, Any], event: Mapping[str, Any], rule: Mapping[str, Any], *more: Any
 ) -> Any:
     """EventBridge Scheduler fills placeholders in a target's input; the emulator leaves them as they are."""
     if event.get("Source") == "aws.scheduler" and "Input" in target:
         moment = due(str(rule.get("ScheduleExpression", "")), float(event["Time"]))
         target = {**target, "Input": filled(str(target["Input"]), event, moment)}
-    return invoke(target, event, rule)
+    return invoke(target, event, rule, *more)
 
 
 def due(expression: str, now: float) -> datetime:

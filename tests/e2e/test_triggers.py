@@ -1,0 +1,116 @@
+"""Triggers made while the deployment runs, moments of the past, and what goes when its time is over."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.e2e.test_schedules import completed, register, started
+
+LOAD = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: load, path: e2e/load }
+workload: { n: 0 }
+workflow:
+  - step: start
+    tool: { kind: python, args: { n: "{{ workload.n }}" }, code: "result = 'x' * n" }
+"""
+LARGE = 100_000
+
+
+def put(deployment: Any, name: str, source: dict[str, Any], path: str = "n") -> Any:
+    wish = {"name": name, "path": "e2e/load", "source": source, "payload": {"n": f"{{{{ event.{path} }}}}"}}
+    answer = deployment.api("POST", "/api/triggers", wish)
+    assert answer.status == 201, answer
+    return answer.body
+
+
+@pytest.mark.timeout(600)
+def test_a_rule_that_the_api_makes_starts_its_playbook_and_goes_with_its_trigger(deployment: Any) -> None:
+    register(deployment, LOAD)
+    events = deployment.client("events")
+    put(deployment, "orders", {"type": "eventbridge", "pattern": {"source": ["acme.e2e"]}}, "detail.n")
+    rule = f"noetl-{deployment.environment}-t-orders"
+    assert [one["Name"] for one in events.list_rules(NamePrefix=rule)["Rules"]] == [rule]
+    told = {"Source": "acme.e2e", "DetailType": "Order", "Detail": json.dumps({"n": 3})}
+    events.put_events(Entries=[told])
+
+    def fired() -> Any:
+        return deployment.api("GET", "/api/triggers/orders").body["last_execution_id"]
+
+    execution_id = deployment.wait(fired, 60, "the trigger's firing")
+    assert completed(deployment, execution_id) == "xxx"
+    again = {
+        "trigger": "orders",
+        "event": {"id": "e-1", "source": "s", "detail-type": "d", "detail": {"n": 1}},
+    }
+    for _ in range(2):
+        assert deployment.invoke("scheduler", again) == (None, None)
+    assert deployment.api("GET", "/api/triggers/orders").body["fired"] == 2, "told twice, started once"
+    assert deployment.api("DELETE", "/api/triggers/orders").status == 200
+    assert events.list_rules(NamePrefix=rule)["Rules"] == []
+    refused = deployment.api(
+        "POST", "/api/triggers", {"name": "q", "path": "e2e/load", "source": {"type": "sqs", "queue": "q"}}
+    )
+    assert (refused.status, refused.body["code"]) == (422, "trigger_source_unavailable")
+    assert "metadata.triggers" in refused.body["hint"]
+
+
+def test_moments_of_the_past_start_once_and_the_entry_goes_with_its_schedule(deployment: Any) -> None:
+    register(deployment, LOAD)
+    wish = {"path": "e2e/load", "name": "e2e-daily", "cron": "0 6 * * *", "payload": {"n": 2}}
+    assert deployment.api("POST", "/api/schedules", wish).status == 201
+    before = set(started(deployment, "e2e/load"))
+    days = {"from": "2026-03-01T00:00:00Z", "to": "2026-03-03T00:00:00Z"}
+    place = "/api/schedules/e2e-daily/backfill"
+    dry = deployment.api("POST", place, {**days, "dry_run": True}).body["moments"]
+    assert [one["status"] for one in dry] == ["pending", "pending"]
+    done = deployment.api("POST", place, days).body["moments"]
+    assert [one["status"] for one in done] == ["started", "started"]
+    assert completed(deployment, done[0]["execution_id"]) == "xx"
+    assert deployment.api("POST", place, {**days, "only_missed": True}).body["moments"] == []
+    assert set(started(deployment, "e2e/load")) - before == {one["execution_id"] for one in done}
+    group = f"noetl-{deployment.environment}"
+    names = [
+        one["Name"] for one in deployment.client("scheduler").list_schedules(GroupName=group)["Schedules"]
+    ]
+    assert "e2e-daily" in names
+    assert deployment.api("DELETE", "/api/schedules/e2e-daily").status == 200
+    names = [
+        one["Name"] for one in deployment.client("scheduler").list_schedules(GroupName=group)["Schedules"]
+    ]
+    assert "e2e-daily" not in names
+
+
+def test_maintenance_removes_what_ended_long_ago_with_its_results(deployment: Any) -> None:
+    register(deployment, LOAD)
+    hook = put(deployment, "large", {"type": "webhook"}, "body.n")["hook"]
+    fired = deployment.api("POST", hook, {"n": LARGE})
+    execution_id = fired.body["execution_id"]
+    young = deployment.api("POST", hook, {"n": LARGE}).body["execution_id"]
+    for one in (execution_id, young):
+        completed(deployment, one)
+    s3, bucket = deployment.client("s3"), deployment.output("ResultsBucketName")
+
+    def objects(one: str) -> int:
+        return int(s3.list_objects_v2(Bucket=bucket, Prefix=f"executions/{one}/")["KeyCount"])
+
+    assert objects(execution_id) > 0
+    with psycopg.connect(deployment.database(), autocommit=True) as connection:
+        connection.execute(
+            "UPDATE noetl.execution SET ended_at = ended_at - interval '9 days' WHERE execution_id = %s",
+            (execution_id,),
+        )
+    dry = deployment.api("POST", "/api/admin/prune", {"dry_run": True}).body
+    assert dry["executions"] >= 1 and dry["dry_run"]
+    answer, error = deployment.invoke("maintenance", {"noetl": "tick"})
+    assert error is None, answer
+    assert deployment.api("GET", f"/api/executions/{execution_id}").status == 404
+    assert objects(execution_id) == 0 and objects(young) > 0
+    assert deployment.api("GET", f"/api/executions/{young}/status").body["status"] == "completed"
+    pruned = deployment.api("POST", "/api/admin/prune", {"older_than_days": 7}).body
+    assert (pruned["status"], pruned["executions"]) == ("complete", 0)
