@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.kinds import gcs
+from noetl.kinds.google_auth import forget_tokens
 from noetl.kinds.registry import default_registry
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -171,7 +172,7 @@ def google() -> Iterator[Google]:
     played.port = server.server_port
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    gcs._tokens.clear()
+    forget_tokens()
     yield played
     server.shutdown()
     server.server_close()
@@ -202,12 +203,12 @@ def test_what_is_uploaded_is_downloaded_listed_composed_and_deleted(google, call
     for number in range(5):
         made = call(
             action="upload",
-            name=f"in/{number % 2}/ä {number}.jsonl",
+            object=f"in/{number % 2}/ä {number}.jsonl",
             body=[{"n": number}],
             metadata={"by": "test"},
         )
         assert (made["size"], made["content_type"]) == (8, "application/x-ndjson")
-    got = call(name="in/1/ä 1.jsonl")
+    got = call(object="in/1/ä 1.jsonl")
     assert (got["body"], got["metadata"]) == ([{"n": 1}], {"by": "test"})
     found, token = [], None
     while True:
@@ -217,19 +218,19 @@ def test_what_is_uploaded_is_downloaded_listed_composed_and_deleted(google, call
             break
     assert found == sorted(name for _, name in google.objects) and len(found) == 5
     assert call(action="list", prefix="in/", delimiter="/")["prefixes"] == ["in/0/", "in/1/"]
-    whole = call(action="compose", name="all.jsonl", sources=found[:3], content_type="application/x-ndjson")
+    whole = call(action="compose", object="all.jsonl", sources=found[:3], content_type="application/x-ndjson")
     assert whole["size"] == 24
-    assert [row["n"] for row in call(name="all.jsonl")["body"]] == [0, 2, 4]
-    assert call(action="delete", name="all.jsonl") == {"deleted": 1}
-    assert call(action="delete", name="all.jsonl") == {"deleted": 0}
+    assert [row["n"] for row in call(object="all.jsonl")["body"]] == [0, 2, 4]
+    assert call(action="delete", object="all.jsonl") == {"deleted": 1}
+    assert call(action="delete", object="all.jsonl") == {"deleted": 0}
     assert google.tokens == 1, "a token serves until it ends"
 
 
 def test_a_token_may_be_given(google, call):
     google.tokens = 7
     given = {"access_token": "token-7", "endpoint": google.base}
-    call(given, action="upload", name="a.txt", body="text")
-    assert call(given, name="a.txt")["body"] == "text"
+    call(given, action="upload", object="a.txt", body="text")
+    assert call(given, object="a.txt")["body"] == "text"
 
 
 def failed(call: Any, data: dict[str, Any] | None = None, **params: Any) -> TaskError:
@@ -242,33 +243,33 @@ def failed(call: Any, data: dict[str, Any] | None = None, **params: Any) -> Task
 @pytest.mark.parametrize(
     ("params", "kind", "code", "retryable"),
     [
-        ({"name": "nowhere"}, "not_found", "notFound", False),
-        ({"bucket": "elsewhere", "name": "a"}, "not_found", "notFound", False),
+        ({"object": "nowhere"}, "not_found", "notFound", False),
+        ({"bucket": "elsewhere", "object": "a"}, "not_found", "notFound", False),
         (
-            {"action": "upload", "name": "a.txt", "body": "b", "if_absent": True},
+            {"action": "upload", "object": "a.txt", "body": "b", "if_absent": True},
             "client_error",
             "object_exists",
             False,
         ),
-        ({"name": "large.txt"}, "storage_quota", "object_too_large", False),
-        ({"name": "a.txt", "format": "json"}, "parse", "object_format", False),
-        ({"action": "compose", "name": "b"}, "schema", "kind_params", False),
-        ({"action": "list", "name": "b"}, "schema", "kind_params", False),
+        ({"object": "large.txt"}, "storage_quota", "object_too_large", False),
+        ({"object": "a.txt", "format": "json"}, "parse", "object_format", False),
+        ({"action": "compose", "object": "b"}, "schema", "kind_params", False),
+        ({"action": "list", "object": "b"}, "schema", "kind_params", False),
     ],
 )
 def test_errors(call, google, params, kind, code, retryable):
-    call(action="upload", name="a.txt", body="text")
-    call(action="upload", name="large.txt", body="x" * 2000)
+    call(action="upload", object="a.txt", body="text")
+    call(action="upload", object="large.txt", body="x" * 2000)
     error = failed(call, **params)
     assert (error.kind, error.code, error.retryable) == (kind, code, retryable)
 
 
 def test_too_often_and_spoilt_on_the_way(call, google):
     google.busy = 1
-    error = failed(call, name="a")
+    error = failed(call, object="a")
     assert (error.kind, error.code, error.retryable) == ("rate_limit", "rateLimitExceeded", True)
     google.corrupts = True
-    error = failed(call, action="upload", name="a", body="text")
+    error = failed(call, action="upload", object="a", body="text")
     assert (error.code, error.retryable) == ("object_changed", True)
 
 
@@ -288,5 +289,5 @@ def test_accounts_that_google_does_not_know(call, google, changes, code):
         "token_uri": f"{google.base}/token",
         "endpoint": google.base,
     } | changes
-    error = failed(call, account, name="a")
+    error = failed(call, account, object="a")
     assert (error.kind, error.code) == ("auth", code)

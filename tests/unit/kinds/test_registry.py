@@ -14,6 +14,7 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError, PlaybookError, TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult, TaskSettings
+from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_registry
 
@@ -83,6 +84,13 @@ class TestEveryKind:
         properties = default_registry().schema(name)["properties"]
         assert set(spec.aliases) | set(spec.aliases.values()) <= set(properties)
         assert set(spec.raw_fields) | set(spec.sql_fields) <= set(properties)
+
+    def test_no_parameter_is_a_key_of_tasks(self, name):
+        """``args`` is both on purpose: a mapping is the task's input, anything else the kind's. What the engine runs, the compiler knows."""
+        if default_registry().spec(name).pool == "control":
+            return
+        properties = default_registry().schema(name)["properties"]
+        assert set(properties) & TASK_KEYS <= {"args"}
 
     def test_has_its_section_in_the_docs(self, name):
         section = re.search(rf"^## `{name}`\n(.*?)(?=^## |\Z)", DOCS.read_text(), re.M | re.S)

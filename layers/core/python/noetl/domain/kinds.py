@@ -129,6 +129,8 @@ class TaskContext:
     """The task's rendered ``args``/``input``."""
     lookup: Callable[[str], Any] = lambda name: (_ for _ in ()).throw(KeyError(name))
     """A name from the task's scope (python fills ``main()`` parameters that ``args`` does not give). Raises KeyError."""
+    conceal: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = lambda params, data: None
+    """``data`` is secret, and is read again by calling the kind ``secrets`` with ``params``."""
 
 
 @dataclass(frozen=True, slots=True)

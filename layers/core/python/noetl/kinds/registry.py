@@ -50,6 +50,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "python": "noetl.kinds.python",
         "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
+        "secrets": "noetl.kinds.secrets",
         "shell": "noetl.kinds.shell",
         "snowflake": "noetl.kinds.snowflake",
         "workbook": "noetl.kinds.workbook",

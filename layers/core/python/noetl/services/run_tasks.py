@@ -46,7 +46,9 @@ class TaskRunner:
         self.command = command
         self.pipeline = pipeline
         self.deps = deps
-        self.secrets = Secrets(deps.credentials, command.execution_id, program, command.scope.workload)
+        self.secrets = Secrets(
+            deps.credentials, command.execution_id, program, command.scope.workload, self._read_again
+        )
         self.keeper = Keeper(
             deps.results,
             command.execution_id,
@@ -223,7 +225,24 @@ class TaskRunner:
             self._log,
             given,
             lambda name: self._lookup(run, name),
+            self.secrets.conceal,
         )
+
+    def _read_again(self, params: dict[str, Any]) -> None:
+        """Secrets of a provider, for a pipeline that goes on. Raises TaskError."""
+        command = self.command
+        context = TaskContext(
+            command.execution_id,
+            command.step,
+            "secrets",
+            1,
+            f"{self.prefix}/secrets",
+            self._default_timeout("secrets"),
+            self.settings,
+            self.secrets.credential,
+            conceal=self.secrets.conceal,
+        )
+        self.deps.registry.run("secrets", params, context)
 
     def _log(self, line: str) -> None:
         self.deps.log(self.secrets.redact_told(line))

@@ -26,6 +26,8 @@ from noetl.templating import MappingScope, render
 
 MASK = "***"
 _SEALED = "sealed"
+_CONCEALED = "\ue000secret:"
+"""Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""
 
 
 _RARE = ("%", "\\", "&")
@@ -50,7 +52,10 @@ class Secrets:
         execution_id: int,
         program: Program,
         workload: Mapping[str, Any] | None = None,
+        read_again: Callable[[dict[str, Any]], object] = lambda params: None,
     ) -> None:
+        """``read_again``: calls the kind ``secrets``, which conceals what it reads."""
+        self._read_again = read_again
         self._source = credentials
         self._execution_id = execution_id
         self._program = program
@@ -67,6 +72,12 @@ class Secrets:
             found = self._source.get(self._resolve(name), self._execution_id)
             self._remember(name, found)
         return found
+
+    def conceal(self, params: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+        """``data`` is as secret as a credential's. ``params``: with what the kind ``secrets`` reads it again."""
+        name = _CONCEALED + codec.encode(dict(sorted(params.items()))).decode()
+        if name not in self._read:
+            self._remember(name, Credential(name, "generic", data))
 
     def _remember(self, name: str, credential: Credential) -> None:
         self._read[name] = credential
@@ -175,6 +186,8 @@ class Secrets:
         return opened
 
     def _text_at(self, name: str, path: list[Any], number: int) -> str:
+        if name.startswith(_CONCEALED) and name not in self._read:
+            self._read_again(codec.decode(name.removeprefix(_CONCEALED)))
         value: Any = self.credential(name).data
         try:
             for part in path:

@@ -23,7 +23,7 @@ INPUT_KEYS = ("input", "args", "with")
 """Spellings of a task's input."""
 ANNOUNCED = frozenset(
     {
-        *("container", "secrets", "artifact", "result", "resolve", "transfer"),
+        *("container", "artifact", "result", "resolve", "transfer"),
         *("nats", "agent", "mcp", "ducklake", "rhai", "subscription"),
     }
 )
