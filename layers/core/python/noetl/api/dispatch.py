@@ -43,6 +43,8 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
         request = replace(request, principal=check_scope(principal, None if shown else route.scope))
         found = _run(api, route, request)
         _check_size(found)
+        if route.logged:
+            api.log(_told(route, request, found))
     except Exception as error:
         found = _refused(api, request, error)
     return replace(found, headers={**found.headers, REQUEST_ID: request.request_id})
@@ -102,6 +104,12 @@ def _plain(api: Api, route: Route) -> Answer:
     from noetl.api.openapi import served
 
     return Answer(200, text=served())
+
+
+def _told(route: Route, request: Request, found: Answer) -> str:
+    """Who did what, in one line."""
+    what = getattr(found.value, "catalog_id", None) or getattr(found.value, "name", None) or request.path
+    return f"{request.principal.name} did {route.name}: {found.status} {what} (request {request.request_id})"
 
 
 def _check_size(found: Answer) -> None:

@@ -21,6 +21,7 @@ ROUTES: tuple[Route, ...] = (
             Parameter("source_name", "For a body that is YAML: the file name that diagnostics print."),
         ),
         body=bodies.RegisterBody,
+        logged=True,
         refuses=(409,),
         yaml=True,
     ),

@@ -17,5 +17,6 @@ ROUTES: tuple[Route, ...] = (
         {200: Pruned},
         "runtime",
         body=PruneWish,
+        logged=True,
     ),
 )

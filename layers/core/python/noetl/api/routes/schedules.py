@@ -33,6 +33,7 @@ ROUTES: tuple[Route, ...] = (
         {201: ScheduleView, 200: ScheduleView},
         "schedules",
         body=ScheduleWish,
+        logged=True,
         refuses=(409,),
     ),
     _schedule(
@@ -64,6 +65,7 @@ ROUTES: tuple[Route, ...] = (
         "write",
         schedules.pause,
         ScheduleView,
+        logged=True,
     ),
     _schedule(
         "POST",
@@ -73,6 +75,7 @@ ROUTES: tuple[Route, ...] = (
         "write",
         schedules.resume,
         ScheduleView,
+        logged=True,
     ),
     _schedule(
         "POST",
@@ -83,6 +86,7 @@ ROUTES: tuple[Route, ...] = (
         schedules.backfill,
         Backfill,
         body=BackfillWish,
+        logged=True,
     ),
     _schedule(
         "DELETE",
@@ -92,5 +96,6 @@ ROUTES: tuple[Route, ...] = (
         "write",
         schedules.delete,
         bodies.DeletedAnswer,
+        logged=True,
     ),
 )

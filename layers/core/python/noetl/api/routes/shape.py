@@ -45,6 +45,8 @@ class Route:
     """Statuses of its refusals besides those that follow from its shape (see ``openapi``)."""
     any_body: bool = False
     """The body is any JSON; its endpoint looks at it."""
+    logged: bool = False
+    """It changes what keeps no name of who changed it: the log has it."""
     for_commands: bool = False
     """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 

@@ -1,0 +1,65 @@
+"""Who may do what, through ``noetl serve``: every route without credentials, with too little, about what there is not, and with garbage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from noetl.api.access import SCOPES
+from noetl.api.table import ROUTES
+from noetl.runtime.serving import Server, ServeSettings
+from noetl.runtime.settings import Settings
+from tests.integration.api.test_serve import Client
+from tests.unit.api.test_refusals import BODIES, GUARDED, ONE, path_of
+
+pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture(scope="module")
+def server(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    settings = Settings(tmp_path_factory.mktemp("access") / "home", module_database, python_workers=1)
+    settings.make_home()
+    with Server(settings, ServeSettings(port=0), on_log=lambda line: None) as made:
+        yield made
+
+
+def token(server: Server, *scopes: str) -> Client:
+    assert server.tokens is not None
+    name = "-".join(sorted(scopes))
+    return Client(server.address, server.tokens.add(name, list(scopes)))
+
+
+def test_every_route_wants_somebody_who_may(server):
+    nobody, guess = Client(server.address), Client(server.address, "noetl_guess")
+    others = {scope: token(server, *sorted(SCOPES - {scope, "admin"})) for scope in sorted(SCOPES)}
+    for route in GUARDED:
+        path = path_of(route)
+        for client in (nobody, guess):
+            status, answer = client(route.method, path, BODIES.get(route.name))
+            assert (status, answer["code"]) == (401, "unauthenticated"), route
+        status, answer = others[route.scope](route.method, path, BODIES.get(route.name))
+        assert (status, answer["code"]) == (403, "forbidden"), route
+        assert answer["details"] == {"scope": route.scope}
+    for route in [one for one in ROUTES if one not in GUARDED]:
+        status, _ = nobody(route.method, path_of(route).replace("{link}", "x.y"))
+        assert status in (200, 404), route
+
+
+def test_every_route_about_an_execution_knows_what_there_is_not(server):
+    everything = token(server, "admin", "worker")
+    for route in ONE:
+        body = BODIES.get(route.name)
+        status, answer = everything(route.method, path_of(route), body)
+        assert (status, answer["code"]) == (404, "execution_not_found"), route
+        for garbage in ("x", "0", "-1", "9" * 20, "1%00", "%F0%9F%92%A3"):
+            status, answer = everything(route.method, path_of(route, garbage), body)
+            assert (status, answer["code"]) == (400, "invalid_execution_id"), (route, garbage)
+
+
+def test_a_token_that_is_added_or_removed_counts_at_once(server, tmp_path: Path):
+    reader = token(server, "read")
+    assert reader("GET", "/api/executions")[0] == 200
+    server.tokens.remove("read")
+    assert reader("GET", "/api/executions")[0] == 401
