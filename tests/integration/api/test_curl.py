@@ -91,6 +91,7 @@ def furnish(server: Server, shell: Shell, page: str) -> None:
     if page == "schedules.md":
         client = Client(server.address, (server.runtime.settings.home / "token").read_text())
         client.register(DAILY)
+        client.register(DAILY.replace("name: daily, path: reports/daily", "name: order, path: shop/order"))
         client(
             "POST", "/api/schedules", {"path": "reports/daily", "name": "reports.daily", "cron": "0 5 * * *"}
         )

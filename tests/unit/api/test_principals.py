@@ -14,9 +14,11 @@ from tests.unit.api.test_routes import exchange
 LOOKS = frozenset({"findPlaybooks", "findPlaybook", "renderContext", "analyzeExecution"})
 """POST, because they are asked with a body; nothing changes."""
 CHANGES = [
-    route for route in ROUTES if route.method != "GET" and route.name not in LOOKS and route.scope != "worker"
+    route
+    for route in ROUTES
+    if route.method != "GET" and route.name not in LOOKS and route.scope not in (None, "worker")
 ]
-"""What workers report is signed with their command's token (test_events_in, test_keychain)."""
+"""A webhook is its own credential. What workers report is signed with their command's token (test_events_in, test_keychain)."""
 
 
 class Named(Ground):

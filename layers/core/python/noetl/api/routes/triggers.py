@@ -20,6 +20,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.put,
         {201: manage_triggers.TriggerView, 200: manage_triggers.TriggerView},
         "triggers",
+        logged=True,
         body=manage_triggers.TriggerWish,
         refuses=(409,),
     ),
@@ -53,6 +54,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.patch,
         {200: manage_triggers.TriggerView},
         "triggers",
+        logged=True,
         body=manage_triggers.TriggerPatch,
     ),
     Route(
@@ -64,6 +66,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.delete,
         {200: bodies.DeletedAnswer},
         "triggers",
+        logged=True,
     ),
     Route(
         "POST",
@@ -74,6 +77,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.enable,
         {200: manage_triggers.TriggerView},
         "triggers",
+        logged=True,
     ),
     Route(
         "POST",
@@ -84,6 +88,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.disable,
         {200: manage_triggers.TriggerView},
         "triggers",
+        logged=True,
     ),
     Route(
         "POST",
@@ -94,6 +99,7 @@ ROUTES: tuple[Route, ...] = (
         triggers.fire,
         {202: triggers.FiredAnswer},
         "triggers",
+        logged=True,
         any_body=True,
         refuses=(409,),
     ),
