@@ -45,6 +45,7 @@ class PostgresTime:
             by = {"by": f"{seconds} seconds"}
             connection.execute("UPDATE noetl.timer SET fire_at = fire_at - %(by)s::interval", by)
             connection.execute("UPDATE noetl.command SET not_before = not_before - %(by)s::interval", by)
+            connection.execute("UPDATE noetl.limit_key SET tat = tat - %(by)s::interval", by)
 
 
 class LaterStore:

@@ -203,6 +203,15 @@ class Ground:
         self.store.heartbeat(self.runtime.owner, 1e9)
         self.runtime.run_until([])
 
+    def decide(self) -> None:
+        """Let the engine handle what was published, and whatever follows; no command is run."""
+        self.store.heartbeat(self.runtime.owner, 1e9)
+        batch, self.publisher.sent = [*self.publisher.sent, *self.runtime.events], []
+        while batch:
+            self.runtime.events = []
+            self.runtime._handle(batch)
+            batch = self.runtime.events
+
     def issued(self, text: str = HELLO) -> Command:
         """The first command of an execution that was just started; nobody runs it."""
         self.start(self.register(text)["path"])

@@ -43,7 +43,7 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
-    by_tag = {"workers": exchange_worker, "triggers": exchange_trigger}
+    by_tag = {"workers": exchange_worker, "triggers": exchange_trigger, "limits": exchange_limit}
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
     if "Event" in name and name != "getExecutionEvents":
@@ -181,6 +181,16 @@ def exchange_trigger(ground: Ground, name: str):
         "callHook": ("POST", made.json["hook"], {"order": 1}),
     }.get(name, ("", "", None))
     return ground.ask(method, path, sent) if method else made
+
+
+def exchange_limit(ground: Ground, name: str):
+    made = ground.ask("PUT", "/api/limits/execution:etl/daily", {"concurrent": 2})
+    method, path = {
+        "listLimits": ("GET", ""),
+        "getLimit": ("GET", "/execution:etl/daily"),
+        "removeLimit": ("DELETE", "/execution:etl/daily"),
+    }.get(name, ("", ""))
+    return ground.ask(method, f"/api/limits{path}") if method else made
 
 
 def exchange_schedule(ground: Ground, name: str):

@@ -202,7 +202,7 @@ class MemoryRuntime:
     def register(self, text: str, *, source_name: str, path: str | None = None) -> Any:
         return self.programs.register(text, source_name=source_name, path=path)
 
-    def start(self, entry: Any, payload: dict[str, Any]) -> int:
+    def start(self, entry: Any, payload: dict[str, Any], priority: int | None = None) -> int:
         number = next(self.database.numbers)
         event = start_event(
             self.programs(entry.program),
@@ -210,6 +210,7 @@ class MemoryRuntime:
             now_ms=int(self.database.now * 1000) + number,
             random_bits=number,
             principal="local:0",
+            priority=priority,
         )
         if self.database.names is not None:
             check_keychain(self.programs(entry.program), event, self.database.names, self.database.now)

@@ -108,6 +108,7 @@ def chunk_command(
         scope=loop.scope,
         loop=_slice(loop, start, stop, items),
         overlay=loop.overlay,
+        priority=loop.priority,
     )
 
 
@@ -147,7 +148,13 @@ def completed(command: Command, loop: LoopRow, start: int, stop: int, items: Seq
     if own is not None and own.skip:
         filled = msgspec.structs.replace(filled, skip=own.skip)
     return msgspec.structs.replace(
-        command, step=loop.step, program=loop.program, pool=loop.pool, scope=loop.scope, loop=filled
+        command,
+        step=loop.step,
+        program=loop.program,
+        pool=loop.pool,
+        scope=loop.scope,
+        loop=filled,
+        priority=loop.priority,
     )
 
 

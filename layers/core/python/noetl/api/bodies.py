@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -10,6 +10,7 @@ from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import CredentialAccessView, CredentialView
+from noetl.services.manage_limits import WaitView
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
 
@@ -36,7 +37,8 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
     of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
-    with a zone), at most a year ahead; what has passed is now."""
+    with a zone), at most a year ahead; what has passed is now.
+    ``priority``: higher goes first; the playbook's own without it."""
 
     path: str | None = None
     version: int | str | None = None
@@ -48,6 +50,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_kind: Literal["playbook", "Playbook"] | None = None
     parent_execution_id: None = None
     trigger_at: str | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] | None = None
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -218,7 +221,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 class ExecutionAnswer(msgspec.Struct, frozen=True):
     """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
-    ``parked``: steps that wait until the context admits them."""
+    ``parked``: steps that wait until the context admits them. ``waits``: what waits for slots or moments of keys that are shared."""
 
     execution_id: str
     path: str
@@ -234,14 +237,16 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     reason: str
     parked: list[ParkedStep]
     outstanding: dict[str, int]
+    waits: list[WaitView] = []
 
 
 class StepPage(msgspec.Struct, frozen=True):
-    """Step runs in the order they began."""
+    """Step runs in the order they began. ``waits``: why some of them do not go on."""
 
     execution_id: str
     steps: list[StepView]
     next: str | None
+    waits: list[WaitView] = []
 
 
 class EventPage(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from noetl.ports.event_batches import BatchStatus, EventTold
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Lease, PoolWork
 from noetl.ports.workers import WorkerPool
+from noetl.services.manage_limits import LimitView
 from noetl.services.rendered import RenderError
 from noetl.services.take_events import EventWish
 
@@ -168,3 +169,13 @@ class GiveBackBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class StoredAnswer(msgspec.Struct, frozen=True):
     status: Literal["stored", "given_back", "not_held"]
+
+
+class LimitPage(msgspec.Struct, frozen=True):
+    limits: list[LimitView]
+    next: str | None
+
+
+class LimitRemovedAnswer(msgspec.Struct, frozen=True):
+    key: str
+    removed: bool

@@ -11,9 +11,23 @@ import typer
 from noetl.cli import errors
 from noetl.cli.context import context_app
 from noetl.cli.credential import credential_app
+from noetl.cli.limit import limit_app
 from noetl.cli.local import invoke, local_app
 from noetl.cli.look import events, list_, result, status
-from noetl.cli.options import Context, Home, Id, Json, Payload, Quiet, Remote, Set, Target, end, where
+from noetl.cli.options import (
+    Context,
+    Home,
+    Id,
+    Json,
+    Payload,
+    Priority,
+    Quiet,
+    Remote,
+    Set,
+    Target,
+    end,
+    where,
+)
 from noetl.cli.prune import prune
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
@@ -47,6 +61,7 @@ app.add_typer(context_app, name="context")
 app.add_typer(patch_app, name="ctx")
 app.add_typer(credential_app, name="credential")
 app.add_typer(database_app, name="db")
+app.add_typer(limit_app, name="limit")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(token_app, name="token")
@@ -102,6 +117,7 @@ def run(
     as_json: Json = False,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    priority: Priority = None,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -127,6 +143,7 @@ def run(
             as_json=as_json,
             quiet=quiet,
             timeout=_seconds(timeout),
+            priority=priority,
             at=where(home, remote, context),
         )
     )

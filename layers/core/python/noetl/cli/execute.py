@@ -9,6 +9,7 @@ from typing import Any
 
 from noetl.cli import errors, wiring
 from noetl.cli.context_patch import read_patch
+from noetl.cli.files import full, playbook_text
 from noetl.cli.here import open_running_here
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
@@ -20,8 +21,6 @@ from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
 from noetl.services.read_execution import ExecutionView
 
-_SUFFIXES = (".yaml", ".yml")
-
 
 def run(
     target: str,
@@ -32,10 +31,11 @@ def run(
     quiet: bool,
     timeout: float | None,
     at: Where,
+    priority: int | None = None,
 ) -> int:
     """Start a playbook and follow it to its end."""
     try:
-        return _run(target, read_payload(payload, sets), as_json, quiet, timeout, at)
+        return _run(target, read_payload(payload, sets), priority, as_json, quiet, timeout, at)
     except NoetlError as error:
         if not as_json:
             raise
@@ -45,13 +45,19 @@ def run(
 
 
 def _run(
-    target: str, payload: dict[str, Any], as_json: bool, quiet: bool, timeout: float | None, at: Where
+    target: str,
+    payload: dict[str, Any],
+    priority: int | None,
+    as_json: bool,
+    quiet: bool,
+    timeout: float | None,
+    at: Where,
 ) -> int:
     text = checked_text(target, at, warn=not (as_json or quiet))
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         entry = entry_of(place, target, text, warn=not (as_json or quiet))
-        execution_id = place.start(entry, payload)
+        execution_id = place.start(entry, payload, priority=priority)
         if not (as_json or quiet):
             out(f"execution {execution_id}  {entry.path} version {entry.version}")
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
@@ -60,61 +66,20 @@ def _run(
 def checked_text(target: str, at: Where, *, warn: bool) -> str | None:
     """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
     server says what it has kinds for)."""
-    text = _playbook_text(target)
+    text = playbook_text(target)
     if text is not None and not at.remote:
-        _check_first(text, _full(target), at.home, warn=warn)
+        _check_first(text, full(target), at.home, warn=warn)
     return text
 
 
 def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Registered:
     if text is None:
         return _from_catalog(place, target)
-    register_neighbours(place, text, Path(_full(target)))
-    entry = place.register(text, source_name=_full(target))
+    register_neighbours(place, text, Path(full(target)))
+    entry = place.register(text, source_name=full(target))
     if warn and entry.warnings:
-        note(errors.describe_diagnostics(entry.warnings, _full(target)))
+        note(errors.describe_diagnostics(entry.warnings, full(target)))
     return entry
-
-
-def _full(target: str) -> str:
-    return str(Path(target).resolve())
-
-
-def _playbook_text(target: str) -> str | None:
-    """The text of a playbook file; None when ``target`` is no file and may be a path in the catalog."""
-    path = Path(target)
-    try:
-        return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        if path.suffix in _SUFFIXES:
-            raise NotFoundError(
-                f"there is no file {target}", code="file_not_found", hint=_nearby(path)
-            ) from None
-        return None
-    except IsADirectoryError:
-        found = ", ".join(sorted(p.name for p in path.iterdir() if p.suffix in _SUFFIXES)[:5])
-        raise InvalidInputError(
-            f"{target} is a folder",
-            code="not_a_playbook",
-            hint=f"name a playbook in it: {found}" if found else "name a playbook file",
-        ) from None
-    except UnicodeDecodeError as error:
-        raise InvalidInputError(
-            f"{target} is not UTF-8 text (byte {error.start})", code="not_a_playbook"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(f"{target} cannot be read: {error}", code="file_unreadable") from None
-
-
-def _nearby(path: Path) -> str | None:
-    from noetl.dsl.diagnostics import nearest
-
-    try:
-        names = [p.name for p in path.parent.iterdir() if p.suffix in _SUFFIXES]
-    except OSError:
-        return f"there is no folder {path.parent} either"
-    found = nearest(path.name, names)
-    return f"did you mean {path.parent / found}?" if found else None
 
 
 def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from noetl.api.bodies import CredentialDeletedAnswer, VariableView
 from noetl.cli import wiring
 from noetl.cli.context_patch import ContextPatch
+from noetl.cli.here_limits import LimitsHere
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
 from noetl.cli.watch import Feed, StoreFeed
@@ -71,7 +72,7 @@ def open_running_here(home: str | None, on_log: Callable[[str], None] | None) ->
         yield RunningHere(runtime)
 
 
-class Here(TriggersHere):
+class Here(LimitsHere, TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
     def __init__(self, reading: wiring.Reading) -> None:
@@ -133,8 +134,16 @@ class Here(TriggersHere):
         )
         return entry, None if schedule is None else view(schedule)
 
-    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
-        wish = Wish(payload, entry.path, entry.version, f"local:{os.getuid()}", at=starts_at)
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
+        who = f"local:{os.getuid()}"
+        wish = Wish(payload, entry.path, entry.version, who, at=starts_at, priority=priority)
         started = start_execution(
             self._reading.programs(entry.program),
             wish,
@@ -247,13 +256,20 @@ class RunningHere(Here):
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self.runtime.register(text, source_name=source_name))
 
-    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
         if starts_at is not None:
-            return super().start(entry, payload, starts_at=starts_at)
+            return super().start(entry, payload, starts_at=starts_at, priority=priority)
         kept = self.runtime.catalog.get(entry.path, entry.version)
         if kept is None:
             raise NotFoundError(f"{entry.path} has no version {entry.version}", code="playbook_not_found")
-        return self.runtime.start(kept, payload)
+        return self.runtime.start(kept, payload, priority)
 
     def feed(self) -> Feed:
         return StoreFeed(self.runtime.store)

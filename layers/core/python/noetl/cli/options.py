@@ -48,6 +48,10 @@ Payload = Annotated[
     str | None,
     typer.Option("--payload", "-p", metavar="FILE", help="Payload as a JSON or YAML file; - for stdin."),
 ]
+Priority = Annotated[
+    int | None,
+    typer.Option("--priority", min=-1000, max=1000, help="Higher goes first; the playbook's own without it."),
+]
 Target = Annotated[
     str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
 ]

@@ -21,6 +21,7 @@ from noetl.services.manage_credentials import (
     CredentialWish,
     Resealed,
 )
+from noetl.services.manage_limits import LimitView, LimitWish
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
 from noetl.services.prune import Pruned, PruneWish
@@ -73,7 +74,14 @@ class Place(Protocol):
     def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
         """As ``register``, and its schedule with it."""
 
-    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
         """Durable when this returns. ``starts_at``: epoch seconds; None, or what has passed: now."""
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]: ...
@@ -102,6 +110,11 @@ class Place(Protocol):
 
     def prune(self, wish: PruneWish) -> Pruned:
         """As much as is done in a while."""
+
+    def limits(self, limit: int) -> Sequence[LimitView]: ...
+    def limit(self, key: str) -> LimitView: ...
+    def set_limit(self, key: str, wish: LimitWish) -> LimitView: ...
+    def remove_limit(self, key: str) -> None: ...
 
     # Errors about credentials never repeat their data.
 

@@ -54,6 +54,8 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
     _tell_status(view)
     for step in view.steps:
         out(step_line(run_of(step)))
+    for wait in view.waits:
+        out(f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}")
     if view.error:
         out(errors.describe_failure(view.error))
     if view.status == "waiting":

@@ -20,15 +20,22 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def start(
-    target: str, *, sets: Sequence[str], payload: str | None, moment: str | None, as_json: bool, at: Where
+    target: str,
+    *,
+    sets: Sequence[str],
+    payload: str | None,
+    moment: str | None,
+    as_json: bool,
+    at: Where,
+    priority: int | None = None,
 ) -> int:
-    """``moment``: as ``parse_moment`` reads it; None: now."""
+    """``moment``: as ``parse_moment`` reads it; None: now. ``priority`` None: the playbook's own."""
     given = read_payload(payload, sets)
     starts_at = None if moment is None else parse_moment(moment, time.time())
     text = checked_text(target, at, warn=not as_json)
     with open_place(at) as place:
         entry = entry_of(place, target, text, warn=not as_json)
-        execution_id = place.start(entry, given, starts_at=starts_at)
+        execution_id = place.start(entry, given, starts_at=starts_at, priority=priority)
     ahead = starts_at is not None and starts_at > time.time()
     if as_json:
         told = {"execution_id": str(execution_id), "path": entry.path, "version": entry.version}

@@ -13,6 +13,7 @@ from noetl.cli.options import (
     Id,
     Json,
     Payload,
+    Priority,
     Quiet,
     Reason,
     Remote,
@@ -36,6 +37,7 @@ def exec_(
             "--at", metavar="TIME", help="Start then: 2026-12-24T18:00:00Z, or +90m, +2h, +3d from now."
         ),
     ] = None,
+    priority: Priority = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -54,7 +56,17 @@ def exec_(
     from noetl.cli import starting
 
     at = where(home, remote, context)
-    end(starting.start(target, sets=sets or [], payload=payload, moment=moment, as_json=as_json, at=at))
+    end(
+        starting.start(
+            target,
+            sets=sets or [],
+            payload=payload,
+            moment=moment,
+            priority=priority,
+            as_json=as_json,
+            at=at,
+        )
+    )
 
 
 def cancel(

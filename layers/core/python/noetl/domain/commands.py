@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain.limits import Limit
 from noetl.domain.outcomes import Outcome, Patch
 
 Stage = Literal["body", "case", "compensate"]
@@ -60,7 +61,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``machine`` is the pipeline state a suspension left (None on turn 0); ``child`` the outcome of the sub-execution it waited for.
     ``overlay`` are the writes that earlier items of a sequential loop made. ``rule`` is the index into ``Step.cases`` for stage ``case``.
-    ``delay``: seconds, by the database's clock, before it may run.
+    ``delay``: seconds, by the database's clock, before it may run. ``limits``: what it has to have before it is given out.
     """
 
     execution_id: int
@@ -79,6 +80,8 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     machine: dict[str, Any] | None = None
     child: Outcome | None = None
     overlay: list[Patch] = []
+    priority: int = 0
+    limits: tuple[Limit, ...] = ()
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -43,6 +43,8 @@ class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_def
     depth: int = 0
     principal: str = ""
     principal_kind: str = ""
+    priority: int | None = None
+    """Instead of the playbook's own."""
 
 
 class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", omit_defaults=True):

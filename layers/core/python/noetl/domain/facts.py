@@ -33,6 +33,7 @@ class Initialized(
     depth: int = 0
     principal: str = ""
     at: float = 0.0
+    priority: int = 0
 
 
 class Arrival(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -95,7 +96,7 @@ class StepSkipped(msgspec.Struct, frozen=True, tag="step.skipped", tag_field="na
 
 
 class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field="name", omit_defaults=True):
-    """``child``: this turn waits for that execution. ``delay``: seconds before it may run.
+    """``child``: this turn waits for that execution. ``delay``: seconds before it may run. ``limits``: keys it shares with others.
 
     Stage ``compensate``: the run is over, and a token stands for it again while it is undone.
     """
@@ -109,6 +110,7 @@ class CommandIssued(msgspec.Struct, frozen=True, tag="command.issued", tag_field
     turn: int = 0
     delay: float = 0.0
     child: int | None = None
+    limits: tuple[str, ...] = ()
 
 
 class CallDone(msgspec.Struct, frozen=True, tag="call.done", tag_field="name", omit_defaults=True):
@@ -184,6 +186,7 @@ class LoopStarted(msgspec.Struct, frozen=True, tag="loop.started", tag_field="na
     again: Again | None = None
     picked: Ranges = ()
     whole: int = 0
+    limits: tuple[str, ...] = ()
 
 
 class LoopItem(msgspec.Struct, frozen=True, tag="loop.item", tag_field="name", omit_defaults=True):

@@ -110,6 +110,7 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """The latest word of the parent to pause or resume."""
     rounds: int = 0
     """How often it was redriven."""
+    priority: int = 0
 
 
 Slots = dict[tuple[str, str], Any]

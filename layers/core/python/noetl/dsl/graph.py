@@ -98,6 +98,8 @@ def _notes(step: Step) -> Iterator[str]:
         yield f"join {step.join}"
     if step.mutex is not None:
         yield f"lock {shortened(_text(step.mutex))}"
+    if step.limits:
+        yield "limits " + ", ".join(shortened(_text(limit.key)) for limit in step.limits)
     if step.tolerant:
         yield "goes on when it fails"
 

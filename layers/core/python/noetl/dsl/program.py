@@ -109,6 +109,26 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
     pos: Pos = Pos()
 
 
+class LimitSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry of ``spec.limits``: slots or moments of a key that is shared by all executions."""
+
+    key: Node
+    concurrent: Node | None = None
+    rate: Node | None = None
+    per: Node | None = None
+    burst: Node | None = None
+    pos: Pos = Pos()
+
+
+class Concurrency(msgspec.Struct, frozen=True, omit_defaults=True):
+    """``executor.spec.concurrency``: how many executions of a key (the playbook's path, when none is given) run at once."""
+
+    limit: Node
+    key: Node | None = None
+    on_excess: Literal["queue", "refuse", "cancel_oldest"] = "queue"
+    pos: Pos = Pos()
+
+
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     index: int
@@ -148,6 +168,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """Steps whose live runs are withdrawn when this one is entered; ``EVERY_STEP`` names all of them."""
     mutex: Node | None = None
     """Name of a lock: runs of steps that hold the same one within an execution do not overlap."""
+    limits: tuple[LimitSpec, ...] = ()
+    """What its work shares with that of all other executions."""
     result: ResultSpec | None = None
     enter_reads: Reads = Reads()
     """Names the engine needs to enter this step (admit, args, loop, step.enter cases, and ``body.reads``)."""
@@ -192,6 +214,9 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     no_next_is_error: bool = False
     timeout: Node | None = None
     """Seconds for the whole execution (``executor.spec.timeout``)."""
+    concurrency: Concurrency | None = None
+    priority: Node | None = None
+    """Higher goes first, where work waits for a slot or for a worker of this process (``executor.spec.priority``)."""
     steps: tuple[Step, ...] = ()
 
     def step(self, name: str) -> Step:

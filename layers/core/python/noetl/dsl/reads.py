@@ -76,7 +76,9 @@ def _step(step: Step, kinds: KindLookup) -> Step:
             loop = msgspec.structs.replace(loop, ordered_writes=True)
     at_enter = [rule for rule in step.cases if not rule.events or "step.enter" in rule.events]
     limits = (loop.collection, loop.max_in_flight) if loop is not None else ()
-    enter = names_in(step.admit, step.args, step.timeout, step.deadline, step.mutex, at_enter, limits)
+    enter = names_in(
+        step.admit, step.args, step.timeout, step.deadline, step.mutex, step.limits, at_enter, limits
+    )
     enter |= set(body.reads.names) if body is not None else set()
     undo = step.compensate
     if undo is not None:

@@ -18,6 +18,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts import Fact, TimerSet
+from noetl.domain.limits import Limit
 from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
@@ -57,6 +58,7 @@ class LoopStart:
     picked: Ranges = ()
     whole: int = 0
     overlay: list[Patch] = field(default_factory=list)
+    limits: tuple[Limit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from noetl.domain.patches import deep_merge
 from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
-from noetl.engine.decision import Decider
+from noetl.engine.decision import Decider, worker_pool
+from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
 from noetl.engine.routing import exit_step, fail_step
@@ -183,21 +184,29 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
         if start_loop(d, step, token):
             cases.after_call(d, step, token)
         return
+    try:
+        limits = limits_of(d, step, token)
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
+        return
     scope = d.scope(token.run)
     frozen = freeze(scope, step.body.reads)
+    pool = worker_pool(step.body.pool) if limits else step.body.pool
     command = Command(
         d.execution_id,
         ids.command_id(token.run),
         token.run,
         step.name,
         d.program.hash,
-        step.body.pool,
+        pool,
         scope=frozen,
+        limits=limits,
     )
-    if step.body.pool == "control":
+    if pool == "control":
         outcome = run_inline(d.program, step, command, hydrate=d.view.load)
         d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
         outcomes.body_outcome(d, step, token, outcome)
         return
-    d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool))
+    keys = tuple(limit.key for limit in limits)
+    d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, limits=keys))
     d.decision.issue.append(command)

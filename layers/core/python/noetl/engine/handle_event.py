@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.events import (
     Cancel,
@@ -46,6 +48,7 @@ from noetl.engine.decision import Decider, Decision
 from noetl.engine.ending import cancel_execution, complete_if_done, fail_execution
 from noetl.engine.entering import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
+from noetl.engine.limits import priority_of
 from noetl.engine.loops import loop_alert, loop_done
 from noetl.engine.mutex import next_in_line
 from noetl.engine.outcomes import (
@@ -82,8 +85,16 @@ def handle_event(
         return d.decision
     _HANDLERS[type(event)](d, event)
     settle(d)
+    _prioritise(d)
     d.decision.release = state.status == "paused" and d.state.status != "paused"
     return d.decision
+
+
+def _prioritise(d: Decider) -> None:
+    priority = d.state.priority
+    if priority:
+        d.decision.issue = [msgspec.structs.replace(one, priority=priority) for one in d.decision.issue]
+        d.decision.waiting = [msgspec.structs.replace(one, priority=priority) for one in d.decision.waiting]
 
 
 def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
@@ -196,8 +207,10 @@ def _check_stuck(d: Decider) -> None:
 
 
 def _start(d: Decider, event: Start) -> None:
+    priority = 0
     try:
         workload = workload_of(d, event)
+        priority = priority_of(d, event, workload)
         failure = None
     except NoetlError as error:
         workload, failure = dict(event.payload), error
@@ -213,6 +226,7 @@ def _start(d: Decider, event: Start) -> None:
             event.depth,
             event.principal,
             d.now,
+            priority,
         )
     )
     if failure is not None:

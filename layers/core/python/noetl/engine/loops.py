@@ -19,6 +19,7 @@ from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
 from noetl.engine.decision import Decider, LoopStart
+from noetl.engine.limits import limits_of
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope, freeze
 from noetl.templating.access import describe
@@ -35,17 +36,21 @@ def start_loop(d: Decider, step: Step, token: Token) -> bool:
         scope = d.scope(token.run)
         items = _collection(d, loop, scope)
         window = _window(d, loop, scope, len(items))
+        limits = limits_of(d, step, token)
     except NoetlError as error:
         fail_step(d, token, step, d.error_of(error))
         return False
     round_ = token.round + 1
-    d.emit(LoopStarted(token.run, step.name, round_, len(items), loop.mode, window))
+    keys = tuple(limit.key for limit in limits)
+    d.emit(LoopStarted(token.run, step.name, round_, len(items), loop.mode, window, limits=keys))
     if not items:
         d.emit(LoopFinished(token.run, step.name, round_, 0, 0, 0, results=[]))
         return True
     inline, ref = _keep(d, step, token.run, round_, items)
     frozen = freeze(scope, step.body.reads)
-    d.decision.loops.append(LoopStart(token.run, round_, step, len(items), window, inline, ref, frozen))
+    d.decision.loops.append(
+        LoopStart(token.run, round_, step, len(items), window, inline, ref, frozen, limits=limits)
+    )
     return False
 
 
@@ -60,13 +65,23 @@ def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
         )
         total = count(earlier.picked)
         window = _window(d, loop, scope, total)
+        limits = limits_of(d, step, token)
     except NoetlError as error:
         fail_step(d, token, step, d.error_of(error))
         return
     round_ = token.round + 1
     d.emit(
         LoopStarted(
-            token.run, step.name, round_, total, loop.mode, window, again, earlier.picked, earlier.whole
+            token.run,
+            step.name,
+            round_,
+            total,
+            loop.mode,
+            window,
+            again,
+            earlier.picked,
+            earlier.whole,
+            tuple(limit.key for limit in limits),
         )
     )
     d.decision.loops.append(
@@ -83,6 +98,7 @@ def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
             earlier.picked,
             earlier.whole,
             earlier.overlay,
+            limits,
         )
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
@@ -76,3 +77,16 @@ class Offer(msgspec.Struct, frozen=True):
 
 NOTHING = Published()
 EVERY = ExecutionFilter()
+
+
+class LoopProgress(msgspec.Struct, frozen=True):
+    run: int
+    round: int
+    step: str
+    total: int
+    issued: int
+    done: int
+    failed: int
+    size: int
+    patched: int
+    gate: Literal["open", "closing", "closed"]

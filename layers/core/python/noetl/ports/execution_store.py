@@ -30,6 +30,7 @@ from noetl.ports.answers import IdempotencyKey as IdempotencyKey
 from noetl.ports.answers import Offer as Offer
 from noetl.ports.answers import Posted as Posted
 from noetl.ports.answers import Published as Published
+from noetl.ports.limit_store import LimitStore
 from noetl.ports.loop_rows import GateChange as GateChange
 from noetl.ports.loop_rows import ItemRow as ItemRow
 from noetl.ports.loop_rows import LoopProgress as LoopProgress
@@ -158,11 +159,16 @@ class Change(msgspec.Struct, frozen=True):
     variables: tuple[VariableWrite, ...] = ()
     """Rows of ``transient``, with the value after the change."""
     created: CreatedExecution | None = None
+    limited: bool = False
+    """It may ask for slots or give some back: who waits is looked at in the same commit."""
+    priority: int = 0
+    """Of what it issues."""
 
 
 class Committed(msgspec.Struct, frozen=True):
     """``events``: to be handled next (outbox of this commit, loops that ended by a gate). ``commands``: given out to the owner,
-    woken ones and a new loop's first chunks included, in issue order. Without an owner both stay in the store for ``claim``/``undelivered``."""
+    woken ones and a new loop's first chunks included, in issue order, without those that wait for a slot; and those of any execution
+    that have theirs now (starts are among ``events``). Without an owner all stay in the store for ``claim``/``undelivered``."""
 
     commands: tuple[Command, ...] = ()
     events: tuple[Event, ...] = ()
@@ -187,6 +193,8 @@ class ItemBatch(msgspec.Struct, frozen=True):
     """Continuations of suspended items, or of the rest of the chunk, ready to be stored."""
     waiting: tuple[Command, ...] = ()
     outbox: tuple[Event, ...] = ()
+    limited: bool = False
+    """Its loop's commands have limits."""
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
@@ -237,7 +245,7 @@ class VersionConflictError(Exception):
         self.execution_ids = tuple(execution_ids)
 
 
-class ExecutionStore(Protocol):
+class ExecutionStore(LimitStore, Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:

@@ -8,6 +8,7 @@ import msgspec
 
 from noetl.domain.again import Again, Ranges
 from noetl.domain.commands import FrozenScope
+from noetl.domain.limits import Limit
 from noetl.domain.outcomes import Patch
 
 
@@ -38,6 +39,9 @@ class LoopRow(msgspec.Struct, frozen=True):
     picked: Ranges = ()
     whole: int = 0
     overlay: list[Patch] = []
+    priority: int = 0
+    limits: tuple[Limit, ...] = ()
+    """What each of its commands has to have before it is given out."""
 
 
 class GateChange(msgspec.Struct, frozen=True):

@@ -1,8 +1,7 @@
 """One machine, one process: the production engine over an embedded (or given) Postgres, with queues in memory.
 
-An engine thread takes whatever events are waiting and commits them as one batch; worker threads run commands; a keeper thread holds the
-lease, wakes delayed commands, fires timers and adopts what dead processes left. Everything in memory is in the database as well: kill the
-process at any moment, and ``recover`` (in this or another process) goes on.
+An engine thread commits whatever events are waiting as one batch; worker threads run commands; a keeper thread holds the lease, wakes
+delayed commands, fires timers and adopts what dead processes left. Everything is in the database as well: kill the process at any moment.
 """
 
 from __future__ import annotations
@@ -151,12 +150,14 @@ class LocalRuntime:
         """Compile and keep a playbook. Raises InvalidPlaybookError with every diagnostic."""
         return self.programs.register(text, source_name=source_name, path=path)
 
-    def start(self, entry: CatalogEntry, payload: dict[str, Any]) -> int:
-        """Start an execution: durable when this returns. Raises InvalidInputError when the payload does not fit."""
-        return self.start_many(entry, [payload])[0]
+    def start(self, entry: CatalogEntry, payload: dict[str, Any], priority: int | None = None) -> int:
+        """Durable when this returns. Raises InvalidInputError when the payload does not fit."""
+        return self.start_many(entry, [payload], priority)[0]
 
-    def start_many(self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]]) -> list[int]:
-        """Start one execution per payload, many in a commit."""
+    def start_many(
+        self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]], priority: int | None = None
+    ) -> list[int]:
+        """One execution per payload, many in a commit."""
         program = self.programs(entry.program)
         events = [
             start_event(
@@ -165,6 +166,7 @@ class LocalRuntime:
                 now_ms=time.time_ns() // 1_000_000,
                 random_bits=random_bits(),
                 principal=f"local:{os.getuid()}",
+                priority=priority,
             )
             for payload in payloads
         ]
@@ -200,17 +202,16 @@ class LocalRuntime:
         self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
     ) -> None:
         """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
-        program = self._program_of(execution_id)
-        event = ContextPatched(
-            execution_id, change_name(), program, patches, principal, reason, correlation_id
+        program, name = self._program_of(execution_id), change_name()
+        self._handle(
+            [ContextPatched(execution_id, name, program, patches, principal, reason, correlation_id)]
         )
-        self._handle([event])
 
     def recover(self) -> list[int]:
         """Adopt what dead processes left; ids of executions that are live, without those that start later."""
         self.keeper.adopt()
-        now, live = time.time(), self.store.executions(limit=10_000, status="running")
-        return sorted(info.execution_id for info in live if not is_ahead(info, now))
+        live = self.store.executions(limit=10_000, status="running")
+        return sorted(info.execution_id for info in live if not is_ahead(info, time.time()))
 
     def run_until(
         self,
@@ -270,9 +271,8 @@ class LocalRuntime:
     def _look(self, wanted: Collection[int]) -> None:
         """Another process may have moved them on."""
         for one in set(wanted) - self._ended.keys():
-            info = self.store.info(one)
-            if info is not None and info.status in TERMINAL:
-                self._ended[one] = info.status
+            if (status := self.status(one)) is not None and status in TERMINAL:
+                self._ended[one] = status
 
     def _quiet(self) -> bool:
         with self._changed:

@@ -1,4 +1,5 @@
-"""Where commands run in this process: threads per pool, round-robin by execution, so that a large one does not starve the others."""
+"""Where commands run in this process: threads per pool, the highest priority first, and among equals round-robin by execution, so that a
+large one does not starve the others."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Pool:
         self.name = name
         self.size = size
         self.run = run
-        self.queues: OrderedDict[int, deque[Command]] = OrderedDict()
+        self.queues: dict[int, OrderedDict[int, deque[Command]]] = {}
+        """By priority, then by execution; none is empty."""
         self.ready = threading.Condition()
         self.idle = 0
         self.closed = False
@@ -27,10 +29,8 @@ class Pool:
     def submit(self, command: Command) -> None:
         """Threads are started as work arrives, up to ``size``."""
         with self.ready:
-            queue = self.queues.get(command.execution_id)
-            if queue is None:
-                queue = self.queues[command.execution_id] = deque()
-            queue.append(command)
+            level = self.queues.setdefault(command.priority, OrderedDict())
+            level.setdefault(command.execution_id, deque()).append(command)
             if self.idle:
                 self.ready.notify()
             elif len(self.threads) < self.size:
@@ -46,26 +46,23 @@ class Pool:
             if only is not None:
                 return self._take_one(*only)
             while self.queues and len(found) < limit:
-                execution, queue = next(iter(self.queues.items()))
-                found.append(queue.popleft())
-                self.queues.pop(execution)
-                if queue:
-                    self.queues[execution] = queue
+                found.append(self._next())
         return found
 
     def _take_one(self, execution_id: int, command_id: str) -> list[Command]:
-        queue = self.queues.get(execution_id, deque())
-        found = [command for command in queue if command.command_id == command_id][:1]
-        for command in found:
-            queue.remove(command)
-        if not queue:
-            self.queues.pop(execution_id, None)
-        return found
+        for priority, level in self.queues.items():
+            queue = level.get(execution_id, deque[Command]())
+            found = [command for command in queue if command.command_id == command_id][:1]
+            if found:
+                queue.remove(found[0])
+                self._forget_empty(priority, execution_id)
+                return found
+        return []
 
     def gauge(self) -> QueueGauge:
         """How many commands wait, and run."""
         with self.ready:
-            waiting = sum(map(len, self.queues.values()))
+            waiting = sum(len(queue) for level in self.queues.values() for queue in level.values())
             return QueueGauge(f"commands-{self.name}", waiting, len(self.threads) - self.idle, 0)
 
     def close(self, until: float) -> None:
@@ -90,11 +87,20 @@ class Pool:
                 self.idle += 1
                 self.ready.wait()
                 self.idle -= 1
-            if self.closed:
-                return None
-            execution, queue = next(iter(self.queues.items()))
-            command = queue.popleft()
-            self.queues.pop(execution)
-            if queue:
-                self.queues[execution] = queue
-            return command
+            return None if self.closed else self._next()
+
+    def _next(self) -> Command:
+        priority = max(self.queues)
+        level = self.queues[priority]
+        execution, queue = next(iter(level.items()))
+        command = queue.popleft()
+        level.move_to_end(execution)
+        self._forget_empty(priority, execution)
+        return command
+
+    def _forget_empty(self, priority: int, execution_id: int) -> None:
+        level = self.queues[priority]
+        if not level[execution_id]:
+            del level[execution_id]
+        if not level:
+            del self.queues[priority]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -19,7 +19,11 @@ from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
 from noetl.services.external_changes import ExternalChange, change_of
+from noetl.services.findings import Analysis as Analysis
+from noetl.services.findings import Finding as Finding
+from noetl.services.findings import limited
 from noetl.services.history import facts_of
+from noetl.services.manage_limits import waits
 from noetl.services.progress import PAGE, Progress, read_progress
 from noetl.services.read_execution import error_of, find, parked_steps, view_status
 
@@ -31,31 +35,6 @@ MOST_COMMANDS = 500
 BESIDE = -1
 """Lane of what came too late, or was refused."""
 CHANGES = 20
-
-Severity = Literal["error", "warning", "info"]
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """``kind``: what it is, a stable word. ``next``: what to try, commands or words."""
-
-    kind: str
-    severity: Severity
-    message: str
-    step: str = ""
-    run: int = 0
-    next: tuple[str, ...] = ()
-
-
-class Analysis(msgspec.Struct, frozen=True):
-    """``verdict``: one sentence. ``findings``: the most serious first. ``stuck``: it will not go on without help."""
-
-    execution_id: str
-    status: str
-    stuck: bool
-    verdict: str
-    findings: list[Finding]
-    changes: list[ExternalChange]
-    outstanding: dict[str, int]
 
 
 class AnalyzeDeps(msgspec.Struct, frozen=True):
@@ -73,7 +52,8 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     outstanding = dict(deps.store.open_work(execution_id))
     told = _Told()
     if not info.state:
-        findings = [_not_started(info, outstanding)]
+        queued = [] if info.status in TERMINAL else waits(deps.store, execution_id)
+        findings = [limited(wait) for wait in queued] or [_not_started(info, outstanding)]
     else:
         told = _told(deps.store, execution_id)
         if info.status in TERMINAL:
@@ -198,6 +178,8 @@ class _Live:
         found = deps.inspection.open_commands(execution_id, MOST_COMMANDS)
         self.commands = {one.command_id: one for one in found}
         self.complete = len(found) < MOST_COMMANDS
+        self.waits = waits(deps.store, execution_id)
+        self.limited = {wait.run for wait in self.waits}
         self.loops: dict[int, LoopProgress] = {
             one.run: one for one in deps.store.loop_progress(execution_id) if one.gate != "closed"
         }
@@ -212,6 +194,7 @@ class _Live:
             )
         yield from self._events()
         yield from self._parked()
+        yield from map(limited, self.waits)
         for token in self.state.tokens.values():
             yield from self._token(token)
         yield from self._orphans()
@@ -317,11 +300,13 @@ class _Live:
 
     def _command(self, token: Token, command: OpenCommand) -> Iterator[Finding]:
         what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
+        if command.waiting and token.run in self.limited:
+            return
         if command.waiting:
             run = self.progress.runs.get(token.run)
             child = run.child if run is not None else None
             yield self._waiting(token, what, child)
-        elif command.due_for < 0:
+        elif command.due_for < 0 and token.run not in self.limited:
             text = f"{what} is tried again in {-command.due_for:.0f} s"
             yield Finding("delayed", "info", text, token.step, token.run)
         elif not command.alive or pool_of(command.owner) is not None:

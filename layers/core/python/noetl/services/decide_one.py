@@ -26,14 +26,16 @@ def decide_one(
     view: View,
     program: Callable[[str], Program],
     deps: EngineDeps,
+    refused: NoetlError | None = None,
 ) -> Decision:
-    """``state`` is None while the execution has not started. ``program``: finds programs, remembering them for the batch."""
+    """``state`` is None while the execution has not started. ``program``: finds programs, remembering them for the batch. ``refused``: why
+    it cannot begin."""
     if state is None and isinstance(event, Cancel):
         return cancel_unborn(MISSING_PROGRAM, event, now, view)
     state = state or ExecutionState()
     try:
         found = _program(event, state, program, deps)
-        problem = start_problem(found, event, now, view, deps.credentials)
+        problem = refused or start_problem(found, event, now, view, deps.credentials)
     except InfrastructureError:
         raise
     except NoetlError as error:

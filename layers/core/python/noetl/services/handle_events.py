@@ -44,6 +44,7 @@ from noetl.ports.execution_store import (
     Snapshot,
     VersionConflictError,
 )
+from noetl.services.admitting import admitted
 from noetl.services.decide_one import decide_one
 from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
@@ -70,11 +71,14 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     holding = Holding()
     items: list[ItemsDone] = []
     work: dict[int, _Work] = {}
-    for event in holding.unwrap(events):
+    batch, refused = admitted(holding.unwrap(events), deps, handled)
+    for event in batch:
         if isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, Held):
             work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
+    for execution_id, error in refused.items():
+        work[execution_id].refused = error
     if items:
         handle_items(items, deps, handled, holding)
     if work:
@@ -94,6 +98,8 @@ class _Work:
     programs: dict[str, Program] = field(default_factory=dict)
     trust: bool = True
     """What this process remembers may be used (not after a conflict)."""
+    refused: NoetlError | None = None
+    """Why it cannot begin."""
 
     def program_of(self, name: str, deps: EngineDeps) -> Program:
         found = self.programs.get(name)
@@ -324,8 +330,9 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
         if isinstance(event, Waiting) and waits(state, event):
             decided.held.append(event)
             continue
+        before = state if born else None
         decision = decide_one(
-            event, state if born else None, loaded.now, view, lambda name: work.program_of(name, deps), deps
+            event, before, loaded.now, view, lambda name: work.program_of(name, deps), deps, work.refused
         )
         if isinstance(decision.facts[0], Superseded):
             decided.too_late(work.execution_id, event, loaded.now, decision.facts[0].status)

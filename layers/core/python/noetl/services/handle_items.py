@@ -105,7 +105,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
     return ItemBatch(
         event=event,
         rows=tuple(rows),
-        chunk=next_chunk(len(event.items), event.elapsed, window, deps.workers(pool)),
+        chunk=1 if step.limits else next_chunk(len(event.items), event.elapsed, window, deps.workers(pool)),
         size=size,
         failed=failed,
         patched=patched,
@@ -114,6 +114,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         resumed=tuple(resumed),
         waiting=tuple(waiting),
         outbox=tuple(outbox),
+        limited=bool(step.limits),
     )
 
 

@@ -60,7 +60,9 @@ def make_change(
         waiting=tuple(command for d in each for command in d.waiting),
         close=tuple(_close(decisions)),
         drop_runs=tuple(run for d in each for run in d.drop_runs),
-        loops=tuple(_loop_row(start, last.state.program, deps) for d in each for start in d.loops),
+        loops=tuple(
+            _loop_row(start, last.state.program, last.state.priority, deps) for d in each for start in d.loops
+        ),
         gates=tuple(GateChange(run, round_) for d in each for run, round_ in d.gates),
         wakes=tuple(Wake(woken.command_id, woken.turn, woken.outcome) for d in each for woken in d.wakes),
         timers=tuple(
@@ -80,6 +82,30 @@ def make_change(
         cancel_reason=_reason(last) or "the step run that waited for it was given up",
         variables=tuple(write for d in each for write in d.variables),
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,
+        limited=_limited(decisions, deps),
+        priority=last.state.priority,
+    )
+
+
+def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> bool:
+    """Whether slots may be asked for, or come free: nothing is looked at for playbooks that have no limits."""
+    name = decisions[-1][1].state.program
+    if not name:
+        return True
+    program = deps.programs(name)
+    if program.concurrency is not None and any(d.end for _, d in decisions):
+        return True
+    limited = {step.name for step in program.steps if step.limits}
+    if not limited:
+        return False
+    return any(
+        d.end
+        or d.release
+        or d.drop_runs
+        or any(command.limits for command in d.issue)
+        or any(loop.limits for loop in d.loops)
+        or (isinstance(event, CommandDone) and event.step in limited)
+        for event, d in decisions
     )
 
 
@@ -108,7 +134,7 @@ BUSY = 2
 """Commands a loop keeps out per worker: one that runs, one that waits."""
 
 
-def _loop_row(start: LoopStart, program: str, deps: EngineDeps) -> LoopRow:
+def _loop_row(start: LoopStart, program: str, priority: int, deps: EngineDeps) -> LoopRow:
     step = start.step
     assert step.loop is not None and step.body is not None
     scope: FrozenScope = start.scope
@@ -133,6 +159,8 @@ def _loop_row(start: LoopStart, program: str, deps: EngineDeps) -> LoopRow:
         picked=start.picked,
         whole=start.whole,
         overlay=start.overlay,
+        priority=priority,
+        limits=start.limits,
     )
 
 

@@ -17,10 +17,11 @@ from noetl.ports.answers import EVERY, ExecutionFilter
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate, outages
+from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
 
 Programs = Callable[[str], Program]
-STATUSES = ("scheduled", "running", "waiting", "paused", "completed", "failed", "cancelled")
+STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "completed", "failed", "cancelled")
 MAX_DEPTH = 100
 
 
@@ -56,8 +57,8 @@ class ParkedStep(msgspec.Struct, frozen=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True):
-    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside, and ``scheduled`` until ``started_at``
-    when the start was asked for a later time."""
+    """One line of a list. ``status`` is ``waiting`` when every token waits for something outside, ``queued`` until it has a slot to
+    begin, and ``scheduled`` until ``started_at`` when the start was asked for a later time."""
 
     execution_id: str
     path: str
@@ -71,7 +72,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 
 class ExecutionView(msgspec.Struct, frozen=True):
     """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
-    ``outstanding``: counts of commands, timers, outbox.
+    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share.
     """
 
     summary: ExecutionSummary
@@ -80,6 +81,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     reason: str
     parked: list[ParkedStep]
     outstanding: dict[str, int]
+    waits: list[WaitView] = []
 
     @property
     def status(self) -> str:
@@ -115,13 +117,15 @@ def describe(
     info = find(store, execution_id)
     progress = read_progress(store, execution_id, progress)
     state = _state(info)
+    waiting = waits(store, execution_id) if info.status not in TERMINAL else []
     return ExecutionView(
-        summary=summarize(info, now),
+        summary=summarize(info, now, queued=any(not wait.step for wait in waiting)),
         steps=[step_view(run, now) for run in progress.runs.values()],
         error=_error(state, progress),
         reason=progress.reason,
         parked=parked_steps(state, programs),
         outstanding=dict(store.open_work(execution_id)),
+        waits=waiting,
     )
 
 
@@ -135,10 +139,10 @@ def list_executions(
     wanted: ExecutionFilter = EVERY,
 ) -> list[ExecutionSummary]:
     """Newest first. ``status``: one of ``STATUSES``."""
-    stored = "running" if status in ("waiting", "scheduled") else status
+    stored = "running" if status in ("waiting", "scheduled", "queued") else status
     found: list[ExecutionSummary] = []
     for info in _all(store, limit, before, stored, wanted):
-        summary = summarize(info, now)
+        summary = summarize(info, now, queued=is_queued(store, info, now))
         if status is None or summary.status == status:
             found.append(summary)
         if len(found) == limit:
@@ -272,14 +276,27 @@ def _state(info: ExecutionInfo) -> ExecutionState:
     return decode_state(info.state) if info.state else ExecutionState(program=info.program)
 
 
-def summarize(info: ExecutionInfo, now: float) -> ExecutionSummary:
-    """One line about an execution, from its row alone."""
+def is_queued(store: ExecutionStore, info: ExecutionInfo, now: float) -> bool:
+    """Whether it waits for a slot to begin; asked of those only that have not begun."""
+    if info.version or info.status != "running" or is_ahead(info, now):
+        return False
+    return any(not wait.step for wait in store.waits_of(info.execution_id, 1))
+
+
+def _status(info: ExecutionInfo, now: float, queued: bool) -> str:
+    if info.status == "running" and is_ahead(info, now):
+        return "scheduled"
+    return "queued" if queued else view_status(info)
+
+
+def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> ExecutionSummary:
+    """One line about an execution, from its row alone. ``queued``: it waits for a slot to begin."""
     parent = info.parent_execution_id
     return ExecutionSummary(
         execution_id=str(info.execution_id),
         path=info.path,
         name=info.name,
-        status="scheduled" if info.status == "running" and is_ahead(info, now) else view_status(info),
+        status=_status(info, now, queued),
         started_at=info.started_at,
         ended_at=info.ended_at,
         duration_ms=_milliseconds(info.started_at, info.ended_at, now),

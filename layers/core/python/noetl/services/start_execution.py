@@ -14,6 +14,7 @@ from typing import Any
 from noetl.domain import codec, ids
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
+from noetl.domain.limits import refusal
 from noetl.domain.owners import later
 from noetl.domain.schedules import instant
 from noetl.dsl.input_schema import misfits
@@ -34,7 +35,8 @@ _TOLD = 3
 class Wish:
     """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
     everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
-    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now."""
+    ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
+    ``priority``: instead of the playbook's own."""
 
     payload: dict[str, Any]
     path: str = ""
@@ -45,6 +47,7 @@ class Wish:
     asked: Any = None
     told: Mapping[str, Any] = field(default_factory=dict)
     at: float | None = None
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,10 @@ def _start(
             principal=wish.principal,
             principal_kind=wish.principal_kind,
             told=wish.told,
+            priority=wish.priority,
         )
+        if starts_at is None:
+            refuse_excess(program, start, store, now_ms / 1000)
         if names is not None and program.keychain:
             check_keychain(program, start, names, now_ms / 1000)
         found = _same(store.create(start, created, owner, key))
@@ -168,6 +174,7 @@ def start_event(
     principal: str = "",
     principal_kind: str = "",
     told: Mapping[str, Any] | None = None,
+    priority: int | None = None,
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
@@ -183,7 +190,24 @@ def start_event(
         payload={**(told or {}), **payload},
         principal=principal,
         principal_kind=principal_kind,
+        priority=priority,
     )
+
+
+def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: float) -> None:
+    """Raises ConflictError(code="concurrency_limit") when the playbook wants to be refused where too many run. Two starts that pass here
+    at the same moment are told apart when they begin."""
+    if program.concurrency is None or program.concurrency.on_excess != "refuse":
+        return
+    from noetl.engine.admitting import admission_of  # templates: loaded by who needs them
+
+    admission = admission_of(program, start, now)
+    found = store.limit_keys(key=admission.key, limit=1) if admission is not None else ()
+    if admission is None or not found:
+        return
+    most = found[0].numbers.concurrent if found[0].source == "operator" else admission.concurrent
+    if most is not None and found[0].in_use >= most:
+        raise refusal(admission.key, most, [one.execution_id for one in found[0].holders])
 
 
 def check_payload(program: Program, payload: Any) -> None:

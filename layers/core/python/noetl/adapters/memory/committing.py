@@ -6,6 +6,7 @@ import msgspec
 
 from noetl.adapters.changes import applied_timers
 from noetl.adapters.loops import first_chunks, stripped
+from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.recovery import released
 from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
 from noetl.domain import codec, ids
@@ -28,6 +29,12 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
     events: list[Event] = []
     for change in changes:
         _apply(tables, change, owner, commands, events)
+    limited = [change.execution_id for change in changes if change.limited]
+    if limited:
+        wanted = [command for change in changes if not change.end for command in change.issue]
+        given = settle(tables, limited, wanted, owner)
+        commands = given.given_out(commands)
+        events += given.events
     if owner is None:
         return Committed()
     return Committed(tuple(commands), tuple(events))
@@ -155,6 +162,7 @@ def _issue(
                     waiting=waiting,
                     owner=None if waiting else owner,
                     not_before=now + command.delay,
+                    priority=command.priority,
                 )
             )
             if not waiting:

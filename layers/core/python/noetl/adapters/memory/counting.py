@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from noetl.adapters.loops import completed, counted_rows, loop_alert, refill, resumed_item, stripped
+from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, loop_of
 from noetl.domain import codec
 from noetl.domain.commands import Command
@@ -42,8 +43,24 @@ def commit_items(
         loop.take_back()
         commands += _refill(tables, execution_id, loop, chunk, len(closed), owner)
         events += tables.finish_loop(execution_id, loop, owner)
+    limited = sorted({batch.event.execution_id for batch in batches if batch.limited})
+    if limited:
+        given = settle(tables, limited, (), owner, _moved(batches))
+        commands = given.given_out(commands)
+        events += given.events
     answers = [_answer(tables, batch, counted) for batch, counted in zip(batches, counts, strict=True)]
     return answers, Committed(tuple(commands), tuple(events)) if owner is not None else Committed()
+
+
+def _moved(batches: Sequence[ItemBatch]) -> list[tuple[int, str, str]]:
+    """Items that go on alone have the slots of the command they left."""
+    return [
+        (one.execution_id, batch.event.command_id, one.command_id)
+        for batch in batches
+        if batch.limited
+        for one in (*batch.resumed, *batch.waiting)
+        if one.command_id != batch.event.command_id
+    ]
 
 
 def _answer(tables: Tables, batch: ItemBatch, counted: int | None) -> ItemsCommitted:
@@ -149,6 +166,7 @@ def _continue(
             start=start,
             stop=stop,
             left=left,
+            priority=loop.row.priority,
         )
     )
     if not waiting:

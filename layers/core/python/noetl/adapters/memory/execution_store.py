@@ -16,6 +16,7 @@ import msgspec
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.loops import Collections
 from noetl.adapters.memory import committing, counting, recovery
+from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
@@ -51,7 +52,7 @@ from noetl.ports.results import ResultStore
 _NOTHING = Published()
 
 
-class MemoryExecutionStore:
+class MemoryExecutionStore(MemoryLimits):
     """``clock`` gives epoch seconds (virtual in the simulator); ``results`` is asked for loop collections kept by reference; ``ended``
     is told of each execution that ended (its copies of credentials go)."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.adapters.loops import resume
+from noetl.adapters.memory.limits import wake
 from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, TimerEntry
 from noetl.domain import ids
 from noetl.domain.commands import Command
@@ -72,11 +73,11 @@ def claim(tables: Tables, owner: str, limit: int, offer: Offer | None = None) ->
         if tables.executions[entry.execution_id].status != "paused"
     ]
     found = []
-    for entry in sorted(due, key=lambda entry: entry.order)[:limit]:
+    for entry in sorted(due, key=lambda entry: (-entry.priority, entry.order))[:limit]:
         entry.attempt += offer is None or entry.owner != offered(offer.pool)
         entry.owner = owner
         found.append(resume(tables.command(entry), *_recorded(tables, entry)))
-    return found
+    return found + (wake(tables, owner) if offer is None else [])
 
 
 def _free(tables: Tables, entry: CommandEntry, offer: Offer | None) -> bool:

@@ -59,6 +59,7 @@ class MemoryRetention:
                 tables.outbox = {
                     key: row for key, row in tables.outbox.items() if key[0] != entry.execution_id
                 }
+                tables.uses = {key: kept for key, kept in tables.uses.items() if key[0] != entry.execution_id}
                 tables.keys = {
                     key: kept for key, kept in tables.keys.items() if kept[0] != entry.execution_id
                 }

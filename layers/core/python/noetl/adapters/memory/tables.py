@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -13,6 +13,7 @@ from noetl.adapters.loops import Collections, chunk_command, completed, loop_don
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, encode_event
+from noetl.domain.limits import Limit, Numbers
 from noetl.domain.owners import holds
 from noetl.domain.state import TERMINAL, Status
 from noetl.domain.variables import Variable, VariableWrite
@@ -60,6 +61,7 @@ class CommandEntry:
     stop: int = 0
     left: int = 0
     order: int = 0
+    priority: int = 0
 
 
 @dataclass(slots=True)
@@ -111,6 +113,29 @@ class OutboxEntry:
 
 
 @dataclass(slots=True)
+class KeyEntry:
+    """What holds for a key that executions share. ``declared``: a playbook said so, not an operator. ``tat``: when its rate is free."""
+
+    numbers: Numbers
+    declared: bool
+    tat: float = 0.0
+    principal: str = ""
+
+
+@dataclass(slots=True)
+class Use:
+    """A key that a command needs. ``queued``: it waits, and this is the key that has no room for it."""
+
+    limit: Limit
+    priority: int
+    order: int
+    since: float
+    held: bool = False
+    queued: bool = False
+    step: str = ""
+
+
+@dataclass(slots=True)
 class Work:
     """What belongs to one execution id (whether or not its own entry exists yet)."""
 
@@ -132,11 +157,21 @@ class Tables:
         self.leases: dict[str, float] = {}
         self.keys: dict[str, tuple[int, str, float]] = {}
         """Idempotency keys: execution, fingerprint, since when."""
+        self.limits: dict[str, KeyEntry] = {}
+        self.uses: dict[tuple[int, str], list[Use]] = {}
+        """By execution and command, in the order of their keys."""
         self._order = 0
 
     def next_order(self) -> int:
         self._order += 1
         return self._order
+
+    def of_key(self, key: str) -> Iterator[Use]:
+        return (use for uses in self.uses.values() for use in uses if use.limit.key == key)
+
+    def status_of(self, execution_id: int) -> str:
+        entry = self.executions.get(execution_id)
+        return "" if entry is None else entry.status
 
     def alive(self, owner: str | None) -> bool:
         if owner is None:
@@ -197,6 +232,7 @@ class Tables:
                 start=start,
                 stop=stop,
                 left=stop - start,
+                priority=loop.row.priority,
             )
         )
         loop.issued += stop - start

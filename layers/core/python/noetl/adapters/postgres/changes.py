@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.changes import applied_timers
-from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, first_chunks
+from noetl.adapters.loops import Collections, chunk_command, first_chunks
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
     EMPTY,
@@ -22,14 +22,13 @@ from noetl.adapters.postgres.literals import (
     text,
     texts,
 )
+from noetl.adapters.postgres.slots import Slots, integers, limit_parts, whole_command
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
 from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import Change, Committed, LoopRow
 
-COMMAND = codec.decoder(Command)
-LOOP = codec.decoder(LoopRow)
 _RARE = (
     "created",
     "dropped",
@@ -75,7 +74,14 @@ class Writing:
         self._outbox(values)
         if any(map(_has_rare_parts, self._changes)):
             self._rare(values)
+        if self.limited:
+            values |= limit_parts(self._changes)
         return values
+
+    @property
+    def limited(self) -> bool:
+        """Whether those who share keys, or the order of what waits, are concerned."""
+        return any(change.limited or change.priority for change in self._changes)
 
     def _executions(self, values: dict[str, bytes | None]) -> None:
         changes = self._changes
@@ -176,10 +182,13 @@ class Writing:
         attempts: dict[tuple[int, str], int] = {}
         woken: dict[int, list[Command]] = {}
         made: dict[int, list[Event]] = {}
+        slots = Slots()
         for answer in answers:
             kind, execution, identity, counts, body, extra, loop = answer
             if kind == b"partly":
                 posted = set()
+                continue
+            if slots.read(answer, self._collections):
                 continue
             key = (int(execution or b""), (identity or b"").decode())
             if kind == b"posted":
@@ -193,6 +202,7 @@ class Writing:
             else:
                 made.setdefault(0, []).append(decode_event(body or b""))
         commands = [command for change in self._changes for command in self._given(change, attempts, woken)]
+        commands = slots.given_out(commands)
         events = [
             event
             for change in self._changes
@@ -223,26 +233,12 @@ class Writing:
     def _woken(
         self, counts: list[int], body: bytes | None, child: bytes | None, loop: bytes | None
     ) -> Command:
-        _, round_, attempt, first, past = counts
-        command = codec.decode_as(COMMAND, body or b"")
-        command = msgspec.structs.replace(
-            command, attempt=attempt, child=codec.decode_as(OUTCOME, child or b"")
-        )
-        if round_ < 0 or loop is None:
-            return command
-        row = codec.decode_as(LOOP, loop)
-        return completed(command, row, first, past, self._collections.items(row))
+        return whole_command(0, counts, body, child, loop, self._collections)
 
 
 def payload(command: Command) -> bytes:
     """A command as its row keeps it: the delay is a time of its own there."""
     return codec.encode(msgspec.structs.replace(command, delay=0.0) if command.delay else command)
-
-
-def integers(array: bytes | None) -> list[int]:
-    """A Postgres array of whole numbers."""
-    inner = (array or b"{}")[1:-1]
-    return [int(part) for part in inner.split(b",")] if inner else []
 
 
 def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:
@@ -380,4 +376,6 @@ def _loop(execution_id: int, loop: LoopRow) -> dict[str, Any]:
         "issued": chunks[-1][1] if chunks else 0,
         "chunk": chunks[0][1] - chunks[0][0] if chunks else 1,
         "payload": codec.encode(loop).decode(),
+        "limits": loop.limits or None,
+        "priority": loop.priority,
     }

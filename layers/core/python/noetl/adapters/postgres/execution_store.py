@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
-import msgspec
-
 from noetl.adapters.changes import one_change_each
-from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed, resume
+from noetl.adapters.loops import Collections, resume
 from noetl.adapters.postgres import doubts, handing, snapshots
-from noetl.adapters.postgres.changes import COMMAND, LOOP, Writing, integers, variable_rows
+from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops, loop_progress_of
+from noetl.adapters.postgres.limit_store import PostgresLimits, creation
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
+from noetl.adapters.postgres.slots import LOOP, integers, whole_command
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -50,7 +50,7 @@ MAX_ID = 2**63 - 1
 _NOTHING = Published()
 
 
-class PostgresExecutionStore:
+class PostgresExecutionStore(PostgresLimits):
     """``database``: a connection string, or a Database shared with other adapters. ``results``: where large collections are.
 
     ``pooled``: behind RDS Proxy or pgbouncer (see Database). Safe to use from several threads.
@@ -76,7 +76,7 @@ class PostgresExecutionStore:
         writing = Writing(one_change_each(changes), owner, self._collections)
         parameters = writing.parameters()
         with self._doubts.about(doubts.of_changes(changes, owner)):
-            answers = self.database.run("commit_changes", parameters)
+            answers = self.database.run("commit_limited" if writing.limited else "commit_changes", parameters)
         committed = writing.committed(answers)
         for change in changes:
             for loop in change.loops:
@@ -91,7 +91,9 @@ class PostgresExecutionStore:
         counting = Counting(batches, owner, self._loops, self._collections)
         parameters = counting.parameters()
         with self._doubts.about(doubts.of_batches(batches, owner)):
-            answers = self.database.run("commit_items", parameters)
+            answers = self.database.run(
+                "commit_items_limited" if counting.limited else "commit_items", parameters
+            )
         return counting.answer(answers)
 
     def create(
@@ -101,18 +103,8 @@ class PostgresExecutionStore:
         owner: str | None = None,
         key: IdempotencyKey | None = None,
     ) -> Creation:
-        parent = created.parent_execution_id
         values = {
-            "execution_id": number(start.execution_id),
-            "path": text(created.path),
-            "name": text(created.name),
-            "playbook_version": text(created.playbook_version),
-            "parent": None if parent is None else number(parent),
-            "principal": text(created.principal),
-            "program": text(start.program),
-            "event_id": text(start.event_id),
-            "owner": text(owner or ""),
-            "payload": encode_event(start),
+            **creation(start, created, owner),
             "key": text(key.key if key else ""),
             "fingerprint": text(key.fingerprint if key else ""),
             "starts_at": None if created.starts_at is None else number(created.starts_at),
@@ -255,19 +247,7 @@ class PostgresExecutionStore:
 
     def _claimed(self, row: Row) -> Command:
         execution, _, counts, body, child, loop, done, outcomes, suspended = row
-        _, round_, attempt, first, past = integers(counts)
-        if round_ < 0 or loop is None:
-            command = codec.decode_as(COMMAND, body or b"")
-        else:
-            kept = codec.decode_as(LOOP, loop)
-            items = self._collections.items(kept)
-            if body is None:
-                command = chunk_command(int(execution or b""), kept, first, past, items)
-            else:
-                command = completed(codec.decode_as(COMMAND, body), kept, first, past, items)
-        command = msgspec.structs.replace(command, attempt=attempt)
-        if child is not None:
-            command = msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))
+        command = whole_command(int(execution or b""), integers(counts), body, child, loop, self._collections)
         encoded = [codec.encode(outcome) for outcome in codec.decode(outcomes or b"[]")]
         return resume(command, list(zip(integers(done), encoded, strict=True)), integers(suspended))
 

@@ -18,9 +18,10 @@ from noetl.adapters.loops import (
     resumed_item,
     stripped,
 )
-from noetl.adapters.postgres.changes import LOOP, integers, payload
+from noetl.adapters.postgres.changes import payload
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
+from noetl.adapters.postgres.slots import LOOP, Slots, integers, moved_parts
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
@@ -91,7 +92,14 @@ class Counting:
         values["o_id"] = texts([event.event_id for _, event in outbox])
         values["o_payload"] = documents([encode_event(event) for _, event in outbox])
         values["continued"] = records(self._continuations(sent))
+        if self.limited:
+            values |= moved_parts(sent)
         return values
+
+    @property
+    def limited(self) -> bool:
+        """Whether those who share keys are concerned."""
+        return any(batch.limited for batch in self._batches)
 
     def _continuations(self, sent: Sequence[ItemBatch]) -> list[dict[str, Any]]:
         found = []
@@ -124,7 +132,11 @@ class Counting:
         continued: dict[int, list[int]] = {}
         made: list[Event] = []
         posted: set[tuple[int, str]] | None = None
-        for kind, execution, identity, counts, body, _, _ in rows:
+        slots = Slots()
+        for row in rows:
+            kind, execution, identity, counts, body, _, _ = row
+            if slots.read(row, self._collections):
+                continue
             if kind == b"batch":
                 number, items = integers(counts)
                 counted[number] = items
@@ -163,7 +175,7 @@ class Counting:
             for event in batch.outbox
             if posted is None or (event.execution_id, event.event_id) in posted
         ]
-        commands = self._resumed(continued) + self._new_chunks(loops)
+        commands = slots.given_out(self._resumed(continued) + self._new_chunks(loops))
         return answers, Committed(tuple(commands), tuple(outbox + made))
 
     def _resumed(self, continued: dict[int, list[int]]) -> list[Command]:

@@ -32,6 +32,7 @@ from noetl.services import read_execution
 from noetl.services.deliver_result import deliver_result
 from noetl.services.find_playbook import by_id, by_program, find_playbook
 from noetl.services.history import HistoryEvent
+from noetl.services.manage_limits import waits
 from noetl.services.progress import read_progress
 from noetl.services.read_history import HistoryReader, Position, decode_position, encode_position
 from noetl.services.register_playbook import check_path
@@ -62,6 +63,7 @@ def start(deps: ApiDeps, request: Request) -> Answer:
         reading.idempotency_key(request),
         codec.decode(request.body or b"{}"),
         at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
+        priority=asked.priority,
     )
     started = start_execution(
         deps.programs(entry.program),
@@ -165,7 +167,8 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
     """From the execution's row alone, whatever the length of its history."""
     execution_id = _id(request)
     info = read_execution.find(deps.store, execution_id)
-    summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock()))
+    queued = read_execution.is_queued(deps.store, info, deps.clock())
+    summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock(), queued=queued))
     answer = StatusAnswer(
         **summary,
         ended=info.status in TERMINAL,
@@ -186,7 +189,7 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
     runs = [run for run in progress.runs.values() if run.run > since]
     steps = [read_execution.step_view(run, deps.clock()) for run in runs[:limit]]
     more = str(steps[-1].run) if len(runs) > limit else None
-    return Answer(200, StepPage(str(execution_id), steps, more))
+    return Answer(200, StepPage(str(execution_id), steps, more, waits(deps.store, execution_id)))
 
 
 def get_events(deps: ApiDeps, request: Request) -> Answer:

@@ -79,6 +79,9 @@ class Client:
     def patch(self, path: str, shape: type[T], body: Mapping[str, Any]) -> T:
         return self._read(self.request("PATCH", path, body), shape)
 
+    def put(self, path: str, shape: type[T], body: Mapping[str, Any]) -> T:
+        return self._read(self.request("PUT", path, body), shape)
+
     def delete(self, path: str, shape: type[T]) -> T:
         return self._read(self.request("DELETE", path), shape)
 

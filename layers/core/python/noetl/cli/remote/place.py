@@ -31,6 +31,7 @@ from noetl.api.bodies import (
     VariablesSetAnswer,
     VariableView,
 )
+from noetl.api.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.cli.context_patch import ContextPatch
 from noetl.cli.places import Change, Registered
 from noetl.cli.remote.client import Client, segment
@@ -54,6 +55,7 @@ from noetl.services.manage_credentials import (
     CredentialWish,
     Resealed,
 )
+from noetl.services.manage_limits import LimitView, LimitWish
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -111,7 +113,9 @@ class RemotePlace(RemoteTriggers):
             found.duration_ms,
             found.parent_execution_id,
         )
-        return ExecutionView(summary, found.steps, found.error, found.reason, found.parked, found.outstanding)
+        return ExecutionView(
+            summary, found.steps, found.error, found.reason, found.parked, found.outstanding, found.waits
+        )
 
     def status(self, execution_id: int) -> str:
         return status_of(self._client, execution_id).status
@@ -165,8 +169,16 @@ class RemotePlace(RemoteTriggers):
             return entry, None
         return entry, schedule if schedule.declared and schedule.path == entry.path else None
 
-    def start(self, entry: Registered, payload: dict[str, Any], *, starts_at: float | None = None) -> int:
+    def start(
+        self,
+        entry: Registered,
+        payload: dict[str, Any],
+        *,
+        starts_at: float | None = None,
+        priority: int | None = None,
+    ) -> int:
         body: dict[str, Any] = {"path": entry.path, "version": entry.version, "payload": payload}
+        body |= {} if priority is None else {"priority": priority}
         if starts_at is not None:
             body["trigger_at"] = instant(starts_at)
         return int(self._client.post("/api/executions", StartedAnswer, body).execution_id)
@@ -219,6 +231,25 @@ class RemotePlace(RemoteTriggers):
             self._client.delete(path, DeletedAnswer)
             return None
         return self._client.post(f"{path}/{what}", ScheduleView, {})
+
+    # --- limits ---
+
+    def limits(self, limit: int) -> Sequence[LimitView]:
+        found: list[LimitView] = []
+        for page in self._client.pages("/api/limits", LimitPage, limit=min(limit, PAGE)):
+            found += page.limits
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    def limit(self, key: str) -> LimitView:
+        return self._client.get(_limit(key), LimitView)
+
+    def set_limit(self, key: str, wish: LimitWish) -> LimitView:
+        return self._client.put(_limit(key), LimitView, msgspec.to_builtins(wish))
+
+    def remove_limit(self, key: str) -> None:
+        self._client.delete(_limit(key), LimitRemovedAnswer)
 
     # --- credentials ---
 
@@ -326,6 +357,10 @@ class RemotePlace(RemoteTriggers):
 
 def _credential(name: str) -> str:
     return f"/api/credentials/{'/'.join(segment(part) for part in name.split('/'))}"
+
+
+def _limit(key: str) -> str:
+    return f"/api/limits/{'/'.join(segment(part) for part in key.split('/'))}"
 
 
 def _gone(what: str) -> TaskError:

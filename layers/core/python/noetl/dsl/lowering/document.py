@@ -7,6 +7,7 @@ from typing import Any
 from noetl.dsl.input_schema import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.failures import with_default_on_error
+from noetl.dsl.lowering.limits import lower_concurrency
 from noetl.dsl.lowering.pipelines import lower_body, lower_sink
 from noetl.dsl.lowering.starts import lower_schedule, lower_triggers
 from noetl.dsl.lowering.steps import Defaults, lower_step
@@ -52,6 +53,8 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         final_step=text_of(final),
         no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
         timeout=lowering.optional(executor.get("timeout"), start),
+        concurrency=lower_concurrency(lowering, executor.get("concurrency")),
+        priority=lowering.optional(executor.get("priority"), start),
         steps=steps,
     )
 

@@ -20,6 +20,7 @@ from noetl.dsl.lowering.context import (
 )
 from noetl.dsl.lowering.failures import lower_compensation, lower_on_error
 from noetl.dsl.lowering.joins import lower_meeting
+from noetl.dsl.lowering.limits import lower_limits
 from noetl.dsl.lowering.loops import lower_loop
 from noetl.dsl.lowering.pipelines import label_tasks, lower_sink, lower_tasks, noop_task
 from noetl.dsl.lowering.routing import lower_next
@@ -101,6 +102,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         deadline=lowering.optional(mapping_of(policy.get("lifecycle")).get("deadline_s"), frame),
         tolerant=on_error.tolerant,
         compensate=lower_compensation(lowering, spec, frame, loops=loops, on_unmatched=layers.on_unmatched),
+        limits=lower_limits(lowering, spec, frame, plan.loop, works=body is not None),
         result=result_spec(wishes),
         pos=block.key_pos("step"),
     )

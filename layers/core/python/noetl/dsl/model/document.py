@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
+from noetl.domain.limits import MOST
 from noetl.dsl.model.event import CaseEntry, GoTo, StepRetryBlock, Target
 from noetl.dsl.model.starts import ScheduleBlock, Trigger
 from noetl.dsl.model.tasks import OutputBlock, ResultBlock, SinkBlock, TaskBody, Tool, check_rule_shape
@@ -15,6 +16,9 @@ from noetl.dsl.model.types import (
     Guard,
     Identifier,
     IteratorName,
+    Period,
+    Priority,
+    Rate,
     Seconds,
     SetBlock,
     StepName,
@@ -149,12 +153,40 @@ OnError = Annotated[
 """``fail``, ``continue``, or where to go."""
 
 
+class LimitBlock(Strict):
+    key: TextLike
+    concurrent: Count = None
+    rate: Rate = None
+    per: Period = None
+    burst: Count = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> LimitBlock:
+        given = self.model_fields_set
+        if not given & {"concurrent", "rate"}:
+            raise problem(
+                "missing-key",
+                "the limit bounds nothing",
+                "add concurrent: N (at once), or rate: N (every `per` seconds)",
+            )
+        if given & {"per", "burst"} and "rate" not in given:
+            raise problem("missing-key", "`per` and `burst` belong to a `rate`", "add rate: N")
+        return self
+
+
+class ConcurrencyBlock(Strict):
+    limit: Count
+    key: TextLike | None = None
+    on_excess: Literal["queue", "refuse", "cancel_oldest"] = "queue"
+
+
 class StepSpec(Strict):
     policy: StepPolicy | None = None
     timeout: Seconds = None
     join: Join = "sync"
     cancels: Cancels = None
     mutex: TextLike | None = None
+    limits: list[LimitBlock] | None = Field(default=None, min_length=1, max_length=MOST)
     result: ResultBlock | None = None
     on_error: OnError | None = None
     compensate: Tool | None = None
@@ -263,6 +295,8 @@ class ExecutorSpec(Strict):
     no_next_is_error: bool = False
     on_error: OnError | None = None
     timeout: Seconds = None
+    concurrency: ConcurrencyBlock | None = None
+    priority: Priority = None
     policy: SharedPolicy | None = None
     result: ResultBlock | None = None
 

@@ -87,6 +87,9 @@ def _number_type(check: Callable[[Any], Any], literal: dict[str, Any]) -> Any:
 Seconds = _number_type(_number("a duration in seconds", 0), {"type": "number", "minimum": 0})
 Attempts = _number_type(_number("the number of tries", 1, integer=True), {"type": "integer", "minimum": 1})
 Count = _number_type(_number("the limit", 1, integer=True), {"type": "integer", "minimum": 1})
+Rate = _number_type(_number("the rate", 1e-6), {"type": "number", "minimum": 1e-6})
+Period = _number_type(_number("the period in seconds", 1e-3), {"type": "number", "minimum": 1e-3})
+Priority = _number_type(_number("the priority", -1000, integer=True), {"type": "integer", "minimum": -1000})
 Factor = _number_type(_number("the multiplier", 0), {"type": "number", "minimum": 0})
 Bytes = Annotated[
     int, PlainValidator(_number("a size in bytes", 0, integer=True)), WithJsonSchema({"type": "integer"})

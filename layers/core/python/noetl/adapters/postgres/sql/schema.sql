@@ -95,13 +95,14 @@ CREATE TABLE noetl.command (
     remaining INTEGER NOT NULL DEFAULT 0,
     payload JSON,
     child JSON,
+    priority INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (execution_id, command_id),
     CHECK (payload IS NOT NULL OR round >= 0),
     CHECK (0 <= first AND first <= past),
     CHECK (remaining BETWEEN 0 AND past - first),
     CHECK (NOT waiting OR owner = '')
 );
-CREATE INDEX command_owner ON noetl.command (owner, id) WHERE NOT waiting;
+CREATE INDEX command_owner ON noetl.command (owner, priority DESC, id) WHERE NOT waiting;
 
 -- payload: the loop as it started. cursor: next item to issue; issued: items that are out or came back (those that were handed back
 -- undone are not). A gate is open, closing (nothing more is issued, what is in flight drains) or closed (its loop.done exists).
@@ -122,6 +123,8 @@ CREATE TABLE noetl.loop (
     gate TEXT NOT NULL DEFAULT 'open' CHECK (gate IN ('open', 'closing', 'closed')),
     alerted BOOLEAN NOT NULL DEFAULT false,
     payload JSON NOT NULL,
+    limits JSON,
+    priority INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (execution_id, run, round),
     CHECK (done + failed <= issued AND issued <= cursor AND cursor <= total)
 ) WITH (fillfactor = 60);
@@ -326,6 +329,44 @@ CREATE TABLE noetl.worker (
     PRIMARY KEY (namespace, name)
 );
 CREATE INDEX worker_seen ON noetl.worker (seen_at);
+
+-- What holds for a key that executions share: an operator's numbers, or (declared) what a playbook last asked for. concurrent: holders
+-- at once; rate: beginnings every per seconds, burst of them at the same moment. tat: when the rate is free again (GCRA).
+CREATE TABLE noetl.limit_key (
+    namespace TEXT NOT NULL DEFAULT 'default',
+    key TEXT COLLATE "C" NOT NULL CHECK (key <> ''),
+    concurrent INTEGER CHECK (concurrent >= 0),
+    rate FLOAT8 CHECK (rate > 0),
+    per FLOAT8 NOT NULL DEFAULT 1 CHECK (per > 0),
+    burst INTEGER NOT NULL DEFAULT 1 CHECK (burst > 0),
+    declared BOOLEAN NOT NULL,
+    tat TIMESTAMPTZ,
+    principal TEXT NOT NULL DEFAULT '',
+    updated_at TIMESTAMPTZ NOT NULL DEFAULT now(),
+    PRIMARY KEY (namespace, key)
+);
+
+-- A key that a command needs (command_id '': the execution itself, until it ends). A slot is in use while its row is held and its command
+-- exists, so that nothing has to be counted down. A command that waits is queued at one key, the first that has no room for it.
+CREATE TABLE noetl.limit_use (
+    execution_id BIGINT NOT NULL,
+    command_id TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL CHECK (key <> ''),
+    id BIGINT GENERATED ALWAYS AS IDENTITY,
+    step TEXT NOT NULL DEFAULT '',
+    concurrent INTEGER CHECK (concurrent > 0),
+    rate FLOAT8 CHECK (rate > 0),
+    per FLOAT8 NOT NULL DEFAULT 1 CHECK (per > 0),
+    burst INTEGER NOT NULL DEFAULT 1 CHECK (burst > 0),
+    priority INTEGER NOT NULL DEFAULT 0,
+    held BOOLEAN NOT NULL DEFAULT false,
+    queued BOOLEAN NOT NULL DEFAULT false,
+    since TIMESTAMPTZ NOT NULL,
+    PRIMARY KEY (execution_id, command_id, key),
+    CHECK (NOT (held AND queued))
+);
+CREATE INDEX limit_use_held ON noetl.limit_use (key, since) WHERE held;
+CREATE INDEX limit_use_queued ON noetl.limit_use (key, priority DESC, id) WHERE queued;
 
 -- One row of what a writing function tells its caller.
 CREATE TYPE noetl.answer AS (

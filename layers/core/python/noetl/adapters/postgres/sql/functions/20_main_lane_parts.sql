@@ -38,15 +38,17 @@ END $$;
 CREATE OR REPLACE FUNCTION noetl.start_loops(p_owner TEXT, p_loops JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO noetl.loop (execution_id, run, round, step, program, total, places, cursor, issued, gate, payload)
+    INSERT INTO noetl.loop (execution_id, run, round, step, program, total, places, cursor, issued, gate, payload, limits, priority)
     SELECT l.execution, l.run, l.round, l.step, l.program, l.total, l.places, l.issued, l.issued,
-           CASE l.total WHEN 0 THEN 'closed' ELSE 'open' END, l.payload::json
+           CASE l.total WHEN 0 THEN 'closed' ELSE 'open' END, l.payload::json, l.limits, coalesce(l.priority, 0)
     FROM json_to_recordset(p_loops) AS l (
         execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER, places INTEGER, issued INTEGER,
-        payload TEXT);
-    INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining)
-    SELECT l.execution, l.run || '.r' || l.round || '.' || i, l.run, l.round, p_owner, now(), i, i + l.chunk, l.chunk
-    FROM json_to_recordset(p_loops) AS l (execution BIGINT, run BIGINT, round INTEGER, issued INTEGER, chunk INTEGER),
+        payload TEXT, limits JSON, priority INTEGER);
+    INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining, priority)
+    SELECT l.execution, l.run || '.r' || l.round || '.' || i, l.run, l.round, p_owner, now(), i, i + l.chunk, l.chunk,
+           coalesce(l.priority, 0)
+    FROM json_to_recordset(p_loops) AS l (
+        execution BIGINT, run BIGINT, round INTEGER, issued INTEGER, chunk INTEGER, priority INTEGER),
          generate_series(0, l.issued - 1, l.chunk) AS i;
     RETURN QUERY
         INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
@@ -113,7 +115,7 @@ BEGIN
         FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT, what TEXT)
         JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
             AND noetl.is_given_up(o.payload -> 'parent', p.run)
-        WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id)
+        WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id AND e.version > 0)
     )
     INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
     SELECT c.execution_id, 'cancel:' || c.parent, c.parent, p_owner,

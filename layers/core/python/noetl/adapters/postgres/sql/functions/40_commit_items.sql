@@ -174,7 +174,7 @@ BEGIN
                (array_agg(t.alert_index ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert_index
         FROM told_off t GROUP BY t.execution, t.run, t.round
     ), after AS (
-        SELECT l.execution_id, l.run, l.round, l.step, l.program, l.total, l.places, l.cursor, l.gate,
+        SELECT l.execution_id, l.run, l.round, l.step, l.program, l.total, l.places, l.cursor, l.gate, l.priority,
                l.done + d.done AS done, l.failed + d.failed AS failed, l.size + d.size AS size, l.patched + d.patched AS patched,
                greatest(l.done + d.done + l.failed + d.failed, l.issued - g.back) AS issued, g.closed,
                greatest(1, d.chunk) AS chunk, d.known, d.alert_index,
@@ -200,9 +200,9 @@ BEGIN
         FROM planned p WHERE l.execution_id = p.execution_id AND l.run = p.run AND l.round = p.round
         RETURNING p.*, CASE WHEN NOT p.known THEN l.payload::text END AS payload
     ), chunks AS (
-        INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining)
+        INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining, priority)
         SELECT m.execution_id, m.run || '.r' || m.round || '.' || i, m.run, m.round, p_owner, now(), i,
-               least(i + m.chunk, m.cursor + m.more), least(i + m.chunk, m.cursor + m.more) - i
+               least(i + m.chunk, m.cursor + m.more), least(i + m.chunk, m.cursor + m.more) - i, m.priority
         FROM moved m, generate_series(m.cursor, (m.cursor + m.more - 1)::integer, m.chunk) AS i
         ORDER BY m.execution_id, m.run, m.round, i
     ), told AS (

@@ -41,6 +41,23 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
     :o_execution, :o_id, :o_source, :o_payload, :h_execution, :h_id,
     :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels);
 
+-- name: commit_limited
+-- The same, and then what it means to those who share keys (sql/functions/50_limits.sql).
+WITH done AS MATERIALIZED (
+    SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_changes(
+    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state,
+    :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
+    :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
+    :c_execution, :c_id, :c_attempt, :c_turn,
+    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload,
+    :o_execution, :o_id, :o_source, :o_payload, :h_execution, :h_id,
+    :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels)
+)
+SELECT * FROM done
+UNION ALL
+SELECT s.* FROM (SELECT count(*) AS rows FROM done) d
+CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, :priorities, :limited, :wanted, NULL) s;
+
 -- name: create_execution
 -- The row in version 0 and its Start in the outbox. Rows: 'fresh' with the id, or 'known' with what the key stands for already; none
 -- when the id is taken, or when somebody else is keeping the same key right now (ask again).
@@ -70,6 +87,11 @@ WHERE i.namespace = 'default' AND i.key = :key::text AND NOT EXISTS (SELECT FROM
 
 -- name: keyed_execution
 SELECT execution_id, fingerprint = :fingerprint::text FROM noetl.idempotency WHERE namespace = 'default' AND key = :key;
+
+-- name: admit_execution
+-- See sql/functions/50_limits.sql.
+SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.admit_execution(
+    :owner, :execution_id, :path, :name, :playbook_version, :parent, :principal, :payload::json, :key, :concurrent, :on_excess, :priority);
 
 -- name: post_event
 -- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and

@@ -7,6 +7,19 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_item
     :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
     :o_batch, :o_execution, :o_id, :o_payload, :continued);
 
+-- name: commit_items_limited
+-- The same, and then what it means to those who share keys (sql/functions/50_limits.sql).
+WITH done AS MATERIALIZED (
+    SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
+    :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_wave, :b_closed, :b_undone, :b_chunk, :b_alert, :b_alert_index, :b_known,
+    :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
+    :o_batch, :o_execution, :o_id, :o_payload, :continued)
+)
+SELECT * FROM done
+UNION ALL
+SELECT s.* FROM (SELECT count(*) AS rows FROM done) d
+CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, NULL, :limited, NULL, :moved) s;
+
 -- name: loop_progress
 SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop
 WHERE execution_id = :execution_id ORDER BY run, round;

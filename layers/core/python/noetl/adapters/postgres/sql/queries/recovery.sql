@@ -18,6 +18,7 @@ WITH commands AS (
 DELETE FROM noetl.runtime WHERE owner = :owner;
 
 -- name: claim_commands
+-- Numbers: run, round, attempt, first, past, microseconds of delay. Commands that waited for slots, and have them now, are given too.
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
 -- With a pool: what is offered there, or was taken from there by somebody whose time is over. What is offered was given to nobody yet,
 -- so that its attempt stays.
@@ -34,18 +35,20 @@ WITH RECURSIVE owners AS (
         WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
           AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
           AND (:command_id::text = '' OR (c.execution_id = :execution_id::bigint AND c.command_id = :command_id::text))
-        ORDER BY c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
+        ORDER BY c.priority DESC, c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
     WHERE o.owner IS NOT NULL
       AND CASE WHEN :pool::text = '' THEN o.owner = '' OR NOT noetl.is_alive(o.owner)
                ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
-    ORDER BY c.id LIMIT :limit::bigint
-), claimed AS (
+    ORDER BY c.priority DESC, c.id LIMIT :limit::bigint
+), updated AS (
     UPDATE noetl.command c SET owner = :owner, attempt = c.attempt + (c.owner <> 'pool:' || :pool)::integer
     FROM picked p WHERE c.execution_id = p.execution_id AND c.command_id = p.command_id
     RETURNING c.*
+), claimed AS (
+    SELECT * FROM updated ORDER BY priority DESC, id
 )
-SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past], c.payload::text, c.child::text,
+SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past, 0], c.payload::text, c.child::text,
        l.payload::text, items.done, items.outcomes, items.suspended
 FROM claimed c
 LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
@@ -57,7 +60,9 @@ LEFT JOIN LATERAL (
     WHERE e.execution_id = c.execution_id AND e.lane = c.run AND e.lane <> 0 AND e.seq >= c.first AND e.seq < c.past
       AND e.event_id IN (i.id, i.id || ':t1')
 ) items ON c.round >= 0
-ORDER BY c.id;
+UNION ALL
+SELECT w.execution_id, w.id, w.numbers, w.body, w.extra, w.loop, NULL, NULL, NULL
+FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:owner) w;
 
 -- name: hand_over
 -- What an invocation has published belongs to the queue; what it could not publish, to nobody.
@@ -100,7 +105,14 @@ WITH asked AS (
 SELECT execution_id, id FROM wanted;
 
 -- name: forget_keys
--- Idempotency keys that nobody repeats any more, a bounded number at a time.
+-- Idempotency keys that nobody repeats any more, and what playbooks said of keys that nobody uses, a bounded number at a time.
+WITH unused AS (
+    DELETE FROM noetl.limit_key k USING (
+        SELECT k.namespace, k.key FROM noetl.limit_key k
+        WHERE k.declared AND k.updated_at < clock_timestamp() - interval '1 hour' AND coalesce(k.tat, '-infinity') < clock_timestamp()
+          AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.key = k.key AND (u.held OR u.queued)) LIMIT :limit::bigint
+    ) old WHERE k.namespace = old.namespace AND k.key = old.key
+)
 DELETE FROM noetl.idempotency i USING (
     SELECT namespace, key FROM noetl.idempotency
     WHERE created_at < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY created_at LIMIT :limit::bigint

@@ -62,6 +62,8 @@ WITH gone AS MATERIALIZED (
     DELETE FROM noetl.slot s USING gone g WHERE s.execution_id = g.execution_id
 ), commands AS (
     DELETE FROM noetl.command c USING gone g WHERE c.execution_id = g.execution_id
+), uses AS (
+    DELETE FROM noetl.limit_use u USING gone g WHERE u.execution_id = g.execution_id
 ), outbox AS (
     DELETE FROM noetl.outbox o USING gone g WHERE o.execution_id = g.execution_id
 ), variables AS (

@@ -1,0 +1,147 @@
+"""What a commit says about keys that executions share, and what it is told: who waits, who has a slot now (sql/functions/50_limits.sql)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+
+from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed
+from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.literals import EMPTY, name, numbers, records
+from noetl.domain import codec
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, decode_event
+from noetl.domain.limits import Admitted
+from noetl.ports.execution_store import Change, ItemBatch, LoopRow
+
+COMMAND = codec.decoder(Command)
+LOOP = codec.decoder(LoopRow)
+Key = tuple[int, str]
+"""(execution, command)."""
+
+
+def integers(array: bytes | None) -> list[int]:
+    """A Postgres array of whole numbers."""
+    inner = (array or b"{}")[1:-1]
+    return [int(part) for part in inner.split(b",")] if inner else []
+
+
+def limit_parts(changes: Sequence[Change]) -> dict[str, bytes | None]:
+    """Further parameters of a commit: executions that may share keys, commands that ask for some, priorities."""
+    limited = [change.execution_id for change in changes if change.limited]
+    wanted: list[dict[str, Any]] = [
+        {
+            "execution": change.execution_id,
+            "id": command.command_id,
+            "step": name(command.step),
+            "priority": command.priority,
+            "limits": msgspec.to_builtins(command.limits),
+        }
+        for change in changes
+        if not change.end
+        for command in change.issue
+        if command.limits and command.turn == 0
+    ]
+    priorities: list[dict[str, Any]] = [
+        {"execution": change.execution_id, "priority": change.priority}
+        for change in changes
+        if change.priority and not change.end
+    ]
+    return {
+        "limited": numbers(limited) if limited else EMPTY,
+        "wanted": records(wanted),
+        "priorities": records(priorities),
+    }
+
+
+def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
+    """Further parameters of a commit of items: an item that goes on alone has the slots of the command it left."""
+    concerned = [batch for batch in batches if batch.limited]
+    moved: list[dict[str, Any]] = [
+        {"execution": one.execution_id, "id": batch.event.command_id, "heir": one.command_id}
+        for batch in concerned
+        for one in (*batch.resumed, *batch.waiting)
+        if one.command_id != batch.event.command_id
+    ]
+    return {
+        "limited": numbers(sorted({batch.event.execution_id for batch in concerned})),
+        "moved": records(moved),
+    }
+
+
+def admitted(answers: Sequence[Row], owner: str | None) -> tuple[Admitted, list[Event]]:
+    """What ``noetl.admit_execution`` said."""
+    word, most, holders = "held", 0, list[int]()
+    events: list[Event] = []
+    for kind, _, identity, counts, body, _, _ in answers:
+        if kind == b"status":
+            word, (most, *holders) = (identity or b"").decode(), integers(counts)
+        elif kind == b"event" and owner is not None:
+            events.append(decode_event(body or b""))
+    return Admitted(cast(Any, word), most, tuple(holders)), events
+
+
+class Slots:
+    """Collects what a commit is told."""
+
+    def __init__(self) -> None:
+        self.waits: set[Key] = set()
+        self.delays: dict[Key, float] = {}
+        self.given: list[Command] = []
+
+    def read(self, answer: Row, collections: Collections) -> bool:
+        """False when ``answer`` is about something else. Raises NotFoundError or InfrastructureError like ``whole_command``."""
+        kind, execution, identity, counts, body, child, loop = answer
+        if kind not in (b"waits", b"delayed", b"given"):
+            return False
+        key = (int(execution or b""), (identity or b"").decode())
+        if kind == b"waits":
+            self.waits.add(key)
+        elif kind == b"delayed":
+            self.delays[key] = integers(counts)[0] / 1e6
+        else:
+            self.given.append(whole_command(key[0], integers(counts), body, child, loop, collections))
+        return True
+
+    def given_out(self, issued: list[Command]) -> list[Command]:
+        """``issued`` without those that wait, those whose moment is later delayed; and who waited until now."""
+        if not (self.waits or self.delays or self.given):
+            return issued
+        found = []
+        for command in issued:
+            key = (command.execution_id, command.command_id)
+            if key in self.waits:
+                continue
+            delay = self.delays.get(key)
+            found.append(command if delay is None else msgspec.structs.replace(command, delay=delay))
+        return found + self.given
+
+
+def whole_command(
+    execution_id: int,
+    counts: Sequence[int],
+    body: bytes | None,
+    child: bytes | None,
+    loop: bytes | None,
+    collections: Collections,
+) -> Command:
+    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay.
+
+    Raises NotFoundError or InfrastructureError when its loop's collection cannot be read.
+    """
+    _, round_, attempt, first, past, *delay = counts
+    if round_ < 0 or loop is None:
+        command = codec.decode_as(COMMAND, body or b"")
+    else:
+        row = codec.decode_as(LOOP, loop)
+        items = collections.items(row)
+        if body is None:
+            command = chunk_command(execution_id, row, first, past, items)
+        else:
+            command = completed(codec.decode_as(COMMAND, body), row, first, past, items)
+    command = msgspec.structs.replace(command, attempt=attempt, delay=delay[0] / 1e6 if delay else 0.0)
+    return (
+        command if child is None else msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))
+    )

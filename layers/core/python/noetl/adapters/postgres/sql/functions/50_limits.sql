@@ -1,0 +1,298 @@
+-- What executions share by key: slots and moments (docs/adr/0025-limits.md).
+--
+-- A slot is in use while its row of limit_use is held and its command exists: deleting a command, by whatever way, is giving its slot
+-- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under one advisory lock, which is the last
+-- lock that a commit takes. Rows of other executions are only ever locked SKIP LOCKED below it, so nobody waits in a circle; what was
+-- skipped is looked at by the commit that had it locked, and by the next claim.
+
+CREATE OR REPLACE FUNCTION noetl.lock_limits() RETURNS VOID
+LANGUAGE sql AS $$
+    SELECT pg_advisory_xact_lock(7953764263371501940)
+$$;
+
+-- Slots of a key that are free for one who asked for so many; NULL: as many as you like.
+CREATE OR REPLACE FUNCTION noetl.limit_room(p_key TEXT, p_asked INTEGER) RETURNS INTEGER
+LANGUAGE sql STABLE AS $$
+    SELECT x.most - (SELECT count(*) FROM noetl.limit_use u WHERE u.key = p_key AND u.held)::integer
+    FROM (
+        SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE p_asked END AS most
+        FROM (SELECT 1) one LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = p_key
+    ) x WHERE x.most IS NOT NULL
+$$;
+
+-- Rows of commands that are gone, and of executions that are over, go; the keys they had.
+CREATE OR REPLACE FUNCTION noetl.forget_uses(p_executions BIGINT[]) RETURNS TEXT[]
+LANGUAGE sql AS $$
+    WITH gone AS (
+        DELETE FROM noetl.limit_use u
+        WHERE u.execution_id = ANY(p_executions) AND CASE u.command_id
+            WHEN '' THEN EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = u.execution_id AND e.ended_at IS NOT NULL)
+            ELSE NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.command_id = u.command_id)
+        END
+        RETURNING u.execution_id, u.command_id, u.key, u.held
+    ), unborn AS (
+        DELETE FROM noetl.outbox o USING gone g
+        WHERE g.command_id = '' AND NOT g.held AND o.execution_id = g.execution_id AND o.event_id = 'start' AND o.owner = 'held'
+    )
+    SELECT coalesce(array_agg(DISTINCT g.key), '{}') FROM gone g
+$$;
+
+-- Give free slots of p_keys to who waits for them: the highest priority first, then the oldest. p_fresh: rows of commands that this very
+-- commit issued; those of them that have to wait are taken back from p_owner. p_starts: whose the starts of executions are then.
+--
+-- Answers: 'waits' (a fresh command) · 'delayed' (a fresh command; microseconds) · 'given' (a command that waited: run, round, attempt,
+-- first, past, microseconds; payload, child, loop) · 'event' (the Start of an execution that waited).
+CREATE OR REPLACE FUNCTION noetl.give_slots(p_owner TEXT, p_keys TEXT[], p_fresh BIGINT[], p_starts TEXT) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    at TIMESTAMPTZ := clock_timestamp();
+    this_key TEXT; full_key TEXT;
+    head noetl.limit_use;
+    skipped BIGINT[];
+    g_execution BIGINT[]; g_command TEXT[]; d_execution BIGINT[]; d_command TEXT[]; d_due TIMESTAMPTZ[];
+BEGIN
+    -- What only has a rate waits for nobody.
+    WITH bound AS (
+        SELECT u.execution_id, u.command_id,
+               bool_or(CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE u.concurrent END IS NOT NULL) AS slots
+        FROM noetl.limit_use u LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = u.key
+        WHERE u.id = ANY(p_fresh) GROUP BY u.execution_id, u.command_id
+    ), free AS (
+        UPDATE noetl.limit_use u SET held = true, queued = false, since = at FROM bound b
+        WHERE NOT b.slots AND u.execution_id = b.execution_id AND u.command_id = b.command_id
+        RETURNING u.execution_id, u.command_id
+    ) SELECT coalesce(array_agg(f.execution_id), '{}'), coalesce(array_agg(f.command_id), '{}') INTO g_execution, g_command
+      FROM (SELECT DISTINCT * FROM free) f;
+
+    FOR this_key IN SELECT DISTINCT k.key FROM unnest(p_keys) AS k (key) ORDER BY k.key LOOP
+        skipped := '{}';
+        LOOP
+            SELECT u.* INTO head FROM noetl.limit_use u
+            WHERE u.key = this_key AND u.queued AND u.id <> ALL(skipped)
+              AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = u.execution_id AND e.status = 'paused')
+            ORDER BY u.priority DESC, u.id LIMIT 1;
+            EXIT WHEN NOT FOUND OR noetl.limit_room(this_key, head.concurrent) <= 0;
+            SELECT u.key INTO full_key FROM noetl.limit_use u
+            WHERE u.execution_id = head.execution_id AND u.command_id = head.command_id AND u.key <> this_key
+              AND noetl.limit_room(u.key, u.concurrent) <= 0
+            ORDER BY u.key LIMIT 1;
+            IF FOUND THEN
+                UPDATE noetl.limit_use u SET queued = u.key = full_key
+                WHERE u.execution_id = head.execution_id AND u.command_id = head.command_id;
+                CONTINUE;
+            END IF;
+            IF head.command_id = '' THEN
+                PERFORM FROM noetl.outbox o WHERE o.execution_id = head.execution_id AND o.event_id = 'start' FOR UPDATE SKIP LOCKED;
+            ELSE
+                PERFORM FROM noetl.command c
+                WHERE c.execution_id = head.execution_id AND c.command_id = head.command_id FOR UPDATE SKIP LOCKED;
+            END IF;
+            IF NOT FOUND THEN
+                skipped := skipped || head.id;
+                CONTINUE;
+            END IF;
+            UPDATE noetl.limit_use u SET held = true, queued = false, since = at
+            WHERE u.execution_id = head.execution_id AND u.command_id = head.command_id;
+            g_execution := g_execution || head.execution_id;
+            g_command := g_command || head.command_id;
+        END LOOP;
+    END LOOP;
+
+    -- Moments (GCRA): each takes the next one of its key, and waits for the latest of its keys.
+    WITH timed AS (
+        SELECT u.execution_id, u.command_id, u.key, u.priority, u.id, n.per / n.rate AS every, n.burst
+        FROM unnest(g_execution, g_command) AS g (execution, command)
+        JOIN noetl.limit_use u ON u.execution_id = g.execution AND u.command_id = g.command
+        LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = u.key
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN k.declared IS FALSE THEN k.rate ELSE u.rate END AS rate,
+                   CASE WHEN k.declared IS FALSE THEN k.per ELSE u.per END AS per,
+                   CASE WHEN k.declared IS FALSE THEN k.burst ELSE u.burst END AS burst
+        ) n WHERE n.rate IS NOT NULL
+    ), placed AS (
+        SELECT t.*, greatest(k.tat, at) AS base,
+               coalesce(sum(t.every) OVER (PARTITION BY t.key ORDER BY t.priority DESC, t.id
+                                           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS before
+        FROM timed t JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = t.key
+    ), moved AS (
+        UPDATE noetl.limit_key k SET tat = p.tat FROM (
+            SELECT p.key, min(p.base) + make_interval(secs => sum(p.every)) AS tat FROM placed p GROUP BY p.key
+        ) p WHERE k.namespace = 'default' AND k.key = p.key
+    ), due AS (
+        SELECT p.execution_id, p.command_id, max(p.base + make_interval(secs => p.before - (p.burst - 1) * p.every)) AS due
+        FROM placed p GROUP BY p.execution_id, p.command_id
+    ) SELECT array_agg(d.execution_id), array_agg(d.command_id), array_agg(d.due) INTO d_execution, d_command, d_due
+      FROM due d WHERE d.due > at;
+
+    RETURN QUERY WITH given AS (
+        UPDATE noetl.command c SET waiting = false, owner = p_owner, not_before = coalesce(d.due, c.not_before)
+        FROM unnest(g_execution, g_command) AS g (execution, command)
+        LEFT JOIN unnest(d_execution, d_command, d_due) AS d (execution, command, due)
+            ON d.execution = g.execution AND d.command = g.command
+        WHERE c.execution_id = g.execution AND c.command_id = g.command AND (d.due IS NOT NULL OR c.waiting)
+        RETURNING c.*, greatest(0, extract(epoch FROM d.due - at) * 1000000)::bigint AS wait
+    )
+    SELECT CASE WHEN f.fresh THEN 'delayed' ELSE 'given' END, c.execution_id, c.command_id,
+           CASE WHEN f.fresh THEN ARRAY[coalesce(c.wait, 0)]
+                ELSE ARRAY[c.run, c.round, c.attempt, c.first, c.past, coalesce(c.wait, 0)] END,
+           CASE WHEN NOT f.fresh THEN c.payload::text END, CASE WHEN NOT f.fresh THEN c.child::text END,
+           CASE WHEN NOT f.fresh THEN l.payload::text END
+    FROM given c
+    CROSS JOIN LATERAL (SELECT EXISTS (
+        SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id AND u.id = ANY(p_fresh)
+    ) AS fresh) f
+    LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
+    ORDER BY c.priority DESC, c.id;
+
+    RETURN QUERY UPDATE noetl.outbox o SET owner = p_starts
+        FROM unnest(g_execution, g_command) AS g (execution, command)
+        WHERE g.command = '' AND o.execution_id = g.execution AND o.event_id = 'start' AND o.owner = 'held'
+        RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+
+    RETURN QUERY UPDATE noetl.command c SET waiting = true, owner = ''
+        FROM (SELECT DISTINCT u.execution_id, u.command_id FROM noetl.limit_use u WHERE u.id = ANY(p_fresh) AND NOT u.held) w
+        WHERE c.execution_id = w.execution_id AND c.command_id = w.command_id
+        RETURNING 'waits', c.execution_id, c.command_id, NULL::bigint[], NULL, NULL, NULL;
+END $$;
+
+-- After the parts of a commit: priorities of what was issued (executions that have one); what came free, and what is asked for, of the
+-- executions in p_limited. p_wanted: commands with what they ask for; those of loops ask for what their loop says. p_moved: an item that
+-- goes on alone has the slots of the command that it left. p_after makes the call come after the other one of its query.
+CREATE OR REPLACE FUNCTION noetl.settle_limits(
+    p_owner TEXT, p_after BIGINT, p_priorities JSON, p_limited BIGINT[], p_wanted JSON, p_moved JSON
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys TEXT[];
+    fresh BIGINT[];
+BEGIN
+    IF p_priorities IS NOT NULL THEN
+        UPDATE noetl.command c SET priority = p.priority
+        FROM json_to_recordset(p_priorities) AS p (execution BIGINT, priority INTEGER)
+        WHERE c.execution_id = p.execution AND c.priority <> p.priority;
+    END IF;
+    IF cardinality(p_limited) = 0 THEN
+        RETURN;
+    END IF;
+    PERFORM noetl.lock_limits();
+    IF p_moved IS NOT NULL THEN
+        UPDATE noetl.limit_use u SET command_id = m.heir
+        FROM json_to_recordset(p_moved) AS m (execution BIGINT, id TEXT, heir TEXT)
+        WHERE u.execution_id = m.execution AND u.command_id = m.id
+          AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.id)
+          AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir);
+    END IF;
+    keys := noetl.forget_uses(p_limited);
+    WITH wanted AS (
+        SELECT w.execution AS execution_id, w.id AS command_id, w.step, w.priority, w.limits
+        FROM json_to_recordset(p_wanted) AS w (execution BIGINT, id TEXT, step TEXT, priority INTEGER, limits JSON)
+        JOIN noetl.command c ON c.execution_id = w.execution AND c.command_id = w.id
+        UNION ALL
+        SELECT c.execution_id, c.command_id, l.step, l.priority, l.limits
+        FROM noetl.loop l JOIN noetl.command c ON c.execution_id = l.execution_id AND c.run = l.run AND c.round = l.round
+        WHERE l.execution_id = ANY(p_limited) AND l.limits IS NOT NULL
+          AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id)
+    ), stored AS (
+        INSERT INTO noetl.limit_use AS u (execution_id, command_id, key, step, concurrent, rate, per, burst, priority, queued, since)
+        SELECT w.execution_id, w.command_id, n.key, w.step, n.concurrent, n.rate, coalesce(n.per, 1), coalesce(n.burst, 1), w.priority,
+               n.key = min(n.key) OVER (PARTITION BY w.execution_id, w.command_id), clock_timestamp()
+        FROM wanted w JOIN noetl.command c ON c.execution_id = w.execution_id AND c.command_id = w.command_id
+        CROSS JOIN LATERAL json_to_recordset(w.limits)
+            AS n (key TEXT, concurrent INTEGER, rate FLOAT8, per FLOAT8, burst INTEGER)
+        ORDER BY c.id, n.key
+        ON CONFLICT DO NOTHING
+        RETURNING u.*
+    ), told AS (
+        INSERT INTO noetl.limit_key AS k (key, concurrent, rate, per, burst, declared)
+        SELECT DISTINCT ON (s.key) s.key, s.concurrent, s.rate, s.per, s.burst, true FROM stored s ORDER BY s.key, s.id DESC
+        ON CONFLICT (namespace, key) DO UPDATE
+        SET concurrent = excluded.concurrent, rate = excluded.rate, per = excluded.per, burst = excluded.burst, updated_at = now()
+        WHERE k.declared AND (k.concurrent, k.rate, k.per, k.burst)
+            IS DISTINCT FROM (excluded.concurrent, excluded.rate, excluded.per, excluded.burst)
+    ) SELECT coalesce(array_agg(s.id), '{}'), keys || coalesce(array_agg(s.key), '{}') INTO fresh, keys FROM stored s;
+    IF cardinality(keys) > 0 THEN
+        RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, keys, fresh, p_owner);
+    END IF;
+END $$;
+
+-- For whoever claims: slots that nobody gave out yet (an operator raised a limit, an execution was resumed, a row was locked). Costs one
+-- look at an empty index when nobody waits.
+CREATE OR REPLACE FUNCTION noetl.wake_limits(p_owner TEXT) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys TEXT[];
+BEGIN
+    WITH RECURSIVE waited AS (
+        (SELECT u.key FROM noetl.limit_use u WHERE u.queued ORDER BY u.key LIMIT 1)
+        UNION ALL
+        SELECT (SELECT u.key FROM noetl.limit_use u WHERE u.queued AND u.key > w.key ORDER BY u.key LIMIT 1)
+        FROM waited w WHERE w.key IS NOT NULL
+    ) SELECT array_agg(w.key) INTO keys FROM waited w WHERE w.key IS NOT NULL;
+    IF keys IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM noetl.lock_limits();
+    PERFORM noetl.forget_uses((SELECT array_agg(DISTINCT u.execution_id) FROM noetl.limit_use u WHERE u.key = ANY(keys)));
+    RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, keys, '{}', '') g WHERE g.kind = 'given';
+END $$;
+
+-- A slot for an execution that has not begun: row 'status' with its word, how many there are, and the oldest holders. When it waits, or is
+-- let in, its row and its Start are kept; 'event' rows are to be handled: the Cancel that makes room (p_excess: cancel_oldest).
+CREATE OR REPLACE FUNCTION noetl.admit_execution(
+    p_owner TEXT, p_execution BIGINT, p_path TEXT, p_name TEXT, p_version TEXT, p_parent BIGINT, p_principal TEXT, p_start JSON,
+    p_key TEXT, p_concurrent INTEGER, p_excess TEXT, p_priority INTEGER
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    word TEXT := 'held';
+    fresh BOOLEAN := false;
+    holders BIGINT[];
+    most INTEGER;
+BEGIN
+    PERFORM noetl.lock_limits();
+    IF NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = p_execution AND (e.version > 0 OR e.ended_at IS NOT NULL))
+        AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '')
+    THEN
+        INSERT INTO noetl.limit_key AS k (key, concurrent, declared) VALUES (p_key, p_concurrent, true)
+        ON CONFLICT (namespace, key) DO UPDATE SET concurrent = excluded.concurrent, updated_at = now()
+        WHERE k.declared AND k.concurrent IS DISTINCT FROM excluded.concurrent;
+        IF p_excess = 'refuse' AND noetl.limit_room(p_key, p_concurrent) <= 0 THEN
+            word := 'refused';
+        ELSE
+            fresh := true;
+            INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal)
+            VALUES (p_execution, p_path, p_name, p_version, p_parent, p_principal) ON CONFLICT DO NOTHING;
+            INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+            VALUES (p_execution, 'start', p_execution, 'held', p_start)
+            ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held', payload = excluded.payload;
+            INSERT INTO noetl.limit_use (execution_id, command_id, key, concurrent, priority, queued, since)
+            VALUES (p_execution, '', p_key, p_concurrent, p_priority, true, clock_timestamp());
+            RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, ARRAY[p_key], '{}', p_owner) g
+                WHERE g.kind <> 'event' OR g.execution_id <> p_execution;
+        END IF;
+    END IF;
+    IF EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '' AND u.queued) THEN
+        word := 'queued';
+    END IF;
+    IF fresh AND word = 'queued' AND p_excess = 'cancel_oldest' THEN
+        RETURN QUERY INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
+            SELECT v.execution_id, 'excess:' || p_execution, v.execution_id, p_owner,
+                   json_build_object('type', 'cancel', 'execution_id', v.execution_id, 'event_id', 'excess:' || p_execution,
+                                     'program', v.program, 'principal', p_principal, 'cascade', true,
+                                     'reason', 'execution ' || p_execution || ' takes its place: concurrency of ' || p_key)
+            FROM (
+                SELECT e.execution_id, e.program FROM noetl.limit_use u JOIN noetl.execution e ON e.execution_id = u.execution_id
+                WHERE u.key = p_key AND u.held AND u.command_id = ''
+                  AND NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = u.execution_id AND x.event_id LIKE 'excess:%')
+                  AND NOT EXISTS (SELECT FROM noetl.event x WHERE x.execution_id = u.execution_id AND x.event_id LIKE 'excess:%')
+                ORDER BY u.since, u.id LIMIT 1
+            ) v
+            ON CONFLICT DO NOTHING
+            RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+    END IF;
+    SELECT array_agg(h.execution_id ORDER BY h.since, h.id) INTO holders FROM (
+        SELECT * FROM noetl.limit_use u WHERE u.key = p_key AND u.held ORDER BY u.since, u.id LIMIT 20) h;
+    SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE p_concurrent END INTO most
+    FROM (SELECT 1) one LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = p_key;
+    RETURN QUERY SELECT 'status', p_execution, word, coalesce(most, 0) || coalesce(holders, '{}'), NULL, NULL, NULL;
+END $$;

@@ -1,0 +1,51 @@
+"""Playbooks as files on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from noetl.domain.errors import InvalidInputError, NotFoundError
+
+_SUFFIXES = (".yaml", ".yml")
+
+
+def full(target: str) -> str:
+    """Where it is."""
+    return str(Path(target).resolve())
+
+
+def playbook_text(target: str) -> str | None:
+    """The text of a playbook file; None when ``target`` is no file and may be a path in the catalog."""
+    path = Path(target)
+    try:
+        return path.read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        if path.suffix in _SUFFIXES:
+            raise NotFoundError(
+                f"there is no file {target}", code="file_not_found", hint=_nearby(path)
+            ) from None
+        return None
+    except IsADirectoryError:
+        found = ", ".join(sorted(p.name for p in path.iterdir() if p.suffix in _SUFFIXES)[:5])
+        raise InvalidInputError(
+            f"{target} is a folder",
+            code="not_a_playbook",
+            hint=f"name a playbook in it: {found}" if found else "name a playbook file",
+        ) from None
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(
+            f"{target} is not UTF-8 text (byte {error.start})", code="not_a_playbook"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(f"{target} cannot be read: {error}", code="file_unreadable") from None
+
+
+def _nearby(path: Path) -> str | None:
+    from noetl.dsl.diagnostics import nearest
+
+    try:
+        names = [p.name for p in path.parent.iterdir() if p.suffix in _SUFFIXES]
+    except OSError:
+        return f"there is no folder {path.parent} either"
+    found = nearest(path.name, names)
+    return f"did you mean {path.parent / found}?" if found else None

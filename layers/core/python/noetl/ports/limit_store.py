@@ -1,0 +1,78 @@
+"""Slots and moments of keys that executions share, as their store keeps them; who has them and who waits, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from noetl.domain.events import Event, Start
+from noetl.domain.limits import Admission, Admitted, Numbers
+from noetl.ports.answers import CreatedExecution
+
+SHOWN = 20
+"""Most holders, and most who wait, that are named with a key."""
+
+
+class KeyUse(msgspec.Struct, frozen=True):
+    """Who holds a slot, or waits for one. ``step`` empty: the execution itself. ``since``: epoch seconds. ``alive``: somebody who lives has
+    the command (a command whose worker died holds on, and is given out again)."""
+
+    execution_id: int
+    step: str
+    run: int
+    priority: int
+    since: float
+    alive: bool = True
+    lease_until: float | None = None
+
+
+class KeyState(msgspec.Struct, frozen=True):
+    """``source``: whose numbers hold. ``next_at``: when the rate is free again (epoch seconds); None: now, or there is no rate."""
+
+    key: str
+    numbers: Numbers
+    source: Literal["operator", "playbook"]
+    in_use: int
+    waiting: int
+    next_at: float | None = None
+    principal: str = ""
+    holders: tuple[KeyUse, ...] = ()
+    first: tuple[KeyUse, ...] = ()
+    """Who waits, in the order in which they get slots."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """Why something of an execution does not go on. ``at``: when its moment comes (epoch seconds; a rate); else it waits for a slot:
+    ``in_use`` of ``most`` are held, by ``holders`` (some executions) among others, and it is the ``position``-th that waits."""
+
+    key: str
+    step: str
+    run: int
+    since: float
+    at: float | None = None
+    most: int = 0
+    in_use: int = 0
+    position: int = 0
+    holders: tuple[int, ...] = ()
+
+
+class LimitStore(Protocol):
+    def admit(
+        self, start: Start, created: CreatedExecution, admission: Admission, owner: str | None = None
+    ) -> tuple[Admitted, Sequence[Event]]:
+        """Give a slot to an execution that has not begun, or let it wait, in one transaction: its row (in version 0) and its Start are
+        kept then. Asking again changes nothing. Also the Cancel of the oldest holder, where that makes room."""
+
+    def limit_keys(self, *, after: str = "", limit: int = 100, key: str | None = None) -> Sequence[KeyState]:
+        """Keys in order (strictly after ``after``), or the one."""
+
+    def set_limit(self, key: str, numbers: Numbers, principal: str) -> None:
+        """What holds for a key from now on, whatever playbooks ask for. Who waits is looked at by the next ``claim``."""
+
+    def remove_limit(self, key: str) -> bool:
+        """Playbooks' own numbers hold again. False when there were no others."""
+
+    def waits_of(self, execution_id: int, limit: int = 100) -> Sequence[Wait]:
+        """What of an execution waits for a slot or a moment, the longest first."""

@@ -1,0 +1,77 @@
+"""Which of the executions that are to begin may: those whose key has no room wait, or are refused (``executor.spec.concurrency``).
+
+It costs a round trip, for playbooks that say so only. An execution that waits is a row in version 0, whose Start lies in the outbox, held,
+until the commit that ends a holder gives it out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.events import Event, Start
+from noetl.domain.limits import refusal
+from noetl.dsl.program import Program
+from noetl.engine.admitting import admission_of
+from noetl.ports.execution_store import CreatedExecution
+from noetl.services.engine_deps import EngineDeps, Handled
+
+
+def admitted(
+    events: Sequence[Event], deps: EngineDeps, handled: Handled
+) -> tuple[list[Event], dict[int, NoetlError]]:
+    """The batch without what waits, and why some of its executions cannot begin."""
+    found: list[Event] = []
+    refused: dict[int, NoetlError] = {}
+    for event in events:
+        if not isinstance(event, Start):
+            found.append(event)
+            continue
+        event, program = _resolved(event, deps)
+        try:
+            waits = (
+                program is not None
+                and program.concurrency is not None
+                and _waits(event, program, deps, handled)
+            )
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            refused[event.execution_id], waits = error, False
+        if not waits:
+            found.append(event)
+    return found, refused
+
+
+def _resolved(event: Start, deps: EngineDeps) -> tuple[Start, Program | None]:
+    """What is to begin; a playbook that does not exist is told of when the Start is decided."""
+    try:
+        if not event.program:
+            event = msgspec.structs.replace(event, program=deps.resolve(event.path, event.version))
+        return event, deps.programs(event.program)
+    except InfrastructureError:
+        raise
+    except NoetlError:
+        return event, None
+
+
+def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -> bool:
+    """Whether it has to wait. Raises ConflictError(code="concurrency_limit"), TemplateError."""
+    admission = admission_of(program, event, time.time())
+    if admission is None:
+        return False
+    created = CreatedExecution(
+        program.path,
+        program.name,
+        program.version,
+        event.parent.execution_id if event.parent is not None else None,
+        event.principal,
+    )
+    answer, events = deps.store.admit(event, created, admission, deps.owner)
+    handled.events += events
+    if answer.status == "refused":
+        raise refusal(admission.key, answer.most, answer.holders)
+    return answer.status == "queued"
