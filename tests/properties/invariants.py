@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
+from noetl.adapters.memory import MemoryExecutionStore
+from noetl.adapters.memory.tables import Use
 from noetl.domain import facts as f
 from noetl.domain.again import indexes
 from noetl.domain.facts import Fact, decode_facts
@@ -28,8 +30,9 @@ COMMANDED = ("body", "case", "compensate")
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 
-def audit(store: ExecutionStore) -> None:
-    """Between any two commits: history is the truth, state is small, every token that waits for a command has it."""
+def audit(store: MemoryExecutionStore) -> None:
+    """Between any two commits: history is the truth, state is small, every token that waits for a command has it, and slots are right."""
+    check_limits(store)
     for info in store.executions(limit=10_000):
         if info.version:
             audit_one(store, info)
@@ -59,6 +62,34 @@ def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
             f"{info.path}: the token at {token.step} waits for a command that does not exist"
         )
         assert fences[command].turn == token.turn, f"{info.path}: another turn of {command} is out"
+
+
+def check_limits(store: MemoryExecutionStore) -> None:
+    """Never more holders than slots; nobody holds one, or waits for one, who is over; nobody waits while one is free."""
+    with store.tables() as tables:
+        held: Counter[str] = Counter()
+        most: dict[str, int] = {}
+        waiting: dict[str, list[tuple[int, int, Use]]] = {}
+        for (execution_id, command_id), uses in tables.uses.items():
+            entry = tables.executions[execution_id]
+            assert not entry.over, f"{entry.created.path} is over and has {uses}"
+            assert not command_id or command_id in tables.work[execution_id].commands, (
+                f"nothing is left of {uses}"
+            )
+            assert len({use.held for use in uses}) == 1, f"some of it: {uses}"
+            assert sum(use.queued for use in uses) == (not uses[0].held), (
+                f"queued once while it waits: {uses}"
+            )
+            for use in uses:
+                if use.held and use.limit.concurrent is not None:
+                    held[use.limit.key] += 1
+                    most[use.limit.key] = max(most.get(use.limit.key, 0), use.limit.concurrent)
+                if use.queued and entry.status != "paused":
+                    waiting.setdefault(use.limit.key, []).append((-use.priority, use.order, use))
+        assert all(count <= most[key] for key, count in held.items()), (held, most)
+        for key, queue in waiting.items():
+            use = min(queue, key=lambda one: one[:2])[2]
+            assert held[key] >= (use.limit.concurrent or 0), f"a slot of {key} is free, and {use} waits"
 
 
 def check_queues(info: ExecutionInfo) -> None:

@@ -88,7 +88,7 @@ def run_seed(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 6))
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 12))
 def test_redriven_executions_keep_what_was_good(seed: int) -> None:
     """What ended is redriven, from anywhere, twice; with the same disturbances."""
     rng = random.Random(f"redriven {seed}")
@@ -109,6 +109,21 @@ def test_redriven_executions_keep_what_was_good(seed: int) -> None:
             print(f"redriven seed {seed}, {world.setting}, round {number}; the last moves:")
             print("\n".join(list(simulation.trace)[-SHOWN:]))
             raise
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 12))
+def test_limits_hold_whatever_happens(seed: int) -> None:
+    """Executions that share keys: the audit counts holders between any two moves."""
+    rng = random.Random(f"limits {seed}")
+    shared = [one for one in FIXED if one.path in ("properties/limited", "properties/alone")]
+    picked = [rng.choice(shared) for _ in range(rng.choice((2, 3, 4)))]
+    picked = [replace(one, cancelled=rng.random() < 0.3) for one in picked]
+    picked = [
+        replace(one, exact=False, ends=frozenset({"completed", "cancelled"})) if one.cancelled else one
+        for one in picked
+    ]
+    wanted = [(one, expected(one.path)) for one in picked]
+    simulate(seed, rng, wanted, World(fixed_programs(), setting_of(rng), rng))
 
 
 def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:

@@ -58,6 +58,8 @@ FIXED = tuple(
             "patterns",
             "locks",
             "partial",
+            "limited",
+            "alone",
         )
     ]
     + [

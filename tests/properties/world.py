@@ -57,17 +57,20 @@ class BeatingClock(VirtualClock):
 
 
 class WatchedStore(MemoryExecutionStore):
-    """Sees to it that attempts go up with every delivery, and that only the last one's outcome is ever applied."""
+    """Sees to it that attempts go up with every delivery (what waited for a slot is delivered for the first time), and that only the
+    last one's outcome is ever applied."""
 
     def __init__(self, clock: Callable[[], float], results: ResultStore) -> None:
         super().__init__(clock, results)
         self.attempts: dict[tuple[int, str], int] = {}
 
     def claim(self, owner: str, limit: int) -> Sequence[Command]:
+        with self.tables() as tables:
+            waited = {key for key, uses in tables.uses.items() if any(use.queued for use in uses)}
         found = super().claim(owner, limit)
         for command in found:
             key = (command.execution_id, command.command_id)
-            assert command.attempt > self.attempts.get(key, 1), (
+            assert command.attempt > self.attempts.get(key, 0 if key in waited else 1), (
                 f"{key} was claimed twice as attempt {command.attempt}"
             )
             self.attempts[key] = command.attempt

@@ -54,6 +54,14 @@ def settle(
     keys = forget(tables, executions)
     fresh = _ask(tables, [*_commands(tables, wanted), *_of_loops(tables, executions)])
     keys |= {use.limit.key for key in fresh for use in tables.uses[key]}
+    # They may have been resumed just now.
+    keys |= {
+        use.limit.key
+        for key, uses in tables.uses.items()
+        if key[0] in executions
+        for use in uses
+        if use.queued
+    }
     return give(tables, keys, fresh, owner, owner)
 
 

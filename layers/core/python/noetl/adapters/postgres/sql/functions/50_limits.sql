@@ -210,6 +210,8 @@ BEGIN
         WHERE k.declared AND (k.concurrent, k.rate, k.per, k.burst)
             IS DISTINCT FROM (excluded.concurrent, excluded.rate, excluded.per, excluded.burst)
     ) SELECT coalesce(array_agg(s.id), '{}'), keys || coalesce(array_agg(s.key), '{}') INTO fresh, keys FROM stored s;
+    -- They may have been resumed just now.
+    keys := keys || ARRAY(SELECT DISTINCT u.key FROM noetl.limit_use u WHERE u.execution_id = ANY(p_limited) AND u.queued);
     IF cardinality(keys) > 0 THEN
         RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, keys, fresh, p_owner);
     END IF;
