@@ -205,6 +205,8 @@ class Ground:
             for info in fresh:
                 audit_one(store, info)
             check_end(store, fresh)
+            kept = [key for key in store.limit_keys() if key.in_use or key.waiting]
+            assert not kept, f"everybody is over, and slots are not free: {kept}"
             for path, root in zip(paths, started, strict=False):
                 compare(workloads()[path], wanted(path), observe(store, self.results(), calls, root))
             self.judged.update(info.execution_id for info in fresh)

@@ -38,6 +38,22 @@ def test_what_was_killed_goes_on_in_another_process(ground: Ground, number: int)
     ground.judge(paths, running.started)
 
 
+def test_slots_of_the_killed_are_free_again(ground: Ground) -> None:
+    rng = random.Random("slots")
+    paths = [
+        "properties/limited",
+        "properties/alone",
+        "properties/alone",
+        "properties/limited",
+        "properties/alone",
+    ]
+    running = ground.begin(paths, seed=7)
+    kill_sometime(running, rng)
+    kill_sometime(ground.run(seed=8, port="commit", call=9, after=True), rng)
+    ground.resume(seed=9)
+    ground.judge(paths, running.started)
+
+
 def suicide(rng: random.Random) -> dict[str, object]:
     """A named point at which the process kills itself, for two out of three."""
     if rng.random() < 0.33:
