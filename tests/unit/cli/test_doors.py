@@ -29,8 +29,11 @@ CASES = {
     "credential show": "credential show kept --reveal",
     "ctx patch": "ctx patch WAITING --set approved=true --reason x --correlation-id ticket-1",
     "events": "events DONE",
-    "exec": "exec demo/hello",
+    "exec": "exec demo/hello --priority 3",
     "inject": "inject WAITING start --set a=1 --correlation-id ticket-1",
+    "limit list": "limit list kept",
+    "limit remove": "limit remove kept",
+    "limit set": "limit set api/v1 --concurrent 2 --rate 10 --burst 3",
     "list": "list",
     "pause": "pause WAITING --reason x",
     "prune": "prune --older-than 90d --dry-run",
@@ -73,6 +76,9 @@ UNKNOWN = (
 )
 UNKNOWN += (
     "credential show none",
+    "limit list none",
+    "limit remove none",
+    "limit set nothing",
     "schedule show none",
     "run demo/none",
     "exec demo/none",
@@ -115,13 +121,14 @@ class Near(MemoryRuntime):
 
 
 class Side:
-    """A world of its own: a credential, a schedule, and a fresh execution in whatever state a command is to find it in."""
+    """A world of its own: a credential, a limit, a schedule, and a fresh execution in whatever state a command is to find it in."""
 
     def __init__(self) -> None:
         self.far = Far()
         self.ask, self.run = self.far.ground.ask, self.far.ground.run
         wish = {"name": "kept", "type": "generic", "data": {"k": "value"}}
         assert self.ask("POST", "/api/credentials", wish).status == 201
+        assert self.ask("PUT", "/api/limits/kept", {"concurrent": 3}).status == 200
         schedule = {"path": "demo/hello", "name": "hourly", "cron": "0 * * * *"}
         self.run()
         assert self.ask("POST", "/api/schedules", schedule).status == 201

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from noetl.api.bodies import CredentialDeletedAnswer, VariableView
+from noetl.api.bodies import VariableView
 from noetl.cli import wiring
 from noetl.cli.context_patch import ContextPatch
+from noetl.cli.here_credentials import CredentialsHere
 from noetl.cli.here_limits import LimitsHere
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
@@ -26,7 +27,6 @@ from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import (
     change_execution,
-    manage_credentials,
     manage_schedules,
     read_execution,
     redrive_execution,
@@ -36,12 +36,6 @@ from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent, rfc3339
-from noetl.services.manage_credentials import (
-    CredentialAccessView,
-    CredentialView,
-    CredentialWish,
-    Resealed,
-)
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -72,7 +66,7 @@ def open_running_here(home: str | None, on_log: Callable[[str], None] | None) ->
         yield RunningHere(runtime)
 
 
-class Here(LimitsHere, TriggersHere):
+class Here(CredentialsHere, LimitsHere, TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
     def __init__(self, reading: wiring.Reading) -> None:
@@ -210,36 +204,6 @@ class Here(LimitsHere, TriggersHere):
 
     def prune(self, wish: PruneWish) -> Pruned:
         return prune(wish, self._reading.prune, lambda: True)
-
-    # --- credentials ---
-
-    def keep_credential(self, wish: CredentialWish) -> CredentialView:
-        return manage_credentials.keep_credential(wish, _principal(), self._reading.credentials)[0]
-
-    def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
-        return manage_credentials.list_credentials(self._reading.credentials, limit=limit, type=type_)
-
-    def credential(self, name: str, *, reveal: bool) -> CredentialView:
-        deps = self._reading.credentials
-        stored = manage_credentials.find_credential(name, deps)
-        data = manage_credentials.open_credential(stored, deps) if reveal else None
-        if reveal:
-            manage_credentials.note_access(deps, stored.name, "read", _principal())
-        return manage_credentials.view(stored, data)
-
-    def remove_credential(self, name: str) -> CredentialDeletedAnswer:
-        gone = manage_credentials.remove_credential(name, _principal(), self._reading.credentials)
-        return CredentialDeletedAnswer(gone.name, str(gone.id), True)
-
-    def reseal_credentials(self) -> Resealed:
-        return manage_credentials.reseal(_principal(), self._reading.credentials)
-
-    def credential_accesses(
-        self, name: str, execution_id: int | None, limit: int
-    ) -> Sequence[CredentialAccessView]:
-        store = self._reading.credentials.store
-        found = store.accesses(limit=limit, name=name, execution_id=execution_id)
-        return [manage_credentials.access_view(one) for one in found]
 
 
 def _principal() -> str:
