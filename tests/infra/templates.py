@@ -94,8 +94,9 @@ class Templates:
         return self.text(function.stack, function.properties["Role"]).removesuffix(".Arn>").strip("<>")
 
     def statements(self, role: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """(stack, statement) of everything attached to the role ``Stack.LogicalId``."""
-        for policy in self.all("AWS::IAM::Policy"):
+        """(stack, statement) of everything attached to the role ``Stack.LogicalId``. What does not fit into a role's own policy any more CDK
+        puts into a managed one."""
+        for policy in (*self.all("AWS::IAM::Policy"), *self.all("AWS::IAM::ManagedPolicy")):
             roles = [self.text(policy.stack, each).strip("<>") for each in policy.properties["Roles"]]
             if role in roles:
                 for statement in policy.properties["PolicyDocument"]["Statement"]:
