@@ -14,6 +14,8 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
+from tests.integration.api.canaries import rows
+
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -27,10 +29,32 @@ workflow:
     tool:
       - query: { kind: postgres, auth: db_MARK, query: "select 40 + {{ workload.n | default(2) }} as n" }
       - call: { kind: http, url: "URL/call", headers: { X-Shop: "{{ keychain.shop.token }}", X-Other: "{{ keychain.other.key }}" } }
+    set: { ctx.said: "{{ call.data }}" }
     next: { arcs: [{ step: each }] }
   - step: each
     loop: { in: [1, 2, 3, 4], iterator: n, spec: { mode: parallel } }
     tool: { kind: http, url: "URL/item?n={{ iter.n }}", auth: "shop_MARK" }
+    next: { arcs: [{ step: refused }] }
+  - step: refused
+    tool:
+      - page: { kind: http, url: "URL/refused", auth: shop_MARK, spec: { policy: { rules: [{ else: { then: { do: continue } } }] } } }
+      - cut:
+          kind: http
+          url: "URL/call"
+          params: { at: "{{ keychain.shop.token | epoch }}" }
+          spec: { policy: { rules: [{ else: { then: { do: continue, set_ctx: { why: "{{ outcome.error.message }}" } } } }] } }
+      - sql:
+          kind: postgres
+          auth: db_MARK
+          query: "select {{ keychain.shop.token }}::text::int"
+          spec: { policy: { rules: [{ else: { then: { do: continue } } }] } }
+      - large: { kind: postgres, auth: db_MARK, query: "select repeat({{ keychain.shop.token }}::text, 3000) as large" }
+    next: { arcs: [{ step: gate }] }
+  - step: gate
+    spec:
+      policy:
+        admit: { rules: [{ when: "{{ ctx.approved | default(false) }}", then: { allow: true } }, { else: { then: { allow: false } } }] }
+    tool: { kind: noop, args: { total: "{{ ctx.total }}" } }
 """
 
 
@@ -42,7 +66,7 @@ def server() -> Iterator[tuple[str, list[dict[str, Any]]]]:
         def do_GET(self) -> None:
             heard.append({"path": self.path, **{name.lower(): value for name, value in self.headers.items()}})
             body = json.dumps({"said": dict(self.headers)}).encode()
-            self.send_response(200)
+            self.send_response(401 if self.path == "/refused" else 200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -90,8 +114,17 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
     keep(deployment, f"shop_{mark}", "bearer", token=token)
     keep(deployment, f"db_{mark}", "postgres", **scratch)
     began = time.time()
-    run = remote.follow(remote.start(path="e2e/registered"))
-    assert run.status == "completed", run.error
+    execution_id = remote.start(path="e2e/registered")
+    here = f"/api/executions/{execution_id}"
+    deployment.wait(
+        lambda: deployment.api("GET", f"{here}/status").body["status"] in ("waiting", "failed"),
+        60,
+        "the gate",
+    )
+    _change_and_approve(deployment, here)
+    deployment.wait(lambda: deployment.api("GET", f"{here}/status").body["ended"], 60, "the end")
+    run = remote.follow(execution_id)
+    assert (run.status, run.result) == ("completed", {"total": 2}), run.error
     (call,) = [one for one in heard if one["path"] == "/call"]
     assert (call["x-shop"], call["x-other"]) == (token, vaulted)
     items = [one for one in heard if one["path"].startswith("/item")]
@@ -100,7 +133,15 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
     asked = [
         line for line in deployment.logs("api", began - 5) if f"/api/keychain/{run.execution_id}/" in line
     ]
-    assert 2 <= len(asked) <= 8, "each worker process once for each name, from the cache afterwards"
+    assert 2 <= len(asked) <= 10, "each worker process once for each name, from the cache afterwards"
+    told = deployment.api("GET", f"/api/access/credentials?execution_id={run.execution_id}").body["accesses"]
+    assert {(one["name"], one["action"]) for one in told} == {
+        (f"shop_{mark}", "read"),
+        (f"db_{mark}", "read"),
+    }
+    assert {one["step"] for one in told} <= {"start", "each", "refused"} and all(
+        one["principal"] for one in told
+    )
     with psycopg.connect(deployment.database()) as connection:
         sealed = connection.execute(
             "SELECT data_encrypted FROM noetl.credential WHERE name = %s", [f"shop_{mark}"]
@@ -110,12 +151,70 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
             "SELECT count(*) FROM noetl.auth_cache WHERE execution_id = %s", [int(run.execution_id)]
         ).fetchone()
         assert left == (0,), "gone with the execution"
-        for table in ("event", "slot", "command", "outbox", "transient"):
-            rows = connection.execute(f"SELECT t::text FROM noetl.{table} t").fetchall()
-            assert not [row for (row,) in rows if token in row or vaulted in row or password in row], table
-    for name in ("api", "engine", "worker-io", "worker-mixed"):
-        said = "\n".join(deployment.logs(name, began - 5))
-        assert token not in said and vaulted not in said, name
+    marks = [token.encode(), vaulted.encode(), password.encode(), b"canary-"]
+    said = dict(_everywhere(deployment, began))
+    assert sum(place.startswith("s3 ") for place in said) > 0 and sum("log " in place for place in said) > 4
+    assert [(place, text[:300]) for place, text in said.items() if any(mark in text for mark in marks)] == []
+
+
+def _change_and_approve(deployment: Any, here: str) -> None:
+    """A patch that fits, one that does not, and what history and analysis say of them."""
+    why = {"reason": "checked", "correlation_id": "ticket-9"}
+    stale = [{"op": "test", "path": "/total", "value": 7}, {"op": "add", "path": "/approved", "value": True}]
+    fits = [{"op": "test", "path": "/total", "value": 1}, {"op": "replace", "path": "/total", "value": 2}]
+    for patch in ({"total": 1}, stale, fits):
+        assert deployment.api("PATCH", f"{here}/ctx", {"patch": patch, **why}).status == 202
+    changes = deployment.wait(
+        lambda: (found := deployment.api("POST", f"{here}/analyze", {}).body["changes"])[2:] and found,
+        30,
+        "changes",
+    )
+    assert sorted(one["name"] for one in changes) == ["command.superseded", "ctx.patched", "ctx.patched"]
+    assert all(
+        (one["correlation_id"], one["reason"]) == ("ticket-9", "checked") and one["principal"]
+        for one in changes
+    )
+    assert deployment.api("GET", f"{here}/status").body["status"] == "waiting", "nothing of what did not fit"
+    assert deployment.api("PATCH", f"{here}/ctx", {"patch": {"approved": True}, **why}).status == 202
+
+
+def _everywhere(deployment: Any, began: float) -> Iterator[tuple[str, bytes]]:
+    """Every row, object, message and line of the deployment."""
+    for number, (table, row) in enumerate(rows(deployment.database())):
+        yield f"row {number} of {table}", row
+    s3 = deployment.client("s3")
+    for bucket in s3.list_buckets()["Buckets"]:
+        for found in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ()):
+            if found["LastModified"].timestamp() >= began - 5:
+                name = found["Key"]
+                yield (
+                    f"s3 {name}",
+                    name.encode() + s3.get_object(Bucket=bucket["Name"], Key=name)["Body"].read(),
+                )
+    sqs = deployment.client("sqs")
+    for url in sqs.list_queues().get("QueueUrls", ()):
+        if url.endswith(("-dlq", "-dlq.fifo")):
+            answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+            yield f"queue {url}", json.dumps(answer.get("Messages", []), default=str).encode()
+    for function in deployment.client("lambda").list_functions()["Functions"]:
+        name = function["FunctionName"].removeprefix(f"noetl-{deployment.environment}-")
+        if name != function["FunctionName"]:
+            yield f"log {name}", "\n".join(deployment.logs(name, began - 5)).encode()
+
+
+def test_reads_after_the_first_ask_kms_nothing(deployment):
+    mark = secrets.token_hex(4)
+    keep(deployment, f"often_{mark}", "generic", key=f"canary-{mark}")
+    began = time.time()
+    path = f"/api/credentials/often_{mark}?include_data=true"
+    for number in range(6):
+        assert deployment.api("GET", f"{path}&execution_id={10**17 + number}").body["data"] == {
+            "key": f"canary-{mark}"
+        }
+    lines = [line for line in deployment.logs("api", began - 1) if f"often_{mark}" in line and "{" in line]
+    calls = [json.loads(line[line.index("{") :]).get("KmsCalls", 0) for line in lines]
+    assert len(calls) >= 6 and sum(bool(count) for count in calls) <= 1, calls
+    assert deployment.api("DELETE", f"/api/credentials/often_{mark}").status == 200
 
 
 def test_nobody_is_given_a_credential_for_a_made_up_command(deployment):

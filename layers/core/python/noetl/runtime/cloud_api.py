@@ -64,13 +64,19 @@ class CloudApi:
     def handle(self, event: dict[str, Any], context: Any, call: Invocation) -> dict[str, Any]:
         """Answer one request; ``call`` is told what came of it."""
         self._call = call
+        before = self._kms_calls()
         try:
             answer = self._resolve(event, context)
         finally:
             if self.settings.close_connections and self._database is not None:
                 self._database.close()
         _tell(call, event, answer)
+        self._count("KmsCalls", self._kms_calls() - before)
         return answer
+
+    def _kms_calls(self) -> int:
+        cipher = self._deps.credentials.cipher if self._deps is not None else None
+        return cipher.calls if isinstance(cipher, KmsCipher) else 0
 
     def _count(self, name: str, value: float) -> None:
         """A function answers one request at a time."""

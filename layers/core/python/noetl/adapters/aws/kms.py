@@ -64,6 +64,8 @@ class KmsCipher:
         self._key_id = key_id
         self._shared = shared
         self._client = client
+        self.calls = 0
+        """Calls to KMS that this process has made."""
         self._sealing = _Keys(clock, USES - 1)
         self._opening = _Keys(clock, USES)
 
@@ -86,6 +88,7 @@ class KmsCipher:
     def _data_key(self, context: Context) -> tuple[bytes, bytes]:
         found = self._sealing.get(context)
         if found is None:
+            self.calls += 1
             with answering("kms"):
                 answer = self._client.generate_data_key(
                     KeyId=self._key_id, KeySpec="AES_256", EncryptionContext=dict(context)
@@ -98,6 +101,7 @@ class KmsCipher:
     def _opened(self, wrapped: bytes, context: Context) -> bytes:
         found = self._opening.get((wrapped, context))
         if found is None:
+            self.calls += 1
             try:
                 answer = self._client.decrypt(
                     KeyId=self._key_id, CiphertextBlob=wrapped, EncryptionContext=dict(context)
