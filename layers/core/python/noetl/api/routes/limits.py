@@ -51,5 +51,6 @@ ROUTES: tuple[Route, ...] = (
         limits.delete,
         {200: bodies.LimitRemovedAnswer},
         "limits",
+        logged=True,
     ),
 )
