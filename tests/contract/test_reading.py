@@ -75,8 +75,13 @@ def test_executions_newest_first(store, make):
         ExecutionFilter(parent=EID),
         ExecutionFilter(started_after=4e9),
         ExecutionFilter(started_before=store.info(EID).started_at),
+        ExecutionFilter(program="other"),
+        ExecutionFilter(ids=(12345,)),
+        ExecutionFilter(statuses=("paused", "completed")),
     ):
         assert not store.executions(limit=3, wanted=none)
+    some = ExecutionFilter(program="prog", ids=(EID, EID + 2, EID + 3), statuses=("failed", "paused"))
+    assert [info.execution_id - EID for info in store.executions(limit=3, wanted=some)] == [2]
     info = store.info(EID)
     assert (info.path, info.name, info.program, info.state) == ("demo/hello", "hello", "prog", b'{"v":1}')
     assert store.info(12345) is None

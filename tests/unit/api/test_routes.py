@@ -37,6 +37,10 @@ def exchange_steering(ground: Ground, name: str):
     return ground.ask(method, f"{place}/{what}", body)
 
 
+def path_of(name: str) -> str:
+    return next(route.path for route in ROUTES if route.name == name)
+
+
 def exchange(ground: Ground, name: str):
     """One fitting request to the route of this name."""
     if name in ("health", "ready", "openapi"):
@@ -52,6 +56,8 @@ def exchange(ground: Ground, name: str):
         ground.register()
         path = "/api/execute" if name == "execute" else "/api/executions"
         return ground.ask("POST", path, {"path": "demo/hello", "payload": {"n": 1}})
+    if name.endswith("Executions") and name != "listExecutions":
+        return ground.ask("POST", path_of(name), {"filter": {"ids": [str(ground.run(GATED))]}})
     if name in STEERING:
         return exchange_steering(ground, name)
     if "Variable" in name:

@@ -21,12 +21,16 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 
 class ExecutionFilter(msgspec.Struct, frozen=True):
     """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
-    Times are epoch seconds of their start: from ``started_after``, and before ``started_before``."""
+    Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
+    ``ids``: only these. ``statuses``: any of these; empty: any."""
 
     path: str | None = None
     parent: int | None = None
     started_after: float | None = None
     started_before: float | None = None
+    program: str | None = None
+    ids: tuple[int, ...] | None = None
+    statuses: tuple[str, ...] = ()
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):

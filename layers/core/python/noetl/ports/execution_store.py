@@ -286,6 +286,9 @@ class ExecutionStore(LimitStore, Protocol):
         Redrive: if it has ended).
         ``variables``: rows that it will write, which are there at once."""
 
+    def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
+        """As ``post``, of at most one event for each of several executions, in one commit. Unknown executions are left out."""
+
     def hold(self, held: Sequence[Held]) -> Sequence[Held]:
         """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an
         event is the outcome of (the command that it closes, the outbox row that it came from) is nobody's to claim either.

@@ -12,7 +12,7 @@ from noetl.domain.events import Redrive
 from noetl.domain.redrive import Address, parse_address, refusal
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
 from noetl.dsl.program import Program, step_index
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.change_execution import Asked, event_id
 from noetl.services.last_runs import LastRuns, last_runs
 from noetl.services.read_execution import find
@@ -52,10 +52,11 @@ def plan(
     step: str = "",
     args: dict[str, Any] | None = None,
     program: str = "",
+    info: ExecutionInfo | None = None,
 ) -> Redrive:
-    """The event, without posting it. Raises as ``redrive`` does."""
+    """The event, without posting it. ``info``: as it was read already. Raises as ``redrive`` does."""
     address = parse_address(step)
-    info = find(store, execution_id)
+    info = info or find(store, execution_id)
     if info.status not in TERMINAL:
         raise _not_ended(execution_id, info.status)
     state = decode_state(info.state)

@@ -160,6 +160,10 @@ class MemoryExecutionStore(MemoryLimits):
             self._tables.write_variables(event.execution_id, variables if fresh else ())
             return Posted(entry.status, entry.version, bool(fresh))
 
+    def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
+        answers = {event.execution_id: self.post(event, owner) for event in events}
+        return {found: posted for found, posted in answers.items() if posted.status is not None}
+
     def hold(self, held: Sequence[Held]) -> Sequence[Held]:
         with self._lock:
             return recovery.hold(self._tables, held)
@@ -326,6 +330,9 @@ def _fits(entry: ExecutionEntry, wanted: ExecutionFilter) -> bool:
         and wanted.parent in (None, created.parent_execution_id)
         and (wanted.started_after is None or started >= wanted.started_after)
         and (wanted.started_before is None or started < wanted.started_before)
+        and wanted.program in (None, entry.program)
+        and (wanted.ids is None or entry.execution_id in wanted.ids)
+        and (not wanted.statuses or entry.status in wanted.statuses)
     )
 
 

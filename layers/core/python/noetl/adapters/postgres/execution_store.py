@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import Collections, resume
-from noetl.adapters.postgres import doubts, handing, snapshots
+from noetl.adapters.postgres import asking, doubts, handing, snapshots
 from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops, loop_progress_of
@@ -139,6 +139,15 @@ class PostgresExecutionStore(PostgresLimits):
             return Posted(None, 0, False)
         status, version, posted = (column or b"" for column in rows[0])
         return Posted(cast(Status, status.decode()), int(version), posted == b"t")
+
+    def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
+        found: dict[int, Posted] = {}
+        for execution, status, version, posted in self.database.run(
+            "post_events", asking.posting(events, owner)
+        ):
+            known = cast(Status, (status or b"").decode())
+            found[int(execution or b"")] = Posted(known, int(version or b""), posted == b"t")
+        return found
 
     def hold(self, held: Sequence[Held]) -> Sequence[Held]:
         if not held:
@@ -290,15 +299,7 @@ class PostgresExecutionStore(PostgresLimits):
         status: str | None = None,
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
-        values = {
-            "before": number(MAX_ID if before is None else before),
-            "status": text(status or ""),
-            "path": None if wanted.path is None else text(wanted.path),
-            "parent": None if wanted.parent is None else number(wanted.parent),
-            "since": None if wanted.started_after is None else number(wanted.started_after),
-            "until": None if wanted.started_before is None else number(wanted.started_before),
-            "limit": number(limit),
-        }
+        values = asking.listing(limit, before, status, wanted)
         return [_info(row) for row in self.database.run("list_executions", values)]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:

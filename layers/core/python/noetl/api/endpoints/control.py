@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,78 +15,104 @@ from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.domain.events import Event
-from noetl.services import change_execution, read_execution, redrive_execution
+from noetl.services import change_execution, read_execution, redrive_execution, steer_many
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
+from noetl.services.steer_many import ManyDeps, ManyWish
+
+Endpoint = Callable[[ApiDeps, Request], Answer]
 
 
-def cancel(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, CancelBody)
-    by = asked_by(deps, request, asked.reason)
-    event = change_execution.cancel(deps.store, _id(request), by, cascade=asked.cascade)
-    return _accepted(deps, by, event)
+class _Reasoned(Protocol):
+    @property
+    def reason(self) -> str: ...
 
 
-def pause(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, PauseBody)
-    by = asked_by(deps, request, asked.reason)
-    event = change_execution.pause(deps.store, _id(request), by, cascade=asked.cascade)
-    return _accepted(deps, by, event)
+B = TypeVar("B", bound=_Reasoned)
 
 
-def resume(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, PauseBody)
-    by = asked_by(deps, request, asked.reason)
-    event = change_execution.resume(deps.store, _id(request), by, cascade=asked.cascade)
-    return _accepted(deps, by, event)
+def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) -> Endpoint:
+    """An endpoint of one execution: reads the body, lets ``change`` make and keep the event, publishes it, and answers 202."""
+
+    def endpoint(deps: ApiDeps, request: Request) -> Answer:
+        asked = reading.body(request, deps, shape)
+        by = asked_by(deps, request, asked.reason)
+        event = change(deps, reading.execution_id(request.params["execution_id"]), asked, by)
+        publish(deps, by.owner, event)
+        return Answer(202, AcceptedAnswer(str(event.execution_id), event.event_id))
+
+    return endpoint
 
 
-def redrive(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, RedriveBody)
+def _cancel(deps: ApiDeps, execution_id: int, asked: CancelBody, by: Asked) -> Event:
+    return change_execution.cancel(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _pause(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+    return change_execution.pause(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Event:
+    return change_execution.resume(deps.store, execution_id, by, cascade=asked.cascade)
+
+
+def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: Asked) -> Event:
     reading.storable(asked.args or {}, "args")
-    execution_id = _id(request)
     program = ""
     if asked.version is not None:
         path = read_execution.find(deps.store, execution_id).path
         program = find_playbook(deps.catalog, path, asked.version).program
-    by = asked_by(deps, request, asked.reason)
-    event = redrive_execution.redrive(
+    step = "" if asked.from_ == "failure" else asked.from_
+    return redrive_execution.redrive(
+        deps.store, deps.programs, execution_id, by, step=step, args=asked.args, program=program
+    )
+
+
+def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: Asked) -> Event:
+    reading.storable(msgspec.to_builtins(asked.patch), "patch")
+    patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
+    return change_execution.patch_context(
+        deps.store, execution_id, by, patch, correlation_id=asked.correlation_id
+    )
+
+
+def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: Asked) -> Event:
+    reading.storable(asked.args, "args")
+    return change_execution.inject_token(
         deps.store,
         deps.programs,
         execution_id,
-        by,
-        step="" if asked.from_ == "failure" else asked.from_,
-        args=asked.args,
-        program=program,
-    )
-    return _accepted(deps, by, event)
-
-
-def patch_context(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, ContextBody)
-    reading.storable(msgspec.to_builtins(asked.patch), "patch")
-    patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
-    by = asked_by(deps, request, asked.reason)
-    event = change_execution.patch_context(
-        deps.store, _id(request), by, patch, correlation_id=asked.correlation_id
-    )
-    return _accepted(deps, by, event)
-
-
-def inject_token(deps: ApiDeps, request: Request) -> Answer:
-    asked = reading.body(request, deps, TokenBody)
-    reading.storable(asked.args, "args")
-    by = asked_by(deps, request, asked.reason)
-    event = change_execution.inject_token(
-        deps.store,
-        deps.programs,
-        _id(request),
         by,
         step=asked.step,
         args=asked.args,
         correlation_id=asked.correlation_id,
     )
-    return _accepted(deps, by, event)
+
+
+cancel = changing(CancelBody, _cancel)
+pause = changing(PauseBody, _pause)
+resume = changing(PauseBody, _resume)
+redrive = changing(RedriveBody, _redrive)
+patch_context = changing(ContextBody, _patch_context)
+inject_token = changing(TokenBody, _inject_token)
+
+
+def steering(verb: steer_many.Verb) -> Endpoint:
+    """An endpoint that does ``verb`` to every execution that a filter names, and tells what became of each."""
+
+    def endpoint(deps: ApiDeps, request: Request) -> Answer:
+        wish = reading.body(request, deps, ManyWish)
+        by = asked_by(deps, request, wish.reason)
+        many = ManyDeps(
+            deps.store,
+            deps.catalog,
+            deps.programs,
+            lambda events: publish(deps, by.owner, *events),
+            deps.clock,
+        )
+        return Answer(200, steer_many.steer_many(verb, wish, by, many))
+
+    return endpoint
 
 
 def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
@@ -96,12 +124,3 @@ def asked_by(deps: ApiDeps, request: Request, reason: str) -> Asked:
     else:
         unique = f"{request.request_id}\n{request.now_ms}\n{request.bits}"
     return Asked(request.principal.name, unique, deps.publisher.owner(), reason)
-
-
-def _accepted(deps: ApiDeps, by: Asked, event: Event) -> Answer:
-    publish(deps, by.owner, event)
-    return Answer(202, AcceptedAnswer(str(event.execution_id), event.event_id))
-
-
-def _id(request: Request) -> int:
-    return reading.execution_id(request.params["execution_id"])

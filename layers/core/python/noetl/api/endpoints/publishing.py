@@ -7,11 +7,14 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import Event
 
 
-def publish(deps: ApiDeps, owner: str, event: Event) -> None:
-    """Never raises what the caller could do nothing about: the event is kept, so the request has succeeded."""
+def publish(deps: ApiDeps, owner: str, *events: Event) -> None:
+    """Never raises what the caller could do nothing about: the events are kept, so the request has succeeded."""
+    if not events:
+        return
     try:
-        deps.publisher.events(owner, [event])
+        deps.publisher.events(owner, events)
     except NoetlError as error:
-        deps.log(
-            f"event {event.event_id} of execution {event.execution_id} is left for maintenance to publish: {error}"
-        )
+        first = events[0]
+        told = f"event {first.event_id} of execution {first.execution_id}"
+        more = f" (and {len(events) - 1} more)" if len(events) > 1 else ""
+        deps.log(f"{told}{more} is left for maintenance to publish: {error}")

@@ -2,81 +2,82 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from noetl.api import bodies, control_bodies
 from noetl.api.endpoints import control
-from noetl.api.routes.shape import ONE, Route
+from noetl.api.routes.shape import ONE, Endpoint, Route
+from noetl.services.steer_many import ManyWish, SteeredMany, Verb
+
+
+def _change(method: str, what: str, name: str, about: str, endpoint: Endpoint, body: Any) -> Route:
+    """Something that is asked of one execution."""
+    answers = {202: bodies.AcceptedAnswer}
+    return Route(
+        method, f"{ONE}/{what}", name, about, "execute", endpoint, answers, "control", body=body, keyed=True
+    )
+
+
+def _many(verb: Verb, about: str) -> Route:
+    """Something that is asked of all executions that fit a filter."""
+    return Route(
+        "POST",
+        f"/api/executions/{verb}",
+        f"{verb}Executions",
+        about,
+        "execute",
+        control.steering(verb),
+        {200: SteeredMany},
+        "control",
+        body=ManyWish,
+        keyed=True,
+    )
+
 
 ROUTES: tuple[Route, ...] = (
-    Route(
+    _many("cancel", "Cancel all executions that fit a filter."),
+    _many("pause", "Pause all executions that fit a filter."),
+    _many("resume", "Let all paused executions that fit a filter go on."),
+    _many("redrive", "Run all executions again that have ended and fit a filter."),
+    _change("POST", "cancel", "cancelExecution", "Cancel an execution.", control.cancel, bodies.CancelBody),
+    _change(
         "POST",
-        f"{ONE}/cancel",
-        "cancelExecution",
-        "Cancel an execution.",
-        "execute",
-        control.cancel,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=bodies.CancelBody,
-        keyed=True,
-    ),
-    Route(
-        "POST",
-        f"{ONE}/pause",
+        "pause",
         "pauseExecution",
         "Begin nothing new in an execution until it is resumed.",
-        "execute",
         control.pause,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=control_bodies.PauseBody,
-        keyed=True,
+        control_bodies.PauseBody,
     ),
-    Route(
+    _change(
         "POST",
-        f"{ONE}/resume",
+        "resume",
         "resumeExecution",
         "Let a paused execution go on.",
-        "execute",
         control.resume,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=control_bodies.PauseBody,
-        keyed=True,
+        control_bodies.PauseBody,
     ),
-    Route(
+    _change(
         "POST",
-        f"{ONE}/redrive",
+        "redrive",
         "redriveExecution",
-        "Run an execution that has ended again, from its failure or from a step.",
-        "execute",
+        "Run an execution that has ended again, from its failure, from a step, or from items of its loop.",
         control.redrive,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=control_bodies.RedriveBody,
-        keyed=True,
+        control_bodies.RedriveBody,
     ),
-    Route(
+    _change(
         "PATCH",
-        f"{ONE}/ctx",
+        "ctx",
         "patchContext",
         "Change the context of a running execution; steps that wait for it are looked at again.",
-        "execute",
         control.patch_context,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=bodies.ContextBody,
-        keyed=True,
+        bodies.ContextBody,
     ),
-    Route(
+    _change(
         "POST",
-        f"{ONE}/tokens",
+        "tokens",
         "injectToken",
         "Let a step of a running execution run, with these arguments.",
-        "execute",
         control.inject_token,
-        {202: bodies.AcceptedAnswer},
-        "control",
-        body=bodies.TokenBody,
-        keyed=True,
+        bodies.TokenBody,
     ),
 )

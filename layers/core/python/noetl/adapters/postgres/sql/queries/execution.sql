@@ -111,6 +111,24 @@ WITH found AS (
 )
 SELECT f.status, f.version, EXISTS (SELECT FROM posted) FROM found f LEFT JOIN kept k ON k.written > 0;
 
+-- name: post_events
+-- One event from outside for each of several executions, as post_event takes it. Rows: those that there are.
+WITH asked AS (
+    SELECT * FROM unnest(:execution_ids::bigint[], :event_ids::text[], :payloads::text[], :unborn::boolean[], :over::boolean[])
+        AS a (execution_id, event_id, payload, unborn, over)
+), found AS (
+    SELECT a.*, e.status, e.version FROM asked a JOIN noetl.execution e USING (execution_id) WHERE e.leaving_at IS NULL
+), posted AS (
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
+    SELECT f.execution_id, f.event_id, f.execution_id, :owner, f.payload::json FROM found f
+    WHERE (f.status IN ('running', 'paused')) <> f.over AND (f.version > 0 OR f.unborn)
+          AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = f.execution_id AND v.event_id = f.event_id)
+    ORDER BY f.execution_id
+    ON CONFLICT DO NOTHING
+    RETURNING execution_id
+)
+SELECT f.execution_id, f.status, f.version, EXISTS (SELECT FROM posted p WHERE p.execution_id = f.execution_id) FROM found f;
+
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
        parent_execution_id, state
@@ -125,6 +143,8 @@ WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = ''
   AND (:path::text IS NULL OR path = :path) AND (:parent::bigint IS NULL OR parent_execution_id = :parent)
   AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
   AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
+  AND (:program::text IS NULL OR program = :program) AND (:ids::bigint[] IS NULL OR execution_id = ANY(:ids))
+  AND (:statuses::text[] IS NULL OR status = ANY(:statuses))
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
