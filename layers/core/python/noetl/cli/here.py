@@ -17,6 +17,7 @@ from noetl.cli.here_credentials import CredentialsHere
 from noetl.cli.here_limits import LimitsHere
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
+from noetl.cli.steer_here import do_many, look_many
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain import ids
 from noetl.domain.errors import ConflictError, NotFoundError
@@ -43,6 +44,7 @@ from noetl.services.read_history import HistoryReader
 from noetl.services.register_schedules import register_schedule
 from noetl.services.start_execution import Wish, start_execution
 from noetl.services.start_playbook import StartDeps
+from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
 
 POLL = 0.3
 CANCEL_SECONDS = 30.0
@@ -75,10 +77,14 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
     def latest(self) -> int:
         return read_execution.latest(self._reading.store)
 
-    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]:
+    def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
+        where = execution_filter(wanted, self._reading.catalog)
         return read_execution.list_executions(
-            self._reading.store, limit=limit, now=time.time(), status=status
+            self._reading.store, limit=limit, now=time.time(), status=wanted.status, wanted=where
         )
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        return look_many(self._reading, verb, wish, _asked("", wish.reason))
 
     def describe(self, execution_id: int) -> ExecutionView:
         return read_execution.describe(
@@ -252,6 +258,9 @@ class RunningHere(Here):
         self._refuse_ended(execution_id, "cancelled")
         self.runtime.cancel(execution_id, reason, principal(), cascade)
         self._let_children_end(execution_id)
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        return do_many(self.runtime, verb, wish, _asked(self.runtime.owner, wish.reason))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         store = self.runtime.store

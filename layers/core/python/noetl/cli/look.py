@@ -6,23 +6,33 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.options import Context, Home, Id, Json, Remote, end, where
+from noetl.cli.options import Before, Context, Filters, Home, Id, Json, Remote, end, where
 
 
 def list_(
     status: Annotated[
         str | None, typer.Option(help="running, waiting, paused, completed, failed or cancelled.")
     ] = None,
+    filters: Filters = None,
+    before: Before = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most this many.")] = 20,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Executions, newest first."""
-    from noetl.cli import reading
+    """Executions, newest first.
 
-    end(reading.show_list(status=status, limit=limit, as_json=as_json, at=where(home, remote, context)))
+    \b
+      noetl list --status failed
+      noetl list --filter path=etl/daily --filter started_after=2d
+    """
+    from noetl.cli import reading
+    from noetl.cli.selecting import parse_filter
+
+    texts = [*(filters or []), *([f"status={status}"] if status is not None else [])]
+    wanted = parse_filter(texts, before)
+    end(reading.show_list(wanted, limit=limit, as_json=as_json, at=where(home, remote, context)))
 
 
 def status(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -55,7 +56,42 @@ Priority = Annotated[
 Target = Annotated[
     str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered path (path@version).")
 ]
+Filters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="KEY=VALUE",
+        help="All that fit: status, path, version, parent, started_before, started_after, id. Repeatable.",
+    ),
+]
+Before = Annotated[
+    str | None,
+    typer.Option(metavar="AGE", help="Started longer ago than 90m, 2h, 3d; or before a moment (RFC 3339)."),
+]
+Limit = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=1000, help="At most this many, newest first.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only tell what would be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+MaybeId = Annotated[str | None, typer.Argument(metavar="[ID]", help="An execution id, or `latest`.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which executions, when not one by its id, and whether they are to be asked for first."""
+
+    filters: Sequence[str]
+    before: str | None
+    limit: int
+    dry_run: bool
+    yes: bool
+
+
+def selection(
+    filters: list[str] | None, before: str | None, limit: int, dry_run: bool, yes: bool
+) -> Selection:
+    return Selection(tuple(filters or ()), before, limit, dry_run, yes)
 
 
 def end(code: int) -> None:

@@ -26,6 +26,7 @@ from noetl.services.manage_schedules import ScheduleView
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
+from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
 
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
@@ -55,7 +56,12 @@ class Place(Protocol):
     def latest(self) -> int:
         """The execution that was started last, and not by another."""
 
-    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]: ...
+    def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
+        """Newest first."""
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        """Cancel, pause, resume or redrive all that fit; where executions go on while this is open, it is applied when this returns."""
+
     def describe(self, execution_id: int) -> ExecutionView: ...
     def analyze(self, execution_id: int) -> Analysis: ...
     def status(self, execution_id: int) -> str: ...

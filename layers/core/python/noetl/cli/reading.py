@@ -18,22 +18,27 @@ from noetl.services.history import HistoryEvent
 from noetl.services.read_execution import STATUSES, ExecutionView
 from noetl.services.replay import ReplayReport
 from noetl.services.replay import replay as replay_one
+from noetl.services.steer_many import ManyFilter
 
 
-def show_list(*, status: str | None, limit: int, as_json: bool, at: Where) -> int:
+def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> int:
     """Executions, newest first."""
+    status = wanted.status
     if status is not None and status not in STATUSES:
         raise InvalidInputError(
             f"{status!r} is not a status", code="invalid_status", hint=f"one of {', '.join(STATUSES)}"
         )
     with open_place(at) as place:
-        found = place.executions(status=status, limit=limit)
+        found = place.executions(wanted, limit=limit)
     if as_json:
         for summary in found:
             out_json(summary)
         return errors.DONE
     if not found:
-        note(f"no execution is {status}" if status else "nothing has been executed yet: try `noetl run FILE`")
+        if wanted != ManyFilter():
+            note(f"no execution is {status}" if wanted == ManyFilter(status) else "no execution fits")
+        else:
+            note("nothing has been executed yet: try `noetl run FILE`")
         return errors.DONE
     rows = [
         (s.execution_id, s.status, clock(s.started_at), duration(s.duration_ms), s.path or s.name)

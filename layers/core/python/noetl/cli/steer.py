@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 from noetl.cli.options import (
+    Before,
     Context,
     Correlation,
+    DryRun,
+    Filters,
     Home,
     Id,
     Json,
+    Limit,
+    MaybeId,
     Payload,
     Priority,
     Quiet,
@@ -19,7 +24,9 @@ from noetl.cli.options import (
     Remote,
     Set,
     Target,
+    Yes,
     end,
+    selection,
     where,
 )
 
@@ -70,84 +77,135 @@ def exec_(
 
 
 def cancel(
-    execution: Id,
+    execution: MaybeId = None,
     reason: Reason = "",
     no_cascade: NoCascade = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Cancel an execution and its sub-executions."""
-    from noetl.cli import execute
+    """Cancel an execution and its sub-executions, or all that fit a filter.
+
+    \b
+      noetl cancel latest
+      noetl cancel --filter path=etl/daily --before 2h --dry-run
+    """
+    from noetl.cli import execute, selecting
 
     at = where(home, remote, context)
-    end(execute.cancel(execution, reason=reason, cascade=not no_cascade, as_json=as_json, at=at))
+    some = selection(filters, before, limit, dry_run, yes)
+    cascade = not no_cascade
+    if selecting.chosen(execution, some):
+        end(selecting.steer_many("cancel", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    end(execute.cancel(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
 
 
 def pause(
-    execution: Id,
+    execution: MaybeId = None,
     reason: Reason = "",
     no_cascade: NoCascade = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Begin nothing new in an execution and its sub-executions, until `noetl unpause`."""
-    from noetl.cli import execute
+    """Begin nothing new in an execution and its sub-executions (or in all that fit a filter), until `noetl unpause`."""
+    from noetl.cli import execute, selecting
 
     at = where(home, remote, context)
-    end(execute.pause(execution, reason=reason, cascade=not no_cascade, as_json=as_json, at=at))
+    some = selection(filters, before, limit, dry_run, yes)
+    cascade = not no_cascade
+    if selecting.chosen(execution, some):
+        end(selecting.steer_many("pause", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    end(execute.pause(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
 
 
 def unpause(
-    execution: Id,
+    execution: MaybeId = None,
     reason: Reason = "",
     no_cascade: Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions paused.")] = False,
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Let a paused execution go on, and stay with it."""
-    from noetl.cli import execute
+    """Let a paused execution go on, and stay with it; or let all that fit a filter go on."""
+    from noetl.cli import execute, selecting
 
     at = where(home, remote, context)
+    some = selection(filters, before, limit, dry_run, yes)
     cascade = not no_cascade
-    end(execute.unpause(execution, reason=reason, cascade=cascade, as_json=as_json, quiet=quiet, at=at))
+    if selecting.chosen(execution, some):
+        end(selecting.steer_many("resume", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    end(execute.unpause(execution or "", reason=reason, cascade=cascade, as_json=as_json, quiet=quiet, at=at))
 
 
 def redrive(
-    execution: Id,
+    execution: MaybeId = None,
     step: Annotated[
         str,
-        typer.Option("--from", metavar="STEP", help="Go on from this step; without it, from the failure."),
+        typer.Option(
+            "--from",
+            metavar="STEP",
+            help="Go on from this step, or load[3], load[failed]; else from the failure.",
+        ),
     ] = "",
     sets: Set = None,
     version: Annotated[
         int | None, typer.Option("--version", help="Go on with this version of the playbook.")
     ] = None,
     reason: Reason = "",
+    filters: Filters = None,
+    before: Before = None,
+    limit: Limit = 100,
+    dry_run: DryRun = False,
+    yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run an execution that has ended again: from its failure, or from a step.
+    """Run an execution that has ended again: from its failure, from a step, or from items of its loop; or all that fit a filter.
 
     \b
       noetl redrive latest --reason "the service is back"
       noetl redrive latest --from load --set table=orders --version 4
+      noetl redrive latest --from "load[failed]"
+      noetl redrive --filter status=failed --filter path=etl/daily --before 2h
     """
-    from noetl.cli import execute
+    from noetl.cli import execute, selecting
 
     at = where(home, remote, context)
+    some = selection(filters, before, limit, dry_run, yes)
+    if selecting.chosen(execution, some):
+        if sets:
+            raise typer.BadParameter("arguments are for one execution", param_hint="--set")
+        end(
+            selecting.steer_many(
+                "redrive", some, reason=reason, step=step, version=version, as_json=as_json, at=at
+            )
+        )
     end(
         execute.redrive(
-            execution,
+            execution or "",
             step=step,
             sets=sets or [],
             version=version,

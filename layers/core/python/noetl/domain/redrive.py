@@ -26,8 +26,8 @@ class Address(msgspec.Struct, frozen=True):
 
 
 def parse_address(text: str) -> Address:
-    """``load``, ``load[3]``, ``load[failed]``, ``load[3][1]``. Raises InvalidInputError(code="invalid_redrive")."""
-    if not text:
+    """``failure`` (or nothing), ``load``, ``load[3]``, ``load[failed]``, ``load[3][1]``. Raises InvalidInputError(code="invalid_redrive")."""
+    if text in ("", "failure"):
         return Address()
     found = _ADDRESS.match(text)
     inner = _ITEM.findall(found["items"]) if found else []

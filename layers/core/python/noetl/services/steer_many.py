@@ -126,6 +126,12 @@ def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
             code="empty_filter",
             hint='such as {"filter": {"status": "failed", "path": "reports/daily"}}',
         )
+    free = asked.status is None and asked.ids is None
+    return execution_filter(asked, catalog, FITTING[verb] if free else ())
+
+
+def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
+    """``asked`` without its status, checked. Raises InvalidInputError(code="invalid_filter"), NotFoundError (of a version)."""
     if asked.status is not None and asked.status not in STATUSES:
         raise _invalid(f"{asked.status[:40]!r} is not a status", f"one of {', '.join(STATUSES)}")
     if asked.ids is not None and not 1 <= len(asked.ids) <= MOST:
@@ -142,7 +148,7 @@ def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
         _moment(asked.started_before, "started_before"),
         program,
         None if asked.ids is None else tuple(_id(one) for one in asked.ids),
-        FITTING[verb] if asked.status is None and asked.ids is None else (),
+        statuses,
     )
 
 

@@ -139,11 +139,15 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
     before = reading.whole_number(after) if after is not None else None
     if after is not None and before is None:
         raise reading.bad_cursor(after)
+    path, version = request.query.get("path"), reading.version(request.query.get("version"))
+    if version is not None and path is None:
+        raise BadRequestError("a version belongs to a path: name the path as well", code="invalid_parameter")
     wanted = ExecutionFilter(
-        path=request.query.get("path"),
+        path=path,
         parent=reading.maybe_execution_id(request, "parent"),
         started_after=reading.moment(request, "started_after"),
         started_before=reading.moment(request, "started_before"),
+        program=find_playbook(deps.catalog, path, version).program if path and version else None,
     )
     found = read_execution.list_executions(
         deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted

@@ -14,6 +14,7 @@ _STATUS = Parameter("status", "Only executions of this status.", {"type": "strin
 _WANTED = (
     _STATUS,
     Parameter("path", "Only executions of this playbook."),
+    Parameter("version", "Only those that run this version of `path`.", {"type": "string"}),
     Parameter("parent", "Only what this execution has started.", {"type": "string", "pattern": "^[0-9]+$"}),
     Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
     Parameter("started_before", "Before this moment."),

@@ -66,7 +66,7 @@ class Client:
         self._send = send or transport(context.url)
         self._sleep, self._clock, self._patience = sleep, clock, patience
 
-    def get(self, path: str, shape: type[T], **query: Any) -> T:
+    def get(self, path: str, shape: type[T], /, **query: Any) -> T:
         """Raises whatever the refusal stands for; InfrastructureError when nobody answers, or no API does."""
         return self._read(self.request("GET", path, query=query), shape)
 
@@ -85,7 +85,7 @@ class Client:
     def delete(self, path: str, shape: type[T]) -> T:
         return self._read(self.request("DELETE", path), shape)
 
-    def pages(self, path: str, shape: type[T], **query: Any) -> Iterator[T]:
+    def pages(self, path: str, shape: type[T], /, **query: Any) -> Iterator[T]:
         """Pages of a list (each has ``next``), until the last."""
         while True:
             page = self.get(path, shape, **query)

@@ -59,6 +59,7 @@ from noetl.services.manage_limits import LimitView, LimitWish
 from noetl.services.manage_schedules import ScheduleView
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
+from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
 
 CANCEL_SECONDS = 30.0
 PAGE = 500
@@ -88,10 +89,15 @@ class RemotePlace(RemoteTriggers):
             hint="start with `noetl exec PATH --remote`",
         )
 
-    def executions(self, *, status: str | None, limit: int) -> Sequence[ExecutionSummary]:
+    def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
+        if wanted.ids is not None:
+            raise InvalidInputError(
+                "a server lists no executions by id", code="invalid_filter", hint="use `noetl status ID`"
+            )
+        query = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
         found: list[ExecutionSummary] = []
         size = min(limit, PAGE)
-        for page in self._client.pages("/api/executions", ExecutionPage, status=status, limit=size):
+        for page in self._client.pages("/api/executions", ExecutionPage, limit=size, **query):
             found += page.executions
             if len(found) >= limit:
                 break
@@ -310,6 +316,9 @@ class RemotePlace(RemoteTriggers):
         while self.status(execution_id) not in TERMINAL and time.monotonic() < until:
             time.sleep(pause)
             pause = min(pause * 1.5, 2.0)
+
+    def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
+        return self._client.post(f"/api/executions/{verb}", SteeredMany, msgspec.to_builtins(wish))
 
     def pause(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         self._steer(execution_id, "pause", {"reason": reason, "cascade": cascade})
