@@ -41,7 +41,7 @@ from noetl.cli.remote.problems import diagnostics
 from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
 from noetl.domain import codec
-from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
