@@ -198,7 +198,7 @@ def test_on_one_machine_what_nobody_watches_is_kept_but_not_enabled(ground):
     source = {"type": "s3", "bucket": "uploads"}
     refused = put(ground, source=source)
     assert (refused.status, refused.json["code"]) == (422, "trigger_source_unavailable")
-    assert "enabled: false" in refused.json["hint"]
+    assert "enabled: false (--disabled)" in refused.json["hint"]
     assert put(ground, source=source, enabled=False).status == 201
     assert ground.ask("POST", "/api/triggers/orders/enable").json["code"] == "trigger_source_unavailable"
     assert ground.ask("PATCH", "/api/triggers/orders", {"payload": None}).status == 200

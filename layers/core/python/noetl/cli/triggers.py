@@ -189,6 +189,8 @@ def _tell(one: TriggerView, as_json: bool) -> None:
         out(f"told apart by {one_line(one.event_id, 400)}")
     if one.hook:
         out(f"POST {one.hook}")
+        if one.hook.startswith("/"):
+            note("at the address of a running `noetl serve`, such as http://127.0.0.1:8765")
         note("whoever knows this address may fire it; `noetl trigger rotate` makes another")
 
 

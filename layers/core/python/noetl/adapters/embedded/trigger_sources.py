@@ -14,7 +14,7 @@ class LocalTriggerSources:
             return None
         return (
             f"nothing on this machine watches for {row.kind}",
-            "webhook and file triggers work here; keep this one with enabled: false, or make it on a deployment",
+            "webhook and file triggers work here; keep this one with enabled: false (--disabled), or make it on a deployment",
         )
 
     def put(self, row: TriggerRow) -> None:
