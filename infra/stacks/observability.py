@@ -154,3 +154,22 @@ class ObservabilityStack(cdk.Stack):
                 ),
                 row("Refused events", [self._refused()]),
             )
+        dashboard.add_widgets(
+            row(
+                "Events and starts that the API turned away",
+                [_counted("api", "RefusedEvents"), _counted("api", "BacklogRefusals")],
+            ),
+            row(
+                "Waiting, and fetched by workers over HTTP",
+                [
+                    _counted("maintenance", "BacklogEvents", "Maximum"),
+                    _counted("maintenance", "BacklogCommands", "Maximum"),
+                    _counted("api", "Claims"),
+                ],
+            ),
+        )
+
+
+def _counted(service: str, name: str, statistic: str = "Sum") -> cloudwatch.Metric:
+    """What a function counts of itself."""
+    return metric("NoETL", name, {"service": service}, statistic, period=FIVE_MINUTES)

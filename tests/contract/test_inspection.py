@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from noetl.domain import owners
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import ContextPatched
 from noetl.ports.execution_store import TimerChange
-from noetl.ports.inspection import Inspection
+from noetl.ports.inspection import Backlog, Inspection
 from tests.contract.builders import EID
 
 ME, GONE = "owner-1", "owner-2"
@@ -75,3 +76,23 @@ def test_everything_outstanding_is_counted_by_pool(harness, make, inspection):
     assert (found.events, found.timers, found.partly) == (1, 1, False)
     part = inspection.outstanding(limit=2)
     assert part.partly and sum(one.ready + one.leased for one in part.pools) == 2
+
+
+def test_the_backlog_is_what_is_due_counted_up_to_a_number(harness, make, inspection):
+    store = harness.store
+    store.heartbeat(ME, 60)
+    issue = (*map(make.command, "1234"), make.command("9", delay=900.0))
+    outbox = tuple(ContextPatched(EID, f"p{number}", "prog", []) for number in range(3))
+    store.commit([make.change(issue=issue, waiting=(make.command("8"),), outbox=outbox)], ME)
+    now = store.load([]).now
+    store.create(make.start(EID + 5), make.created(), owners.later(now + 900))
+    assert inspection.backlog(100) == Backlog(3, 4) and inspection.backlog(2) == Backlog(2, 2)
+    if harness.kind == "postgres":
+        from noetl.adapters.postgres.event_batches import PostgresEventBatches
+
+        batches = PostgresEventBatches(store.database)
+        batches.accept(7, ["{}"] * 5, key="", fingerprint="f", principal="me")
+        assert inspection.backlog(100).events == 8
+        batches.begin(7, 9)
+        batches.end(7, "completed", [])
+        assert inspection.backlog(100).events == 3

@@ -156,11 +156,13 @@ def test_what_is_over_is_gone(harness, make, claims):
         assert told.value.code == code
 
 
-def test_pools_live_as_long_as_their_workers_and_the_forgotten_are_not_listed(harness, claims, registry):
+def test_the_engine_sees_pools_that_are_fetched_and_the_forgotten_are_not_listed(harness, claims, registry):
     claims.register("a", "python", 2, "me")
-    assert registry.live_pools() == {"python"}
+    claims.register("b", "python", 2, "me")
+    if harness.kind == "postgres":
+        assert harness.store.load([]).fetched == harness.store.fetched == {"python"}
     harness.sleep(0.2)
     registry.forget(60.0)
-    assert len(claims.entries()) == 1
+    assert len(claims.entries()) == 2
     registry.forget(0.1)
-    assert claims.entries() == [] and registry.live_pools() == frozenset()
+    assert claims.entries() == [] and harness.store.load([]).fetched == frozenset()

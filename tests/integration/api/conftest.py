@@ -26,6 +26,7 @@ from noetl.kinds.registry import default_registry
 from noetl.runtime.registering import Registrar
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import StoredPrograms
+from noetl.services.backpressure import Backpressure
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
@@ -84,6 +85,7 @@ class Deployed:
             publisher=self,
             link=lambda uri, seconds: f"https://bucket.example/{uri}",
             gauges=list,
+            pressure=Backpressure(PostgresInspection(self.database).backlog, 1000, time.monotonic),
             checks={"database": lambda: self.store.executions(limit=1) and None},
             clock=time.time,
             reconnect=self.database.close,

@@ -29,6 +29,7 @@ from noetl.dsl.program import Program
 from noetl.ports.execution_store import Published
 from noetl.ports.gauges import QueueGauge
 from noetl.services.admit import Door
+from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.take_events import EventsDeps
@@ -142,6 +143,7 @@ class Ground:
             link=lambda uri, seconds: f"https://bucket.example/{uri.rpartition('/')[2]}?expires={seconds}",
             linked=_linked,
             gauges=lambda: [QueueGauge("events.fifo", 3, 1, 0), QueueGauge("commands-io", 7, 2, 1, 4)],
+            pressure=Backpressure(MemoryInspection(self.store).backlog, 1000, lambda: 0.0),
             checks={"database": lambda: self._check("database"), "bucket": lambda: self._check("bucket")},
             clock=self.database.clock,
             reconnect=self._reconnect,

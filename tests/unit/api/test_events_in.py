@@ -180,7 +180,7 @@ def test_the_token_of_a_command_is_enough_and_a_forged_one_is_not():
         assert reply.status == status, reply
     assert ground.ask("POST", "/api/events", body, authorizer=NOBODY).status == 403
     assert ground.ask("POST", "/api/events", body, authorizer=WORKER).status == 202
-    assert ground.refusals == ["capability_refused"]
+    assert ground.refusals == ["capability_invalid", "capability_invalid", "capability_refused"]
 
 
 # --- many at once -----------------------------------------------------------------------------------

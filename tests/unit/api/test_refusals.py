@@ -16,6 +16,7 @@ from noetl.api.problems import (
     ForbiddenError,
     MethodError,
     UnauthenticatedError,
+    UnsupportedMediaError,
     problem,
 )
 from noetl.api.table import ROUTES
@@ -443,6 +444,7 @@ FAMILIES = [
     (errors.OverloadedError("m", details={"retry_after": 7}), 429),
     (errors.TaskError("m"), 410),
     (BodyTooLargeError("m"), 413),
+    (UnsupportedMediaError("m"), 415),
     (errors.InvalidInputError("m"), 422),
     (errors.PlaybookError("m"), 422),
     (errors.TemplateError("m"), 422),

@@ -17,6 +17,7 @@ from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.variables import Variables
+from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import ScheduleDeps
@@ -50,7 +51,7 @@ class ApiDeps:
     """``programs``: hash → Program (raises NotFoundError). ``compile``: (text, source name) → program and warnings (raises
     InvalidPlaybookError). ``keep``: stores a program for engine and workers. ``registered``: told of each playbook that was registered.
     ``link``: (result URI, seconds) → a URL that gives its bytes for so long, without further credentials. ``gauges``: how full queues are.
-    ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
+    ``pressure``: refuses what is too much. ``names``: which credentials there are, for keychains. ``inspection``: what is outstanding.
     ``checks``: what has to be reachable, each raising NoetlError when it is not. ``clock``: epoch seconds."""
 
     store: ExecutionStore
@@ -70,6 +71,7 @@ class ApiDeps:
     publisher: Publisher
     link: Callable[[str, int], str]
     gauges: Callable[[], Sequence[QueueGauge]]
+    pressure: Backpressure
     checks: Mapping[str, Callable[[], None]]
     clock: Callable[[], float]
     reconnect: Callable[[], None]

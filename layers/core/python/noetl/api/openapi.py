@@ -25,10 +25,11 @@ _ABOUT = {
     403: "The scope is missing.",
     404: "There is no such thing.",
     409: "It does not fit the present state, or an idempotency key stands for another request.",
-    410: "The bytes of the result are gone.",
+    410: "It was there, and is gone for good.",
     413: "The body is too large.",
-    415: "The body is compressed.",
+    415: "The body is compressed, or no JSON.",
     422: "It can be read, but does not fit; of playbooks, every diagnostic is told.",
+    429: "Too much waits already; `Retry-After` tells when to ask again.",
     503: "Something this depends on is away; try again.",
 }
 

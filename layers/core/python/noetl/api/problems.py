@@ -40,6 +40,12 @@ class EncodingError(InvalidInputError):
     default_code = "content_encoding_unsupported"
 
 
+class UnsupportedMediaError(InvalidInputError):
+    """The body says that it is of a kind that is not read here."""
+
+    default_code = "unsupported_media_type"
+
+
 class UnauthenticatedError(NoetlError):
     """Nobody said who asks."""
 
@@ -62,6 +68,7 @@ FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
     (BadRequestError, 400, "Bad request"),
     (BodyTooLargeError, 413, "Body too large"),
     (EncodingError, 415, "Unsupported content encoding"),
+    (UnsupportedMediaError, 415, "Unsupported media type"),
     (UnauthenticatedError, 401, "Not authenticated"),
     (ForbiddenError, 403, "Forbidden"),
     (MethodError, 405, "Method not allowed"),

@@ -5,20 +5,23 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import json
 import re
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Request
-from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError
+from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError, UnsupportedMediaError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 
 B = TypeVar("B")
 MAX_KEY = 255
+_JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
+"""The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
@@ -161,6 +164,27 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
         raise BadRequestError(
             f"the body is not JSON: {what}", code="body_not_json", hint="send one JSON mapping as UTF-8"
         ) from error
+
+
+def strict_body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
+    """As ``body``, of a stranger: what calls itself something else than JSON is refused (UnsupportedMediaError), and so is a mapping that
+    has a key twice, because readers differ in what that means."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _JSON_KINDS and not kind.endswith("+json"):
+        raise UnsupportedMediaError(
+            f"this is read as JSON, not as {kind[:60]!r}", hint="send Content-Type: application/json"
+        )
+    found = body(request, deps, shape)
+    json.loads(request.body or b"{}", object_pairs_hook=_unique)
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> None:
+    """Raises BadRequestError."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadRequestError(f"the key {twice[:80]!r} is there twice", code="duplicate_key")
 
 
 def storable(value: object, what: str) -> None:

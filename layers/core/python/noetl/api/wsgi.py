@@ -13,11 +13,13 @@ from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID, Api, resolve
 from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import ForbiddenError, problem
+from noetl.domain.errors import OverloadedError
 
 Environ = Mapping[str, Any]
 StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 BEARER = "bearer "
+HEALTH = "/health"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _REASONS = {
     200: "OK",
@@ -51,15 +53,21 @@ def _unobserved(method: str, status: int, seconds: float) -> None:
 
 
 def make_application(
-    api: Api, tokens: Tokens | None, observe: Callable[[str, int, float], None] = _unobserved
+    api: Api,
+    tokens: Tokens | None,
+    observe: Callable[[str, int, float], None] = _unobserved,
+    crowded: Callable[[], bool] = lambda: False,
 ) -> Application:
     """``tokens`` None: everybody who reaches the server may do everything; it answers only to names of this machine then, and to no page
-    of another site, so that a browser is no way in. ``observe`` is told method, status and seconds of each request."""
+    of another site, so that a browser is no way in. ``observe`` is told method, status and seconds of each request. ``crowded``: too many
+    wait for an answer; whoever comes now is told to come back, which takes no time."""
 
     def handle(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         began = time.monotonic()
         request = _request(environ)
         try:
+            if request.path != HEALTH and crowded():
+                raise OverloadedError("too many requests wait already", code="too_many_requests")
             principal = _local_only(request) if tokens is None else _bearer(request, tokens)
         except Exception as error:
             found = problem(error, request_id=request.request_id, instance=request.path)

@@ -31,6 +31,7 @@ from noetl.cli.options import (
 from noetl.cli.prune import prune
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
+from noetl.cli.server import server_app
 from noetl.cli.steer import cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.tests import test
 from noetl.cli.trigger import trigger_app
@@ -64,6 +65,7 @@ app.add_typer(database_app, name="db")
 app.add_typer(limit_app, name="limit")
 app.add_typer(local_app, name="local")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(server_app, name="server")
 app.add_typer(token_app, name="token")
 app.add_typer(trigger_app, name="trigger")
 app.add_typer(vars_app, name="vars")

@@ -31,6 +31,7 @@ PACKAGES = (
     "yamlcore",
 )
 _FREE = 1024**3
+_LARGE_LOG = 256 * 1024**2
 _OLDEST_POSTGRES = 14
 
 
@@ -74,6 +75,7 @@ def _checks(home: str | None) -> Iterator[Check]:
     if folder.status != "failed":
         yield _guarded("database", lambda: check_database(settings))
     yield check_credentials(settings.credentials_file)
+    yield from check_processes(settings.home)
     yield check_node()
 
 
@@ -156,6 +158,30 @@ def check_credentials(path: Path | None) -> Check:
             "credentials", "warning", f"{path} can be read by others (mode {mode:o})", f"chmod 600 {path}"
         )
     return Check("credentials", "ok", f"{path}: {len(names)} credentials")
+
+
+def check_processes(home: Path) -> Iterator[Check]:
+    """Servers and workers of this home folder that run in this moment; those in the background have a log that should stay small."""
+    from noetl.cli.background import processes
+
+    for kind in ("server", "worker"):
+        found = processes(home).running(kind)
+        shown = ", ".join(
+            f"{one.name} (process {one.pid}{'' if one.ready else ', starting'})" for one in found
+        )
+        large = [one.log for one in found if one.log and _size(one.log) > _LARGE_LOG]
+        if large:
+            fix = f"stop it, move {large[0]} away, start it again"
+            yield Check(f"{kind}s", "warning", f"{shown}; {large[0]} has grown large", fix)
+        else:
+            yield Check(f"{kind}s", "ok", shown or f"none (`noetl {kind} start --detach`)")
+
+
+def _size(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except OSError:
+        return 0
 
 
 def check_node() -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from noetl.cli import wiring
+from noetl.cli.background import ProcessName
 from noetl.cli.options import Home, Json
 from noetl.cli.text import note, out, out_json, table
 
@@ -24,17 +26,29 @@ TOKEN_FILE = "token"
 OWN = "owner"
 
 
+Host = Annotated[str, typer.Option(help="Where to listen. Others reach 0.0.0.0.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: a free one.")]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at a time.")]
+NoAuth = Annotated[
+    bool, typer.Option("--no-auth", help="No tokens: whoever is on this machine may do everything.")
+]
+External = Annotated[
+    list[str] | None,
+    typer.Option(metavar="POOL", help="Leave this pool's commands to `noetl worker start`. Repeatable."),
+]
+Grace = Annotated[
+    float, typer.Option(min=0.0, metavar="SECONDS", help="Time to end what runs, when told to end.")
+]
+
+
 def serve(
-    host: Annotated[str, typer.Option(help="Where to listen. Others reach 0.0.0.0.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: a free one.")] = 8765,
-    threads: Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at a time.")] = 16,
-    no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="No tokens: whoever is on this machine may do everything.")
-    ] = False,
-    external: Annotated[
-        list[str] | None,
-        typer.Option(metavar="POOL", help="Leave this pool's commands to `noetl worker start`. Repeatable."),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8765,
+    threads: Threads = 16,
+    no_auth: NoAuth = False,
+    external: External = None,
+    grace: Grace = 1.0,
+    name: ProcessName = None,
     as_json: Json = False,
     home: Home = None,
 ) -> None:
@@ -46,18 +60,26 @@ def serve(
 
     Routes, bodies and answers are those of a deployment (docs/api.md). The first start makes a token with every scope and keeps it
     in the file `token` of the home folder; `noetl token` makes others. Executions that another process left go on.
+    In the background: `noetl server start --detach`.
     """
+    from noetl.cli import background
     from noetl.runtime.serving import Server, ServeSettings
 
     settings = wiring.settings(home)
-    wish = ServeSettings(host, port, threads, no_auth, external=tuple(external or ()))
-    with Server(settings, wish, on_log=note) as server:
+    wish = ServeSettings(host, port, threads, no_auth, grace=grace, external=tuple(external or ()))
+    holding = background.processes(settings.home).hold(
+        "server", name or "", os.environ.get(background.LOG, "")
+    )
+    with holding as ready, Server(settings, wish, on_log=note) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:
             out_json({"event": "serving", "address": server.address, "token_file": shown})
         else:
             out(f"serving at {server.address}; interrupt to end")
             out(f"token in {shown}" if shown else "no tokens: everybody on this machine may do everything")
+        ready(
+            {"address": server.address} | ({"left to workers": list(wish.external)} if wish.external else {})
+        )
         threading.Event().wait()
 
 

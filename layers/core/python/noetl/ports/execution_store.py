@@ -72,10 +72,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """``executions`` lacks the ids that do not exist."""
+    """``executions`` lacks the ids that do not exist. ``fetched``: pools with a worker over HTTP that lives."""
 
     now: float
     executions: Mapping[int, Snapshot]
+    fetched: frozenset[str] = frozenset()
 
 
 class EventRow(msgspec.Struct, frozen=True):

@@ -54,6 +54,13 @@ class Outstanding(msgspec.Struct, frozen=True):
     partly: bool
 
 
+class Backlog(msgspec.Struct, frozen=True):
+    """``events``: on their way to the engine, those of accepted batches included. ``commands``: due, and not answered."""
+
+    events: int
+    commands: int
+
+
 class Inspection(Protocol):
     """Raises InfrastructureError when the store cannot be reached."""
 
@@ -62,3 +69,6 @@ class Inspection(Protocol):
 
     def outstanding(self, limit: int = 10_000) -> Outstanding:
         """All executions together; at most ``limit`` commands are looked at."""
+
+    def backlog(self, most: int) -> Backlog:
+        """What waits, each counted up to ``most``; without what is held for later (paused executions, later starts)."""

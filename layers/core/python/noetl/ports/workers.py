@@ -82,9 +82,6 @@ class WorkerRegistry(Protocol):
     def state(self, execution_id: int, command_id: str) -> CommandState:
         """Why it cannot be claimed."""
 
-    def live_pools(self) -> frozenset[str]:
-        """Pools with a worker that lives."""
-
     def forget(self, older_than_seconds: float) -> None:
         """Workers that have been silent for so long are not listed any more."""
 

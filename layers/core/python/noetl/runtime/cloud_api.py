@@ -30,6 +30,7 @@ from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.admit import Door
+from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import declared
@@ -103,6 +104,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     registrar = Registrar(catalog, stored)
     programs = Programs(StoredPrograms(stored), catalog, registrar)
     schedules = schedule_deps(settings, parts.database, catalog, programs)
+    inspection = PostgresInspection(parts.database)
     claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
     return ApiDeps(
         store=parts.store,
@@ -110,7 +112,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         schedules=schedules,
         triggers=trigger_deps(settings, parts.database, catalog, parts.keys),
         variables=PostgresVariables(parts.database),
-        inspection=PostgresInspection(parts.database),
+        inspection=inspection,
         credentials=_credentials(settings, parts.database),
         events=events_in(
             Door(parts.store, parts.results, parts.keys, time.time, telemetry.log),
@@ -130,6 +132,12 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         keep=registrar.keep,
         publisher=parts.sender("api", settings.message_limit),
         link=parts.results.link,
+        pressure=Backpressure(
+            inspection.backlog,
+            settings.backlog_limit,
+            time.monotonic,
+            lambda reason: counted("BacklogRefusals", 1),
+        ),
         gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
         checks={
             "database": lambda: check_current(database_address(settings)),

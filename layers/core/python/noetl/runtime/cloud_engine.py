@@ -13,7 +13,6 @@ from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ResultStore, S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.domain.errors import InfrastructureError
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
@@ -33,10 +32,6 @@ from noetl.services.sweep import sweep
 
 WORKERS = 10
 """Commands of a pool that run at once where the deployment says nothing about it."""
-
-
-FETCHED_SECONDS = 2.0
-"""How long it may take until a worker that registers over HTTP is offered commands."""
 
 
 @dataclass(slots=True)
@@ -135,7 +130,7 @@ def _open(settings: CloudSettings) -> Engine:
         clock=time.time,
         limit=limit,
         log=telemetry.log,
-        fetched=fetched_pools(parts.database),
+        fetched=lambda: store.fetched,
     )
     engine = EngineDeps(
         store=store,
@@ -159,19 +154,6 @@ def _open(settings: CloudSettings) -> Engine:
         log=telemetry.log,
     )
     return Engine(deps, parts.database, results, parts.events, timers)
-
-
-def fetched_pools(database: Database) -> Callable[[], frozenset[str]]:
-    """Workers whose commands are fetched over HTTP, as of a moment ago. Raises InfrastructureError."""
-    workers, known, asked = PostgresWorkers(database), frozenset[str](), -FETCHED_SECONDS
-
-    def fetched() -> frozenset[str]:
-        nonlocal known, asked
-        if time.monotonic() - asked >= FETCHED_SECONDS:
-            known, asked = workers.live_pools(), time.monotonic()
-        return known
-
-    return fetched
 
 
 def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:

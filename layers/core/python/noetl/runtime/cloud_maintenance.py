@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.cloud_engine import CloudEngine, Engine
 from noetl.runtime.cloud_events import events_in
@@ -16,6 +17,8 @@ from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.bury import bury
 from noetl.services.sweep import MARGIN_SECONDS
 from noetl.services.take_events import resume_batches
+
+MOST_COUNTED = 1_000_000
 
 
 class CloudMaintenance:
@@ -34,6 +37,7 @@ class CloudMaintenance:
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
                 self._resume_batches(engine, call)
+                _tell_backlog(engine, call)
                 gone = tidy_deployment(
                     PostgresCredentialStore(engine.database),
                     prune_deps(engine.database, engine.results, self._settings.retention),
@@ -72,3 +76,14 @@ class CloudMaintenance:
                 call.count("ResumedBatches", found)
         except InfrastructureError as away:
             telemetry.log(f"batches of events that were left wait for the next tick: {away}", level="warning")
+
+
+def _tell_backlog(engine: Engine, call: Invocation) -> None:
+    """What waits, for the dashboard."""
+    try:
+        found = PostgresInspection(engine.database).backlog(MOST_COUNTED)
+    except InfrastructureError as away:
+        telemetry.log(f"what waits could not be counted: {away}", level="warning")
+        return
+    call.count("BacklogEvents", found.events)
+    call.count("BacklogCommands", found.commands)

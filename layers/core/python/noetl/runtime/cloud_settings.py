@@ -13,6 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.settings import retention_days
+from noetl.services.backpressure import LIMIT
 from noetl.services.messages import MESSAGE_LIMIT
 from noetl.services.prune import RetentionDays
 
@@ -68,6 +69,8 @@ class CloudSettings:
     """Folders that duckdb and script may read."""
     deployment: Mapping[str, str] = field(default_factory=dict)
     retention: RetentionDays = field(default_factory=RetentionDays)
+    backlog_limit: int = LIMIT
+    """Most events, and most commands, that may wait when the API lets in more."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:
@@ -112,6 +115,7 @@ class CloudSettings:
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
             retention=retention_days(env),
+            backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT),
         )
 
 

@@ -81,7 +81,7 @@ def listen(application: Application, host: str, port: int, threads: int) -> Any:
         raise InfrastructureError(
             f"{host}:{port} cannot be listened at: {error.strerror or error}",
             code="address_in_use",
-            hint="another server may be running there; --port takes another one",
+            hint="another server may be running there (`noetl server status`); --port takes another one",
             retryable=False,
         ) from error
     server.channel_class = Channel

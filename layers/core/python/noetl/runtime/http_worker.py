@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import urllib3
@@ -37,24 +37,32 @@ MESSAGE_LIMIT = 4 * 1024 * 1024
 ANSWER_SECONDS = 60.0
 
 
+Sign = Callable[[str, str, Mapping[str, str], bytes | None], Mapping[str, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerWish:
-    """``server``: its address. ``token``: with the scope worker. ``idle``: seconds without work after which it ends (None: never)."""
+    """``server``: its address. ``token``: with the scope worker, or ``sign``: (method, url, headers, body) → the headers to send.
+    ``idle``: seconds without work after which it ends (None: never). ``grace``: seconds to end what runs in, when it is told to end.
+    ``name``: how it is known there; made up unless given."""
 
     server: str
     token: str
     pool: str
     capacity: int
     idle: float | None = None
+    grace: float = GRACE_SECONDS
+    name: str = ""
+    sign: Sign | None = None
 
 
 class HttpWorker:
-    """``run`` returns when it was stopped, or idle for long enough."""
+    """``ready`` is called when the server knows it. ``run`` returns when it was stopped, or idle for long enough."""
 
     def __init__(self, wish: WorkerWish, settings: Settings, registry: Registry | None = None) -> None:
         self._pool = connections()
-        exchange = exchange_with(self._pool, wish.server, wish.token)
-        self.name = process_name()
+        exchange = exchange_with(self._pool, wish.server, wish.sign or _bearer(wish.token))
+        self.name = wish.name or process_name()
         self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity)
         work = settings.home / "work"
         work.mkdir(parents=True, exist_ok=True)
@@ -84,11 +92,12 @@ class HttpWorker:
             lease_seconds=HOLD_SECONDS,
             credentials=lambda command, token: registered.of(Capability.of(command, token)),
         )
-        self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=GRACE_SECONDS, idle=wish.idle)
+        self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=wish.grace, idle=wish.idle)
 
-    def run(self) -> None:
+    def run(self, ready: Callable[[], None] = lambda: None) -> None:
         """Raises InvalidInputError (no such pool), InfrastructureError when the server cannot be reached at first."""
         self.commands.register()
+        ready()
         try:
             self.loop.run()
         finally:
@@ -110,12 +119,16 @@ def connections() -> urllib3.PoolManager:
     return urllib3.PoolManager(maxsize=32, retries=False, timeout=ANSWER_SECONDS)
 
 
-def exchange_with(pool: urllib3.PoolManager, server: str, token: str) -> Exchange:
-    """Requests to one server. Redirects are not followed: the token is for nobody else."""
+def _bearer(token: str) -> Sign:
+    return lambda method, url, headers, body: {**headers, "Authorization": f"Bearer {token}"}
+
+
+def exchange_with(pool: urllib3.PoolManager, server: str, sign: Sign) -> Exchange:
+    """Requests to one server. Redirects are not followed: what is told there about who asks is for nobody else."""
     base = server.rstrip("/")
 
     def exchange(method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
-        sent = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", **headers}
+        sent = sign(method, base + path, {"Content-Type": "application/json", **headers}, body)
         try:
             reply = pool.request(method, base + path, body=body, headers=sent, redirect=False)
         except urllib3.exceptions.HTTPError as error:

@@ -45,8 +45,6 @@ from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
 from noetl.services.worker_lost import worker_lost
 
-PATIENCE = 1.0
-"""Seconds that running tasks get to end when this process ends; after that they are left, and run again when resumed."""
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
 BROKEN_TRIES = 3
@@ -84,6 +82,8 @@ class LocalRuntime:
         self._busy = False
         self._running = 0
         self._ended = Ends()
+        self.patience = 1.0
+        """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
         self._given_up: set[tuple[int, int]] = set()
         """Step runs that were dropped (timeout, withdrawal) of executions that go on."""
         self._broken: dict[tuple[int, str, int], int] = {}
@@ -129,7 +129,7 @@ class LocalRuntime:
         if self.scheduler is not None:
             self.scheduler.close()
         self.keeper.close()
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
         with self._changed:

@@ -22,6 +22,8 @@ class Metrics:
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._refused: Counter[str] = Counter()
+        self._turned_away: Counter[str] = Counter()
+        self._claims = 0.0
 
     def request(self, method: str, status: int, seconds: float) -> None:
         """A request was answered. Methods that nobody knows count together, so that no caller makes series."""
@@ -35,10 +37,22 @@ class Metrics:
         with self._lock:
             self._refused[reason] += 1
 
+    def refused_request(self, reason: str) -> None:
+        """A request was told to come back later."""
+        with self._lock:
+            self._turned_away[reason] += 1
+
+    def counted(self, name: str, value: float) -> None:
+        """What the API counts under the names that it has on a deployment; commands that were claimed are shown here."""
+        if name == "Claims":
+            with self._lock:
+                self._claims += value
+
     def text(self, queues: Sequence[QueueGauge], found: Outstanding) -> str:
         """In the text format, version 0.0.4."""
         with self._lock:
             requests, seconds, refused = dict(self._requests), dict(self._seconds), dict(self._refused)
+            turned_away, claims = dict(self._turned_away), self._claims
         pools, leases = found.pools, found.leases
         parts = [
             _metric("uptime_seconds", "gauge", "Since this process began.", [({}, self._clock() - self._began)]),
@@ -48,6 +62,9 @@ class Metrics:
                     [({"method": method}, value) for method, value in sorted(seconds.items())]),
             _metric("events_refused_total", "counter", "Events from outside that were not let in.",
                     [({"reason": reason}, n) for reason, n in sorted(refused.items())]),
+            _metric("requests_turned_away_total", "counter", "Requests that were told to come back later.",
+                    [({"reason": reason}, n) for reason, n in sorted(turned_away.items())]),
+            _metric("commands_claimed_total", "counter", "Commands that workers fetched over HTTP.", [({}, claims)]),
             _metric("queue_messages", "gauge", "Messages of queues.",
                     [({"queue": one.name, "state": state}, getattr(one, state))
                      for one in queues for state in ("waiting", "in_flight", "delayed", "failed")]),

@@ -20,6 +20,7 @@ from noetl.api.local_tokens import LocalTokens
 from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
+from noetl.ports.inspection import Backlog
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.local_keys import local_keys
@@ -27,6 +28,7 @@ from noetl.runtime.metrics import Metrics
 from noetl.runtime.remote_work import RemoteWork
 from noetl.runtime.settings import Settings
 from noetl.services.admit import Door
+from noetl.services.backpressure import Backpressure
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
 from noetl.services.take_events import EventsDeps, resume_batches
@@ -34,6 +36,8 @@ from noetl.services.take_events import EventsDeps, resume_batches
 RESUME_SECONDS = 5.0
 """How often batches of events are looked for that nobody handles; at most so many at once:"""
 RESUMED = 10
+WAITING_REQUESTS = 500
+"""Requests that wait for a thread before others are told to come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class ServeSettings:
     open_to_all: bool = False
     worker_lease: float = 60.0
     """Seconds that a worker may be silent about a command."""
+    grace: float = 1.0
+    """Seconds that running tasks get to end, when it is told to end."""
     external: tuple[str, ...] = ()
     """Pools whose commands only workers run that fetch them over HTTP."""
 
@@ -73,6 +79,7 @@ class Server:
         self._closing = False
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
+        self.runtime.patience = serve.grace
 
     def __enter__(self) -> Server:
         self.runtime.__enter__()
@@ -114,7 +121,7 @@ class Server:
 
         deps: list[ApiDeps] = []
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
-        self.application = make_application(api, self.tokens, self.metrics.request)
+        self.application = make_application(api, self.tokens, self.metrics.request, self._crowded)
         wish = self._serve
         self._http: Any = listen(self.application, wish.host, wish.port, wish.threads)
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
@@ -122,6 +129,13 @@ class Server:
         deps.append(self._deps())
         self._thread = threading.Thread(target=self._answer, name="noetl-http", daemon=True)
         self._thread.start()
+
+    def _crowded(self) -> bool:
+        """More requests wait for a thread than can be answered soon."""
+        crowded = len(self._http.task_dispatcher.queue) > WAITING_REQUESTS
+        if crowded:
+            self.metrics.refused_request("too_many_requests")
+        return crowded
 
     def _answer(self) -> None:
         """Until the server is closed: its sockets go while it waits at them."""
@@ -133,6 +147,9 @@ class Server:
 
     def _deps(self) -> ApiDeps:
         runtime, opened = self.runtime, self.runtime.opened
+        self.pressure = Backpressure(
+            self._backlog, self._settings.backlog_limit, time.monotonic, self.metrics.refused_request
+        )
         links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
         schedules = ScheduleDeps(opened.schedules, None, opened.catalog, opened.programs, time.time)
         return ApiDeps(
@@ -156,13 +173,21 @@ class Server:
             link=links.link,
             linked=links.uri,
             gauges=runtime.gauges,
+            pressure=self.pressure,
             metrics=lambda: self.metrics.text(runtime.gauges(), opened.inspection.outstanding()),
             checks={"database": lambda: check_current(opened.dsn)},
             clock=time.time,
             reconnect=opened.database.close,
             registered=declared(schedules),
             log=self._log,
+            counted=self.metrics.counted,
         )
+
+    def _backlog(self, most: int) -> Backlog:
+        """What is durable, and what waits in this process alone."""
+        found = self.runtime.opened.inspection.backlog(most)
+        inbox = self.runtime.gauges()[0].waiting
+        return Backlog(max(found.events, inbox), found.commands)
 
     def _resume_batches(self) -> None:
         """Events that a process accepted, and did not live to handle."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
+from noetl.services.backpressure import LIMIT
 from noetl.services.prune import RetentionDays
 
 
@@ -30,6 +31,8 @@ class Settings:
     python_memory_bytes: int = 1024 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
     retention: RetentionDays = field(default_factory=RetentionDays)
+    backlog_limit: int = LIMIT
+    """Most events, and most commands, that may wait when a server lets in more."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -52,6 +55,7 @@ class Settings:
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             retention=retention_days(env),
+            backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
         )
         return replace(made, **overrides)
 

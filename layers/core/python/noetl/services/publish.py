@@ -28,7 +28,7 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Publisher:
     """``workers``: kind → worker; ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds.
-    ``fetched``: workers whose commands are fetched over HTTP just now: those are offered instead of sent."""
+    ``fetched``: workers whose commands are fetched over HTTP, as of the latest look: those are offered instead of sent."""
 
     store: ExecutionStore
     results: ResultStore

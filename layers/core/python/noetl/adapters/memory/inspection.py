@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.tables import CommandEntry, Tables
 from noetl.adapters.outstanding import Count, put_together
-from noetl.ports.inspection import OpenCommand, Outstanding
+from noetl.domain.owners import HELD
+from noetl.ports.inspection import Backlog, OpenCommand, Outstanding
 
 
 class MemoryInspection:
@@ -33,6 +34,19 @@ class MemoryInspection:
             counts = [_count(tables, *key, group) for key, group in sorted(groups.items())]
             timers = sum(len(work.timers) for work in tables.work.values())
             return put_together(counts, len(tables.outbox), timers, limit)
+
+    def backlog(self, most: int) -> Backlog:
+        with self._store.tables() as tables:
+            now = tables.clock()
+            events = sum(
+                row.owner != HELD and not (row.owner or "").endswith(":later")
+                for row in tables.outbox.values()
+            )
+            every = (entry for work in tables.work.values() for entry in work.commands.values())
+            due = sum(
+                not entry.waiting and entry.owner != HELD and entry.not_before <= now for entry in every
+            )
+            return Backlog(min(events, most), min(due, most))
 
 
 def _open(tables: Tables, entry: CommandEntry) -> OpenCommand:

@@ -107,11 +107,6 @@ class MemoryWorkers:
             due_in = entry.not_before - now
             return held(execution.status, owner, entry.waiting, due_in, tables.alive(entry.owner), left, now)
 
-    def live_pools(self) -> frozenset[str]:
-        with self._store.tables() as tables:
-            since = tables.clock() - STALE_SECONDS
-            return frozenset(worker.pool for worker in self._workers.values() if worker.seen_at > since)
-
     def forget(self, older_than_seconds: float) -> None:
         with self._store.tables() as tables:
             until = tables.clock() - older_than_seconds

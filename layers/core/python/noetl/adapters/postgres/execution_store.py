@@ -60,6 +60,7 @@ class PostgresExecutionStore(PostgresLimits):
         self, database: str | Database, *, results: ResultStore | None = None, pooled: bool = False
     ) -> None:
         self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
+        self.fetched = frozenset[str]()
         self._collections = Collections(results)
         self._loops = KnownLoops()
         self._doubts = doubts.Doubts()
@@ -68,7 +69,9 @@ class PostgresExecutionStore(PostgresLimits):
         self.database.close()
 
     def load(self, requests: Sequence[LoadRequest]) -> Loaded:
-        return snapshots.loaded(self.database.run("load_executions", snapshots.parameters(requests)))
+        found = snapshots.loaded(self.database.run("load_executions", snapshots.parameters(requests)))
+        self.fetched = found.fetched
+        return found
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
         if not changes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from noetl.adapters.outstanding import Count, put_together
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number
-from noetl.ports.inspection import OpenCommand, Outstanding
+from noetl.ports.inspection import Backlog, OpenCommand, Outstanding
 
 
 class PostgresInspection:
@@ -25,6 +25,10 @@ class PostgresInspection:
         rows = self._database.run("outstanding_commands", {"limit": number(limit)})
         ((events, timers),) = self._database.run("outstanding_rest", {})
         return put_together(map(_count, rows), int(events or 0), int(timers or 0), limit)
+
+    def backlog(self, most: int) -> Backlog:
+        ((events, commands),) = self._database.run("backlog", {"most": number(most)})
+        return Backlog(int(events or 0), int(commands or 0))
 
 
 def _open(row: Row) -> OpenCommand:

@@ -32,7 +32,7 @@ def parameters(requests: Sequence[LoadRequest]) -> dict[str, bytes | None]:
 
 
 def loaded(rows: list[Row]) -> Loaded:
-    now = 0.0
+    now, fetched = 0.0, ""
     heads: list[tuple[int, str, str, int, bytes]] = []
     slots: dict[int, dict[tuple[str, str], Any]] = {}
     fences: dict[int, dict[str, Fence]] = {}
@@ -50,7 +50,7 @@ def loaded(rows: list[Row]) -> Loaded:
         elif kind == b"applied":
             applied.setdefault(key, []).append(first)
         else:
-            now = float(five or b"")
+            now, fetched = float(five or b""), first
     return Loaded(
         now,
         {
@@ -66,6 +66,7 @@ def loaded(rows: list[Row]) -> Loaded:
             )
             for key, program, status, version, state in heads
         },
+        frozenset(fetched.split(",")) if fetched else frozenset(),
     )
 
 

@@ -86,10 +86,6 @@ class PostgresWorkers:
             float(now or 0),
         )
 
-    def live_pools(self) -> frozenset[str]:
-        rows = self._database.run("live_pools", {"stale": number(STALE_SECONDS)})
-        return frozenset((pool or b"").decode() for (pool,) in rows)
-
     def forget(self, older_than_seconds: float) -> None:
         self._database.run("forget_workers", {"seconds": number(older_than_seconds)})
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from noetl.api import reading
 from noetl.api.deps import ApiDeps
@@ -11,7 +13,7 @@ from noetl.api.problems import BodyTooLargeError, ForbiddenError
 from noetl.api.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventAnswer, EventsBody
 from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.event_batches import EventBatch
 from noetl.services.take_events import (
     BatchWish,
@@ -30,9 +32,31 @@ _RESUMED = 2
 
 
 def take(deps: ApiDeps, request: Request) -> Answer:
-    """202 when the engine will handle it; 403 when its token does not fit."""
+    """202 when the engine will handle it; 403 when its token does not fit. What is refused is counted."""
+    with _counting(deps):
+        return _take(deps, request)
+
+
+def take_batch(deps: ApiDeps, request: Request) -> Answer:
+    """202 as soon as the batch is durable. It is handled at once where that goes well, and later where it does not."""
+    with _counting(deps):
+        return _take_batch(deps, request)
+
+
+@contextmanager
+def _counting(deps: ApiDeps) -> Iterator[None]:
+    """What cannot be read as events (what has no right to speak is counted where that is found out)."""
+    try:
+        yield
+    except InvalidInputError as error:
+        deps.events.refused(error.code)
+        raise
+
+
+def _take(deps: ApiDeps, request: Request) -> Answer:
     capability = _let_in(deps, request)
-    wish = reading.body(request, deps, EventWish)
+    deps.pressure.check_event()
+    wish = reading.strict_body(request, deps, EventWish)
     told = take_event(wish, capability, deps.events)
     if told.code:
         raise ForbiddenError(
@@ -43,14 +67,14 @@ def take(deps: ApiDeps, request: Request) -> Answer:
     return Answer(202, EventAnswer(told.event_id, told.execution_id))
 
 
-def take_batch(deps: ApiDeps, request: Request) -> Answer:
-    """202 as soon as the batch is durable. It is handled at once where that goes well, and later where it does not."""
+def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     _let_in(deps, request)
+    deps.pressure.check_event()
     if len(request.body) > MOST_BYTES:
         raise BodyTooLargeError(
             f"a batch has at most {MOST_BYTES} bytes, not {len(request.body)}", hint="send several"
         )
-    asked = reading.body(request, deps, EventsBody)
+    asked = reading.strict_body(request, deps, EventsBody)
     wish = BatchWish(
         ids.execution_id(request.now_ms, request.bits),
         asked.events,

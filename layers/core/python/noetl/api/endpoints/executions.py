@@ -49,6 +49,7 @@ _LARGE_EVENT = 1_000_000
 
 def start(deps: ApiDeps, request: Request) -> Answer:
     """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer."""
+    deps.pressure.check_start()
     asked = reading.body(request, deps, StartBody)
     payload = _payload(asked)
     reading.storable(payload, "payload")

@@ -20,6 +20,7 @@ def _take(path: str, name: str) -> Route:
         "events",
         body=EventWish,
         for_commands=True,
+        refuses=(429,),
     )
 
 
@@ -38,6 +39,7 @@ ROUTES: tuple[Route, ...] = (
         body=bodies.EventsBody,
         keyed=True,
         for_commands=True,
+        refuses=(429,),
     ),
     Route(
         "GET",

@@ -38,6 +38,7 @@ def _start(path: str, name: str) -> Route:
         "executions",
         body=bodies.StartBody,
         keyed=True,
+        refuses=(429,),
     )
 
 

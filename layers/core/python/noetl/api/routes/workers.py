@@ -60,13 +60,17 @@ ROUTES: tuple[Route, ...] = (
         bodies.ClaimBody,
         bodies.ClaimedAnswer,
     ),
-    _post(
+    Route(
+        "POST",
         "/api/commands/{event_id}/claim",
         "claimCommand",
         "One command by its name, <execution_id>:<command_id>. 409 tells when to try again; 410 that it is over.",
+        "worker",
         workers.claim_one,
-        bodies.ClaimOneBody,
-        bodies.ClaimOneAnswer,
+        {200: bodies.ClaimOneAnswer},
+        "workers",
+        body=bodies.ClaimOneBody,
+        refuses=(409, 410),
     ),
     _post(
         "/api/commands/give-back",

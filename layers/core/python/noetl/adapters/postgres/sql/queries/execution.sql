@@ -1,8 +1,10 @@
 -- Executions: the main lane's reads and writes.
 
 -- name: load_executions
--- Everything that was asked about any number of executions, and the clock. Columns: kind, execution, text, text, number, number, json.
-SELECT 'now' AS kind, 0::bigint AS execution, NULL::text AS one, NULL::text AS two, NULL::bigint AS three, NULL::bigint AS four,
+-- Everything that was asked about any number of executions; the clock, and pools with a worker over HTTP that lives. Columns: kind,
+-- execution, text, text, number, number, json.
+SELECT 'now' AS kind, 0::bigint AS execution,
+       (SELECT string_agg(DISTINCT w.pool, ',') FROM noetl.worker w WHERE w.seen_at > now() - interval '60 seconds') AS one, NULL::text AS two, NULL::bigint AS three, NULL::bigint AS four,
        extract(epoch FROM clock_timestamp())::text AS five
 UNION ALL
 SELECT 'execution', e.execution_id, e.program, e.status, e.version, NULL, e.state::text

@@ -27,3 +27,11 @@ ORDER BY c.pool, c.owner;
 
 -- name: outstanding_rest
 SELECT (SELECT count(*) FROM noetl.outbox), (SELECT count(*) FROM noetl.timer);
+
+-- name: backlog
+SELECT least(:most::bigint, (SELECT count(*) FROM (
+           SELECT FROM noetl.outbox WHERE owner <> 'held' AND NOT (starts_with(owner, 'until:') AND owner LIKE '%' || ':later') LIMIT :most::bigint) o)
+         + (SELECT coalesce(sum(total), 0) FROM (
+           SELECT total FROM noetl.event_batch WHERE status IN ('accepted', 'processing') LIMIT :most::bigint) b)),
+       (SELECT count(*) FROM (
+           SELECT FROM noetl.command WHERE NOT waiting AND owner <> 'held' AND not_before <= clock_timestamp() LIMIT :most::bigint) c);

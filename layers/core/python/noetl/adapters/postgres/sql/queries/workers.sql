@@ -73,9 +73,6 @@ FROM (
 WHERE c.execution_id = g.execution_id AND c.command_id = g.command_id
 RETURNING g.pool;
 
--- name: live_pools
-SELECT DISTINCT pool FROM noetl.worker WHERE seen_at > clock_timestamp() - make_interval(secs => :stale::float8);
-
 -- name: forget_workers
 DELETE FROM noetl.worker WHERE seen_at < clock_timestamp() - make_interval(secs => :seconds::float8);
 
