@@ -23,27 +23,34 @@ $$;
 -- Rows of commands that are gone, and of executions that are over, go; the keys they had.
 CREATE OR REPLACE FUNCTION noetl.forget_uses(p_executions BIGINT[]) RETURNS TEXT[]
 LANGUAGE sql AS $$
-    WITH gone AS (
+    WITH done AS (
         DELETE FROM noetl.limit_use u
-        WHERE u.execution_id = ANY(p_executions) AND CASE u.command_id
-            WHEN '' THEN EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = u.execution_id AND e.ended_at IS NOT NULL)
-            ELSE NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.command_id = u.command_id)
-        END
-        RETURNING u.execution_id, u.command_id, u.key, u.held
+        WHERE u.execution_id = ANY(p_executions) AND u.command_id <> ''
+          AND (SELECT true FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.command_id = u.command_id) IS NULL
+        RETURNING u.key
+    ), ended AS (
+        DELETE FROM noetl.limit_use u
+        WHERE u.execution_id = ANY(p_executions) AND u.command_id = ''
+          AND (SELECT e.ended_at FROM noetl.execution e WHERE e.execution_id = u.execution_id) IS NOT NULL
+        RETURNING u.execution_id, u.key, u.held
     ), unborn AS (
-        DELETE FROM noetl.outbox o USING gone g
-        WHERE g.command_id = '' AND NOT g.held AND o.execution_id = g.execution_id AND o.event_id = 'start' AND o.owner = 'held'
+        DELETE FROM noetl.outbox o USING ended g
+        WHERE NOT g.held AND o.execution_id = g.execution_id AND o.event_id = 'start' AND o.owner = 'held'
     )
-    SELECT coalesce(array_agg(DISTINCT g.key), '{}') FROM gone g
+    SELECT coalesce(array_agg(DISTINCT g.key), '{}') FROM (SELECT key FROM done UNION ALL SELECT key FROM ended) g
 $$;
 
--- Give free slots of p_keys to who waits for them: the highest priority first, then the oldest. p_fresh: rows of commands that this very
--- commit issued; those of them that have to wait are taken back from p_owner. p_starts: whose the starts of executions are then.
+-- Give free slots of p_keys to who waits for them: the highest priority first, then the oldest. p_executions, p_commands: commands that
+-- this very commit issued; those of them that have to wait are taken back from p_owner. p_starts: whose the starts of executions are then.
 --
 -- Answers: 'waits' (a fresh command) · 'delayed' (a fresh command; microseconds) · 'given' (a command that waited: run, round, attempt,
 -- first, past, microseconds; payload, child, loop) · 'event' (the Start of an execution that waited).
-CREATE OR REPLACE FUNCTION noetl.give_slots(p_owner TEXT, p_keys TEXT[], p_fresh BIGINT[], p_starts TEXT) RETURNS SETOF noetl.answer
-LANGUAGE plpgsql AS $$
+--
+-- Whoever is next is found by the order of an index, however many wait and whatever statistics say.
+CREATE OR REPLACE FUNCTION noetl.give_slots(
+    p_owner TEXT, p_keys TEXT[], p_executions BIGINT[], p_commands TEXT[], p_starts TEXT
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql SET enable_sort = off SET enable_bitmapscan = off AS $$
 DECLARE
     at TIMESTAMPTZ := clock_timestamp();
     this_key TEXT; full_key TEXT;
@@ -55,8 +62,10 @@ BEGIN
     WITH bound AS (
         SELECT u.execution_id, u.command_id,
                bool_or(CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE u.concurrent END IS NOT NULL) AS slots
-        FROM noetl.limit_use u LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = u.key
-        WHERE u.id = ANY(p_fresh) GROUP BY u.execution_id, u.command_id
+        FROM unnest(p_executions, p_commands) AS f (execution, command)
+        JOIN noetl.limit_use u ON u.execution_id = f.execution AND u.command_id = f.command
+        LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = u.key
+        GROUP BY u.execution_id, u.command_id
     ), free AS (
         UPDATE noetl.limit_use u SET held = true, queued = false, since = at FROM bound b
         WHERE NOT b.slots AND u.execution_id = b.execution_id AND u.command_id = b.command_id
@@ -69,7 +78,7 @@ BEGIN
         LOOP
             SELECT u.* INTO head FROM noetl.limit_use u
             WHERE u.key = this_key AND u.queued AND u.id <> ALL(skipped)
-              AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = u.execution_id AND e.status = 'paused')
+              AND (SELECT e.status FROM noetl.execution e WHERE e.execution_id = u.execution_id) IS DISTINCT FROM 'paused'
             ORDER BY u.priority DESC, u.id LIMIT 1;
             EXIT WHEN NOT FOUND OR noetl.limit_room(this_key, head.concurrent) <= 0;
             SELECT u.key INTO full_key FROM noetl.limit_use u
@@ -139,7 +148,8 @@ BEGIN
            CASE WHEN NOT f.fresh THEN l.payload::text END
     FROM given c
     CROSS JOIN LATERAL (SELECT EXISTS (
-        SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id AND u.id = ANY(p_fresh)
+        SELECT FROM unnest(p_executions, p_commands) AS f (execution, command)
+        WHERE f.execution = c.execution_id AND f.command = c.command_id
     ) AS fresh) f
     LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
     ORDER BY c.priority DESC, c.id;
@@ -150,7 +160,10 @@ BEGIN
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
 
     RETURN QUERY UPDATE noetl.command c SET waiting = true, owner = ''
-        FROM (SELECT DISTINCT u.execution_id, u.command_id FROM noetl.limit_use u WHERE u.id = ANY(p_fresh) AND NOT u.held) w
+        FROM (
+            SELECT DISTINCT u.execution_id, u.command_id FROM unnest(p_executions, p_commands) AS f (execution, command)
+            JOIN noetl.limit_use u ON u.execution_id = f.execution AND u.command_id = f.command AND NOT u.held
+        ) w
         WHERE c.execution_id = w.execution_id AND c.command_id = w.command_id
         RETURNING 'waits', c.execution_id, c.command_id, NULL::bigint[], NULL, NULL, NULL;
 END $$;
@@ -164,7 +177,8 @@ CREATE OR REPLACE FUNCTION noetl.settle_limits(
 LANGUAGE plpgsql AS $$
 DECLARE
     keys TEXT[];
-    fresh BIGINT[];
+    executions BIGINT[];
+    commands TEXT[];
 BEGIN
     IF p_priorities IS NOT NULL THEN
         UPDATE noetl.command c SET priority = p.priority
@@ -209,11 +223,16 @@ BEGIN
         SET concurrent = excluded.concurrent, rate = excluded.rate, per = excluded.per, burst = excluded.burst, updated_at = now()
         WHERE k.declared AND (k.concurrent, k.rate, k.per, k.burst)
             IS DISTINCT FROM (excluded.concurrent, excluded.rate, excluded.per, excluded.burst)
-    ) SELECT coalesce(array_agg(s.id), '{}'), keys || coalesce(array_agg(s.key), '{}') INTO fresh, keys FROM stored s;
+    ), fresh AS (
+        SELECT DISTINCT s.execution_id, s.command_id FROM stored s
+    ) SELECT coalesce((SELECT array_agg(f.execution_id ORDER BY f.execution_id, f.command_id) FROM fresh f), '{}'),
+             coalesce((SELECT array_agg(f.command_id ORDER BY f.execution_id, f.command_id) FROM fresh f), '{}'),
+             keys || coalesce((SELECT array_agg(DISTINCT s.key) FROM stored s), '{}')
+      INTO executions, commands, keys;
     -- They may have been resumed just now.
     keys := keys || ARRAY(SELECT DISTINCT u.key FROM noetl.limit_use u WHERE u.execution_id = ANY(p_limited) AND u.queued);
     IF cardinality(keys) > 0 THEN
-        RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, keys, fresh, p_owner);
+        RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, keys, executions, commands, p_owner);
     END IF;
 END $$;
 
@@ -235,7 +254,7 @@ BEGIN
     END IF;
     PERFORM noetl.lock_limits();
     PERFORM noetl.forget_uses((SELECT array_agg(DISTINCT u.execution_id) FROM noetl.limit_use u WHERE u.key = ANY(keys)));
-    RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, keys, '{}', '') g WHERE g.kind = 'given';
+    RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, keys, '{}', '{}', '') g WHERE g.kind = 'given';
 END $$;
 
 -- A slot for an execution that has not begun: row 'status' with its word, how many there are, and the oldest holders. When it waits, or is
@@ -269,7 +288,7 @@ BEGIN
             ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held', payload = excluded.payload;
             INSERT INTO noetl.limit_use (execution_id, command_id, key, concurrent, priority, queued, since)
             VALUES (p_execution, '', p_key, p_concurrent, p_priority, true, clock_timestamp());
-            RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, ARRAY[p_key], '{}', p_owner) g
+            RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, ARRAY[p_key], '{}', '{}', p_owner) g
                 WHERE g.kind <> 'event' OR g.execution_id <> p_execution;
         END IF;
     END IF;
