@@ -134,3 +134,50 @@ def test_timers_and_delays_are_kept(remote: Remote) -> None:
     assert run.count("retry.scheduled") == 1
     summary = remote.status(run.execution_id)
     assert 4.0 <= summary["duration_ms"] / 1000 < 20.0, "two seconds for the timer, two for the second try"
+
+
+LOOPED = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: looped, path: e2e/looped }
+workflow:
+  - step: start
+    loop: { in: [1, 0, 3], iterator: n, spec: { mode: parallel } }
+    tool:
+      kind: python
+      args: { n: "{{ iter.n }}" }
+      code: |
+        result = 6 / n
+    next: { arcs: [{ step: gate }] }
+  - step: gate
+    spec: { policy: { admit: { rules: [{ when: "{{ ctx.open is defined }}", then: { allow: true } }, { else: { then: { allow: false } } }] } } }
+    tool: { kind: noop, args: { all: "{{ start | list }}" } }
+"""
+
+
+def test_a_failed_loop_is_mended_paused_and_called_off_with_others(remote: Remote, deployment: Any) -> None:
+    failed = remote.follow(remote.begin(LOOPED))
+    assert failed.status == "failed"
+    one = f"/api/executions/{failed.execution_id}"
+    version = remote.register(LOOPED.replace("6 / n", "6 / n if n else 0"))["version"]
+    wish = {"filter": {"ids": [str(failed.execution_id)]}, "from": "start[failed]", "reason": "mended"}
+    assert deployment.api("POST", "/api/executions/redrive", {**wish, "dry_run": True}).body["done"] == 1
+    asked = {"from": "failure", "version": version, "reason": "mended"}
+    assert deployment.api("POST", f"{one}/redrive", asked).status == 202
+    deployment.wait(lambda: remote.status(failed.execution_id)["status"] == "waiting", 40, "the gate")
+    items = [event for event in remote.events(failed.execution_id) if event.event_type == "loop.item"]
+    assert [item.payload["index"] for item in items] == [0, 1, 2, 1]
+    assert deployment.api("POST", f"{one}/pause", {}).status == 202
+    deployment.wait(lambda: remote.status(failed.execution_id)["status"] == "paused", 20, "the pause")
+    assert deployment.api("PATCH", f"{one}/ctx", {"patch": {"open": True}}).status == 202
+    assert deployment.api("POST", f"{one}/resume", {}).status == 202
+    run = remote.follow(failed.execution_id)
+    assert (run.status, run.result) == ("completed", {"all": [6.0, 0, 2.0]})
+    waiting = [remote.start(path="e2e/looped", payload={}) for _ in range(2)]
+    for each in waiting:
+        deployment.wait(lambda each=each: remote.status(each)["status"] == "waiting", 40, "the gate")
+    wish = {"filter": {"path": "e2e/looped", "version": version}, "reason": "enough"}
+    done = deployment.api("POST", "/api/executions/cancel", wish).body
+    assert {row["execution_id"] for row in done["executions"]} == {str(each) for each in waiting}
+    for each in waiting:
+        deployment.wait(lambda each=each: remote.status(each)["status"] == "cancelled", 40, "the end")

@@ -37,6 +37,15 @@ def exchange_steering(ground: Ground, name: str):
     return ground.ask(method, f"{place}/{what}", body)
 
 
+def exchange_many(ground: Ground, name: str):
+    execution_id = ground.run(GATED)
+    before = BEFORE.get(name.removesuffix("s"))
+    if before:
+        ground.ask("POST", f"/api/executions/{execution_id}/{before}", {})
+        ground.settle()
+    return ground.ask("POST", path_of(name), {"filter": {"ids": [str(execution_id)]}})
+
+
 def path_of(name: str) -> str:
     return next(route.path for route in ROUTES if route.name == name)
 
@@ -57,7 +66,7 @@ def exchange(ground: Ground, name: str):
         path = "/api/execute" if name == "execute" else "/api/executions"
         return ground.ask("POST", path, {"path": "demo/hello", "payload": {"n": 1}})
     if name.endswith("Executions") and name != "listExecutions":
-        return ground.ask("POST", path_of(name), {"filter": {"ids": [str(ground.run(GATED))]}})
+        return exchange_many(ground, name)
     if name in STEERING:
         return exchange_steering(ground, name)
     if "Variable" in name:
