@@ -120,10 +120,12 @@ class Platform:
         made.allow(*self._engine_grants(scope))
         return made
 
-    def worker_variables(self, worker: str, *, isolated: bool, api_url: str = "") -> dict[str, str]:
+    def worker_variables(
+        self, worker: str, *, isolated: bool, public_url: str, api_url: str = ""
+    ) -> dict[str, str]:
         """A worker knows neither the database nor the key of tokens; one that runs code of playbooks no credentials either. ``api_url``: where
-        it asks for them."""
-        variables = self._common_variables() | {"NOETL_WORKER": worker}
+        it asks for them; ``public_url``: where others answer callbacks."""
+        variables = self._common_variables() | {"NOETL_WORKER": worker, "NOETL_PUBLIC_URL": public_url}
         if not isolated:
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
             if api_url:

@@ -23,13 +23,17 @@ ACCESS_LOG = {
     "caller": "$context.identity.caller",
     "subject": "$context.authorizer.claims.sub",
     "method": "$context.httpMethod",
-    "path": "$context.path",
+    "route": "$context.routeKey",
     "status": "$context.status",
     "bytes": "$context.responseLength",
     "milliseconds": "$context.responseLatency",
     "error": "$context.integrationErrorMessage",
 }
-"""One line per request; never a body or a header."""
+"""One line per request; never a body or a header, and no path: that of a callback is a secret. The function's own line of the same request
+tells it, without that."""
+CALLBACKS = "/api/callbacks/{token}"
+CALLBACK_RATE, CALLBACK_BURST = 20, 50
+"""Requests a second, all callers together, of the one path that needs no signature."""
 
 
 class HttpApi(Construct):
@@ -65,6 +69,7 @@ class HttpApi(Construct):
                 integration=integrations.HttpLambdaIntegration("Keychain", function),
                 authorizer=authorizers.HttpIamAuthorizer(),
             )
+        callbacks: list[gateway.HttpRoute] = []
         if env.api.auth != "none":
             # A webhook's address is all the credentials its sender has: the function looks at its signature.
             [hooks] = self.api.add_routes(
@@ -74,6 +79,7 @@ class HttpApi(Construct):
                 authorizer=gateway.HttpNoneAuthorizer(),
             )
             nag.acknowledge(hooks, "APIG4", "the address is signed, and the function refuses any other")
+            callbacks = self._open_callbacks(function)
         stage = gateway.HttpStage(
             self,
             "Stage",
@@ -85,6 +91,8 @@ class HttpApi(Construct):
             domain_mapping=gateway.DomainMappingOptions(domain_name=domain) if domain else None,
         )
         _log_requests(stage, access_log)
+        if callbacks:
+            _throttle(stage, callbacks, env)
         self.url = f"https://{env.api.domain_name}" if domain else self.api.api_endpoint
         stack = cdk.Stack.of(self)
         self.exported = str(stack.resolve(stack.export_value(self.api.api_id))["Fn::ImportValue"])
@@ -99,6 +107,18 @@ class HttpApi(Construct):
             )
         return authorizers.HttpIamAuthorizer() if settings.auth == "iam" else gateway.HttpNoneAuthorizer()
 
+    def _open_callbacks(self, function: lambda_.IFunction) -> list[gateway.HttpRoute]:
+        """Whoever has the token in the path may answer: nobody is asked who they are."""
+        routes = self.api.add_routes(
+            path=CALLBACKS,
+            methods=[gateway.HttpMethod.GET, gateway.HttpMethod.POST],
+            integration=integrations.HttpLambdaIntegration("Callbacks", function),
+            authorizer=gateway.HttpNoneAuthorizer(),
+        )
+        for route in routes:
+            nag.acknowledge(route, "APIG4", "the token in the path is the credential; the function proves it")
+        return routes
+
     def _domain(self) -> gateway.DomainName | None:
         settings = self._env.api
         if not settings.domain_name:
@@ -110,6 +130,19 @@ class HttpApi(Construct):
             certificate=acm.Certificate.from_certificate_arn(self, "Certificate", settings.certificate_arn),
             security_policy=gateway.SecurityPolicy.TLS_1_2,
         )
+
+
+def _throttle(stage: gateway.HttpStage, routes: list[gateway.HttpRoute], env: Environment) -> None:
+    resource = stage.node.default_child
+    assert isinstance(resource, gateway.CfnStage)
+    limits = {
+        "ThrottlingRateLimit": min(CALLBACK_RATE, env.api.rate_limit),
+        "ThrottlingBurstLimit": min(CALLBACK_BURST, env.api.burst_limit),
+        "DetailedMetricsEnabled": True,
+    }
+    resource.route_settings = {f"{method} {CALLBACKS}": limits for method in ("GET", "POST")}
+    for route in routes:
+        stage.node.add_dependency(route)
 
 
 def _log_requests(stage: gateway.HttpStage, access_log: logs.ILogGroup) -> None:

@@ -87,7 +87,10 @@ class FunctionWorker(Construct):
             log_key=platform.data.data_key,
             placement=_placement(platform, worker),
             variables=platform.worker_variables(
-                worker.name, isolated=worker.isolated, api_url=asks.url if asks else ""
+                worker.name,
+                isolated=worker.isolated,
+                public_url=api.url,
+                api_url=asks.url if asks else "",
             ),
         )
         self.function.allow(*worker_grants(self, platform, worker, queue, asks))
@@ -139,7 +142,10 @@ class FargateWorker(Construct):
             image=image,
             logging=ecs.LogDrivers.aws_logs(stream_prefix="worker", log_group=logs),
             environment=platform.worker_variables(
-                worker.name, isolated=worker.isolated, api_url=asks.url if asks else ""
+                worker.name,
+                isolated=worker.isolated,
+                public_url=api.url,
+                api_url=asks.url if asks else "",
             ),
             stop_timeout=cdk.Duration.seconds(120),
         )

@@ -36,6 +36,8 @@ class ApiStack(cdk.Stack):
         variables |= platform.trigger_variables(self)
         if config.workspace:
             variables["NOETL_WORKSPACE"] = config.workspace
+        if config.api.domain_name:
+            variables["NOETL_PUBLIC_URL"] = f"https://{config.api.domain_name}"
         self.function = platform.database_function(
             self, "api", timeout=29, layers=layers.get(), variables=variables
         )

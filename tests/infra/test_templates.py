@@ -24,6 +24,7 @@ PYTHON_VARIABLES = {
     "NOETL_HTTP_ALLOW",
     "NOETL_DEPLOYMENT",
     "NOETL_WORKER",
+    "NOETL_PUBLIC_URL",
     "POWERTOOLS_SERVICE_NAME",
     "POWERTOOLS_METRICS_NAMESPACE",
     "POWERTOOLS_LOG_LEVEL",
@@ -351,11 +352,16 @@ def test_functions_run_where_the_layers_were_built_for(templates: Templates) -> 
 
 @both
 def test_nobody_enters_without_being_known(templates: Templates) -> None:
-    """But senders of webhooks: their address is signed, which the function looks at."""
+    """But senders of webhooks, and who answers a callback: their addresses are signed, which the function looks at."""
     routes = {place.properties["RouteKey"]: place for place in templates.all("AWS::ApiGatewayV2::Route")}
     kinds = {key: route.properties["AuthorizationType"] for key, route in routes.items()}
-    assert kinds == {"$default": "AWS_IAM", "POST /api/hooks/{token}": "NONE"}
+    callbacks = [f"{method} /api/callbacks/{{token}}" for method in ("GET", "POST")]
+    assert kinds == {"$default": "AWS_IAM", **dict.fromkeys(["POST /api/hooks/{token}", *callbacks], "NONE")}
     stage = next(templates.all("AWS::ApiGatewayV2::Stage")).properties
+    assert stage["RouteSettings"].keys() == set(callbacks)
+    for limits in stage["RouteSettings"].values():
+        assert 0 < limits["ThrottlingRateLimit"] <= 20
+    assert "$context.path" not in stage["AccessLogSettings"]["Format"], "the path of a callback is a secret"
     assert json.loads(stage["AccessLogSettings"]["Format"])["status"] == "$context.status"
     assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] >= 100
 

@@ -9,6 +9,7 @@ from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.memory.tables import Use
 from noetl.domain import facts as f
 from noetl.domain.again import indexes
+from noetl.domain.callbacks import SCOPE, awaited_in
 from noetl.domain.facts import Fact, decode_facts
 from noetl.domain.state import (
     LEGAL_PHASE,
@@ -44,8 +45,11 @@ def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
     assert report.agrees, (info.path, report.differences)
     check_commands(store, info)
     check_queues(info)
+    slots = store.slots(info.execution_id)
+    late = [awaited_in(slot) for (scope, _), slot in slots.items() if scope == SCOPE]
+    answers_until = sum(found is not None and found.until is not None for found in late)
     timers = decode_state(info.state).timers
-    assert store.open_work(info.execution_id)["timers"] <= len(timers), (
+    assert store.open_work(info.execution_id)["timers"] <= len(timers) + answers_until, (
         f"{info.path}: nobody waits for a timer"
     )
     for loop in store.loop_progress(info.execution_id):

@@ -99,6 +99,7 @@ class Simulation:
         quiet = 0
         while quiet < PATIENCE:
             self.tick()
+            self.world.outside.answer_all()
             for process in self.world.processes:
                 process.sweep()
             quiet = 0 if self.work_off() else quiet + 1
@@ -134,6 +135,9 @@ class Simulation:
             self.attempt(process, "sweeps", lambda: process.sweep(self.rng.choice((1, 1, 2, 5, 1000))))
         elif chance < 0.2:
             self.pass_time(self.rng.choice((0.1, 1.0, 5.0)))
+        elif chance < 0.25 and self.world.outside.tokens:
+            self.note("somebody outside answers")
+            self.world.outside.answer_any(self.rng)
         elif process.driver.events or process.driver.ready:
             self.move(process)
         elif process.driver.delayed:

@@ -20,7 +20,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes import ChildRequest, WaitRequest
 from noetl.kinds.registry import Registry
 
 STEERING = frozenset({"fail_first", "fail", "only", "size"})
@@ -36,22 +36,29 @@ class Call:
 
 
 class PureTools(Registry):
-    """``calls``: every call, repeated ones too. ``spend``: told of each call before it answers, so that time may pass."""
+    """``calls``: every call, repeated ones too. ``spend``: told of each call before it answers, so that time may pass. ``sent``: told of the
+    tokens of callbacks that are sent (``body: {callback: …}``)."""
 
-    def __init__(self, spend: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, spend: Callable[[], None] = lambda: None, sent: Callable[[str], None] = lambda token: None
+    ) -> None:
         super().__init__(discover=False)
         self.spend = spend
+        self._sent = sent
         self.calls: list[Call] = []
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest:
         if name != "http":
             return super().run(name, raw_params, context)
         self._load(name).params.parse(raw_params)
         params = dict(raw_params.get("params") or {})
         index = _index(context)
         asked = (context.step, context.task, index, codec.encode(params).decode())
+        token = (raw_params.get("body") or {}).get("callback")
+        if token:
+            self._sent(token)
         self.calls.append(Call(context.execution_id, context.idempotency_key, asked))
         self.spend()
         body = _answer(params, context.attempt, index, asked)

@@ -60,6 +60,7 @@ FIXED = tuple(
             "partial",
             "limited",
             "alone",
+            "callbacks",
         )
     ]
     + [
@@ -69,6 +70,7 @@ FIXED = tuple(
         Workload("properties/failure", exact=False, ends=frozenset({"failed"})),
         Workload("properties/timeouts", exact=False),
         Workload("properties/withdrawn", exact=False),
+        Workload("properties/impatient", exact=False),
         Workload("properties/newest", exact=False),
         Workload("properties/undo", exact=False, ends=frozenset({"failed"})),
         Workload("properties/undo", exact=False, cancelled=True, ends=frozenset({"cancelled", "failed"})),
@@ -137,7 +139,8 @@ def undisturbed(programs: Programs, workload: Workload) -> Seen:
     for happening in asked:
         driver.submit(happening.event)
         driver.settle()
-    while driver.advance():
+    while driver.advance() or world.outside.open:
+        driver.submit(*world.outside.answer_all(process.owner))
         driver.settle()
     return observe(world.store, world.results, world.tools.calls, root_of(asked).execution_id)
 

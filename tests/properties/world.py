@@ -17,14 +17,17 @@ from noetl.engine.view import Limits
 from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
+from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
 from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from noetl.testing.callbacks import RING
 from noetl.testing.driver import Driver, VirtualClock
 from noetl.testing.memory import NoCredentials
 from tests.properties.chaos import Faults, FaultyPort
+from tests.properties.outside import Outside
 from tests.properties.tools import PureTools
 
 LEASE = 30.0
@@ -136,7 +139,8 @@ class World:
         self.clock = BeatingClock(beat=self.beat)
         self.results = MemoryResultStore()
         self.store = WatchedStore(self.clock.epoch, self.results)
-        self.tools = PureTools(lambda: self.spend())
+        self.outside = Outside(self)
+        self.tools = PureTools(lambda: self.spend(), self.outside.sent)
 
     def beat(self) -> None:
         for process in self.processes:
@@ -199,6 +203,7 @@ class Process:
             inline_bytes=setting.inline_bytes,
             clock=world.clock.now,
             chance=world.rng.random,
+            callback_key=lambda command: callback_key(command, world.programs, RING),
             deadline=self._deadline,
             longest=1e6 if setting.bounded else math.inf,
             revoked=lambda execution_id, run: (

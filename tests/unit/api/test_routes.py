@@ -56,7 +56,12 @@ def exchange(ground: Ground, name: str):
         return ground.ask("GET", {"openapi": "/openapi.json"}.get(name, f"/{name}"), authorizer={})
     if name == "registerPlaybook":
         return ground.ask("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"})
-    by_tag = {"workers": exchange_worker, "triggers": exchange_trigger, "limits": exchange_limit}
+    by_tag = {
+        "workers": exchange_worker,
+        "triggers": exchange_trigger,
+        "limits": exchange_limit,
+        "callbacks": exchange_callback,
+    }
     if (tag := described(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
     if "Event" in name and name != "getExecutionEvents":
@@ -116,6 +121,16 @@ def exchange_look(ground: Ground, name: str):
         return ground.ask("POST", "/api/admin/prune", {"older_than_days": 30})
     body = {"execution_id": waiting, "template": {"n": "{{ start.data }}"}}
     return ground.ask("POST", "/api/context/render", body)
+
+
+def exchange_callback(ground: Ground, name: str):
+    text = HELLO.replace('kind: double, value: "{{ workload.n }}"', "kind: wait, callback: true")
+    place = f"/api/executions/{ground.run(text)}/callbacks"
+    listed = ground.ask("GET", place)
+    path = f"/api/callbacks/{listed.json['callbacks'][0]['token']}"
+    if name == "getCallback":
+        return ground.ask("GET", path, authorizer={})
+    return ground.ask("POST", path, {"ok": 1}, authorizer={}) if name == "answerCallback" else listed
 
 
 def exchange_worker(ground: Ground, name: str):

@@ -20,6 +20,7 @@ from tests.unit.cli.far import TOKEN, URL, Far
 
 CASES = {
     "analyze": "analyze WAITING",
+    "callback": "callback ASKING --set approved=true",
     "cancel": "cancel WAITING --reason x",
     "credential add": "credential add new --type generic --set k=value",
     "credential list": "credential list",
@@ -143,6 +144,9 @@ class Side:
             "DONE": self.run,
             "FAILED": lambda: self.run(FAILING),
             "PAUSED": self.paused,
+            "ASKING": lambda: self.run(
+                HELLO.replace('double, value: "{{ workload.n }}"', "wait, callback: true")
+            ),
         }
         return [made[word]() if word in made else word for word in text.split()]
 

@@ -12,7 +12,7 @@ from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import CredentialAccessView, CredentialView
 from noetl.services.manage_limits import WaitView
 from noetl.services.manage_schedules import ScheduleView
-from noetl.services.read_execution import ExecutionSummary, ParkedStep, StepView
+from noetl.services.read_execution import AwaitedCallback, ExecutionSummary, ParkedStep, StepView
 
 # --- asked ------------------------------------------------------------------------------------------
 
@@ -37,8 +37,7 @@ class ResourceBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which playbook: ``path`` (and ``version``, or the latest), or ``playbook_id``/``catalog_id`` (``path@version``), or ``program`` (the hash
     of its compiled form). ``payload``, also called ``workload``: what its workload is overlaid with. ``trigger_at``: when it starts (ISO 8601
-    with a zone), at most a year ahead; what has passed is now.
-    ``priority``: higher goes first; the playbook's own without it."""
+    with a zone), at most a year ahead; what has passed is now. ``priority``: higher goes first; the playbook's own without it."""
 
     path: str | None = None
     version: int | str | None = None
@@ -221,7 +220,7 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 class ExecutionAnswer(msgspec.Struct, frozen=True):
     """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
-    ``parked``: steps that wait until the context admits them. ``waits``: what waits for slots or moments of keys that are shared."""
+    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks."""
 
     execution_id: str
     path: str
@@ -238,6 +237,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     parked: list[ParkedStep]
     outstanding: dict[str, int]
     waits: list[WaitView] = []
+    awaiting: list[AwaitedCallback] = []
 
 
 class StepPage(msgspec.Struct, frozen=True):

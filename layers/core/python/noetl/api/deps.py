@@ -8,6 +8,7 @@ from typing import Protocol
 
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
+from noetl.domain.results import INLINE_LIMIT
 from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
@@ -90,5 +91,8 @@ class ApiDeps:
     log: Callable[[str], None] = lambda line: None
     counted: Callable[[str, float], None] = lambda name, value: None
     """Adds to a metric, by its name in CloudWatch."""
+    public_url: str = ""
+    """Where others reach this API; empty: where the caller did."""
+    inline_bytes: int = INLINE_LIMIT
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

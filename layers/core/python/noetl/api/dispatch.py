@@ -14,6 +14,7 @@ from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import MethodError, problem
 from noetl.api.routing import Router
 from noetl.api.table import ROUTES, Route
+from noetl.domain.callbacks import shown_path
 from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
@@ -121,7 +122,8 @@ def _check_size(found: Answer) -> None:
 
 
 def _refused(api: Api, request: Request, error: Exception) -> Answer:
-    found = problem(error, request_id=request.request_id, instance=request.path)
+    found = problem(error, request_id=request.request_id, instance=shown_path(request.path))
     if found.status == 500:
-        api.log(f"{request.method} {request.path} failed: {''.join(traceback.format_exception(error))}")
+        where = shown_path(request.path)
+        api.log(f"{request.method} {where} failed: {''.join(traceback.format_exception(error))}")
     return found

@@ -4,6 +4,7 @@ the tests read this one table."""
 from __future__ import annotations
 
 from noetl.api.routes import (
+    callbacks,
     catalog,
     control,
     credentials,
@@ -27,6 +28,7 @@ ROUTES: tuple[Route, ...] = (
     *catalog.ROUTES,
     *executions.ROUTES,
     *control.ROUTES,
+    *callbacks.ROUTES,
     *variables.ROUTES,
     *credentials.ROUTES,
     *keychain.ROUTES,

@@ -13,6 +13,7 @@ from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID, Api, resolve
 from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import ForbiddenError, problem
+from noetl.domain.callbacks import shown_path
 from noetl.domain.errors import OverloadedError
 
 Environ = Mapping[str, Any]
@@ -70,7 +71,7 @@ def make_application(
                 raise OverloadedError("too many requests wait already", code="too_many_requests")
             principal = _local_only(request) if tokens is None else _bearer(request, tokens)
         except Exception as error:
-            found = problem(error, request_id=request.request_id, instance=request.path)
+            found = problem(error, request_id=request.request_id, instance=shown_path(request.path))
         else:
             found = resolve(api, request, principal)
         observe(request.method, found.status, time.monotonic() - began)

@@ -32,7 +32,7 @@ from noetl.cli.prune import prune
 from noetl.cli.schedule import schedule_app
 from noetl.cli.serve import serve, token_app
 from noetl.cli.server import server_app
-from noetl.cli.steer import cancel, exec_, inject, patch_app, pause, redrive, unpause
+from noetl.cli.steer import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.tests import test
 from noetl.cli.trigger import trigger_app
 from noetl.cli.vars import vars_app
@@ -74,6 +74,7 @@ app.command()(invoke)
 app.command()(test)
 app.command()(serve)
 app.command("exec")(exec_)
+app.command()(callback)
 app.command()(cancel)
 app.command()(inject)
 app.command()(pause)

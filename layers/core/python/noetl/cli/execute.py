@@ -1,4 +1,4 @@
-"""Commands that run executions: run, exec, resume, cancel, patching a context, and injecting a token."""
+"""Commands that run executions: run, exec, resume, pause, redrive, cancel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.cli import errors, wiring
-from noetl.cli.context_patch import read_patch
+from noetl.cli.callbacks import Teller, last_words, tell_callbacks
 from noetl.cli.files import full, playbook_text
 from noetl.cli.here import open_running_here
 from noetl.cli.options import Where
@@ -116,10 +116,18 @@ def follow(
 ) -> int:
     """Stay with executions until they end, park, or ``timeout`` seconds have passed; tell what came of them."""
     feed = place.feed()
-    watcher = _watcher(feed, ids, as_json, quiet, log or TaskLog())
+    log = log or TaskLog()
+    watcher = _watcher(feed, ids, as_json, quiet, log)
+    teller = None if as_json or quiet else Teller(place, feed, ids, log, at)
+
+    def tick() -> None:
+        if teller is not None:
+            teller.tick()
+        watcher.tick()
+
     interrupted = False
     try:
-        place.run_until(ids, feed, on_tick=watcher.tick, timeout=timeout)
+        place.run_until(ids, feed, on_tick=tick, timeout=timeout)
     except (KeyboardInterrupt, TimeoutError, errors.ReaderGoneError):
         interrupted = True
     finally:
@@ -155,9 +163,10 @@ def _tell_end(
                 error=error,
                 duration_ms=view.summary.duration_ms,
             )
+            | ({"callbacks": last_words(place, execution_id)} if view.awaiting else {})
         )
     else:
-        _tell(view, value, execution_id, quiet, at)
+        _tell(place, view, value, execution_id, quiet, at)
     if view.status in TERMINAL:
         return errors.DONE if view.status == "completed" else errors.FAILED
     if view.status in ("waiting", "paused") and not interrupted:
@@ -186,7 +195,7 @@ def _last_line(
     }
 
 
-def _tell(view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where) -> None:
+def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: Where) -> None:
     spent = duration(view.summary.duration_ms)
     if view.status == "completed":
         if not quiet:
@@ -201,9 +210,18 @@ def _tell(view: ExecutionView, value: Any, execution_id: int, quiet: bool, at: W
     elif view.status == "cancelled":
         note(f"cancelled{f': {view.reason}' if view.reason else ''}")
     elif view.status == "waiting":
-        tell_parked(view, execution_id, at)
+        tell_waiting(place, view, execution_id, at)
     elif view.status == "paused":
         out(f"paused: noetl unpause {execution_id}{at.option} lets it go on")
+
+
+def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
+    """What lets an execution go on that waits for somebody outside."""
+    if view.awaiting:
+        out(f"waiting: execution {execution_id} goes on when it is answered")
+        tell_callbacks(place.callbacks(execution_id), at)
+    if view.parked:
+        tell_parked(view, execution_id, at)
 
 
 def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
@@ -291,46 +309,6 @@ def redrive(
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
         place.redrive(execution_id, reason, step=step, args=args, version=version)
-        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
-
-
-def patch(
-    name: str,
-    *,
-    source: str | None,
-    sets: Sequence[str],
-    reason: str,
-    correlation_id: str,
-    as_json: bool,
-    quiet: bool,
-    at: Where,
-) -> int:
-    """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
-    wish = read_patch(source, sets)
-    log = TaskLog()
-    with open_running(at, on_log=log.add) as place:
-        execution_id = resolve_id(place, name)
-        place.patch(execution_id, wish, reason, correlation_id=correlation_id)
-        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
-
-
-def inject(
-    name: str,
-    step: str,
-    *,
-    sets: Sequence[str],
-    reason: str,
-    correlation_id: str,
-    as_json: bool,
-    quiet: bool,
-    at: Where,
-) -> int:
-    """Let a step run (once more) with these arguments, and stay with the execution."""
-    args = read_payload(None, sets)
-    log = TaskLog()
-    with open_running(at, on_log=log.add) as place:
-        execution_id = resolve_id(place, name)
-        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
 
 

@@ -18,12 +18,12 @@ from noetl.cli.here_limits import LimitsHere
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
 from noetl.cli.steer_here import do_many, look_many
+from noetl.cli.variable_views import no_variable, variable_view
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain import ids
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.state import TERMINAL
-from noetl.domain.variables import Variable
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import (
@@ -31,12 +31,14 @@ from noetl.services import (
     manage_schedules,
     read_execution,
     redrive_execution,
+    take_callback,
 )
 from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
+from noetl.services.awaited import OpenCallback, open_callbacks
 from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
-from noetl.services.history import HistoryEvent, rfc3339
+from noetl.services.history import HistoryEvent
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
@@ -59,20 +61,21 @@ _CHANGES = {
 def open_here(home: str | None) -> Iterator[Here]:
     """Stores without workers. What is changed is done by whichever process runs executions here."""
     with wiring.open_reading(home) as reading:
-        yield Here(reading)
+        yield Here(reading, home)
 
 
 @contextmanager
 def open_running_here(home: str | None, on_log: Callable[[str], None] | None) -> Iterator[RunningHere]:
     with wiring.open_local(home, on_log=on_log) as runtime:
-        yield RunningHere(runtime)
+        yield RunningHere(runtime, home)
 
 
 class Here(CredentialsHere, LimitsHere, TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
-    def __init__(self, reading: wiring.Reading) -> None:
+    def __init__(self, reading: wiring.Reading, home: str | None = None) -> None:
         self._reading = reading
+        self._home = home
 
     def latest(self) -> int:
         return read_execution.latest(self._reading.store)
@@ -111,6 +114,21 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
 
     def result(self, execution_id: int) -> Any:
         return read_execution.result(self._reading.store, self._reading.results, execution_id)
+
+    # --- callbacks ---
+
+    def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
+        store = self._reading.store
+        keys, base = wiring.callbacks_of(self._home)
+        return open_callbacks(store, read_execution.find(store, execution_id), keys, base)
+
+    def asked(self, token: str) -> take_callback.AskedFor:
+        return take_callback.look(token, self._callbacks())
+
+    def _callbacks(self) -> take_callback.CallbackDeps:
+        reading = self._reading
+        keys, _ = wiring.callbacks_of(self._home)
+        return take_callback.CallbackDeps(reading.store, reading.results, reading.programs, keys)
 
     # --- playbooks ---
 
@@ -158,14 +176,14 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
 
     def variables(self, execution_id: int) -> Mapping[str, VariableView]:
         read_execution.find(self._reading.store, execution_id)
-        return {one.name: _view(one) for one in self._reading.variables.variables(execution_id)}
+        return {one.name: variable_view(one) for one in self._reading.variables.variables(execution_id)}
 
     def variable(self, execution_id: int, name: str) -> VariableView:
         read_execution.find(self._reading.store, execution_id)
         found = self._reading.variables.read_variable(execution_id, name)
         if found is None:
-            raise _no_variable(execution_id, name)
-        return _view(found)
+            raise no_variable(execution_id, name)
+        return variable_view(found)
 
     def set_variables(self, execution_id: int, values: Mapping[str, Any], reason: str) -> None:
         change_execution.set_variables(self._reading.store, execution_id, _asked("", reason), values)
@@ -173,7 +191,7 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
     def delete_variable(self, execution_id: int, name: str) -> None:
         change_execution.live(self._reading.store, execution_id, "changed")
         if all(one.name != name for one in self._reading.variables.variables(execution_id)):
-            raise _no_variable(execution_id, name)
+            raise no_variable(execution_id, name)
         change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
 
     # --- schedules ---
@@ -219,8 +237,8 @@ def _principal() -> str:
 class RunningHere(Here):
     """``noetl.cli.places.Running`` over the local runtime."""
 
-    def __init__(self, runtime: wiring.Runtime) -> None:
-        super().__init__(runtime)
+    def __init__(self, runtime: wiring.Runtime, home: str | None = None) -> None:
+        super().__init__(runtime, home)
         self.runtime = runtime
 
     def register(self, text: str, *, source_name: str) -> Registered:
@@ -310,6 +328,12 @@ class RunningHere(Here):
         )
         runtime.accept([event])
 
+    def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        taken = take_callback.answer(token, body, self._callbacks(), self.runtime.owner)
+        if taken.event is not None:
+            self._steer(taken.event)
+        return taken.callback.execution_id, taken.event is None
+
     def inject(
         self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
     ) -> None:
@@ -359,22 +383,3 @@ def _asked(owner: str, reason: str) -> Asked:
 
 def _registered(entry: CatalogEntry) -> Registered:
     return Registered(entry.path, entry.version, entry.name, entry.program)
-
-
-def _no_variable(execution_id: int, name: str) -> NotFoundError:
-    return NotFoundError(
-        f"execution {execution_id} has no variable {name[:80]!r}",
-        code="variable_not_found",
-        hint=f"`noetl vars list {execution_id}` shows them",
-    )
-
-
-def _view(variable: Variable) -> VariableView:
-    return VariableView(
-        variable.value,
-        variable.type,
-        variable.source_step,
-        rfc3339(variable.created_at),
-        rfc3339(variable.accessed_at),
-        variable.access_count,
-    )

@@ -13,6 +13,7 @@ from noetl.cli.options import Where
 from noetl.cli.watch import Feed
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
+from noetl.services.awaited import OpenCallback
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import (
@@ -27,6 +28,7 @@ from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWis
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
+from noetl.services.take_callback import AskedFor
 
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
@@ -70,6 +72,12 @@ class Place(Protocol):
 
     def result(self, execution_id: int) -> Any:
         """Whole."""
+
+    def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
+        """What it waits for, with the tokens that answer it."""
+
+    def asked(self, token: str) -> AskedFor:
+        """What a token asks for. Raises GoneError, too."""
 
     def find(self, target: str) -> Registered:
         """A playbook of the catalog: ``path``, or ``path@version``."""
@@ -169,6 +177,8 @@ class Running(Place, Protocol):
     def inject(
         self, execution_id: int, step: str, args: dict[str, Any], reason: str, *, correlation_id: str = ""
     ) -> None: ...
+    def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        """Answer a callback: (execution, whether it was answered so before). Raises GoneError, and InvalidInputError for what does not fit."""
 
 
 def open_place(at: Where) -> AbstractContextManager[Place]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.cli import errors, wiring
+from noetl.cli.callbacks import about
 from noetl.cli.execute import resolve_id, tell_parked
 from noetl.cli.here import Here
 from noetl.cli.options import Where
@@ -53,18 +54,22 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         view = place.describe(execution_id)
-    if as_json:
-        out_json(view.to_dict())
-        return errors.DONE
-    _tell_status(view)
-    for step in view.steps:
-        out(step_line(run_of(step)))
-    for wait in view.waits:
-        out(f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}")
-    if view.error:
-        out(errors.describe_failure(view.error))
-    if view.status == "waiting":
-        tell_parked(view, execution_id, at)
+        if as_json:
+            out_json(view.to_dict())
+            return errors.DONE
+        _tell_status(view)
+        for step in view.steps:
+            out(step_line(run_of(step)))
+        for wait in view.waits:
+            out(f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}")
+        if view.error:
+            out(errors.describe_failure(view.error))
+        for awaited in view.awaiting:
+            out(f"  {about(awaited)}")
+        if view.awaiting:
+            out(f"  to answer: noetl callback {execution_id} --set NAME=VALUE{at.option}")
+        if view.parked:
+            tell_parked(view, execution_id, at)
     return errors.DONE
 
 

@@ -236,11 +236,11 @@ def inject(
 
     It is an event, kept with who and why. The execution goes on at once in this process, unless another one runs it.
     """
-    from noetl.cli import execute
+    from noetl.cli import changing
 
     at = where(home, remote, context)
     end(
-        execute.inject(
+        changing.inject(
             execution,
             step,
             sets=sets or [],
@@ -251,6 +251,36 @@ def inject(
             at=at,
         )
     )
+
+
+def callback(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOKEN|ID", help="A token or its address; or an execution that waits for one."
+        ),
+    ],
+    sets: Set = None,
+    payload: Payload = None,
+    as_json: Json = False,
+    quiet: Quiet = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """Answer what an execution waits for, and stay with it; without an answer, show what is asked.
+
+    \b
+      noetl callback latest
+      noetl callback latest --set approved=true --set comment="looks right"
+      noetl callback 3f9c0a11-412-3-0-… --payload answer.json
+
+    The execution goes on at once in this process, unless another one runs it.
+    """
+    from noetl.cli import callbacks
+
+    at = where(home, remote, context)
+    end(callbacks.callback(target, sets=sets or [], payload=payload, as_json=as_json, quiet=quiet, at=at))
 
 
 @patch_app.command("patch")
@@ -277,11 +307,11 @@ def patch(
 
     The execution goes on at once in this process, unless another one runs it.
     """
-    from noetl.cli import execute
+    from noetl.cli import changing
 
     at = where(home, remote, context)
     end(
-        execute.patch(
+        changing.patch(
             execution,
             source=source,
             sets=sets or [],

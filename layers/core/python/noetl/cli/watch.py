@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from noetl.cli.text import duration, one_line, out, out_json, printable
+from noetl.cli.text import clock, duration, one_line, out, out_json, printable
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.history import HistoryEvent
 from noetl.services.progress import OVER, LoopCount, Progress, StepRun, read_progress
@@ -177,6 +177,7 @@ def run_of(view: StepView) -> StepRun:
         LoopCount(loop.total, loop.mode, 0, loop.issued, loop.done, loop.failed) if loop else None,
         int(view.child_execution_id) if view.child_execution_id else None,
         view.error,
+        until=view.until,
     )
 
 
@@ -191,6 +192,8 @@ def step_line(run: StepRun) -> str:
         parts.append(f"{run.attempts} calls")
     if run.child and run.status not in OVER:
         parts.append(f"waits for {run.child}")
+    if run.until is not None and run.status == "waiting":
+        parts.append(f"until {clock(run.until)}")
     if run.error:
         parts.append(one_line(str(run.error.get("message", "")), 100))
     return "  ".join(parts).rstrip()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from noetl.domain.events import Event
     from noetl.domain.outcomes import Patch
+    from noetl.domain.tokens import KeyRing
     from noetl.dsl.diagnostics import Diagnostic
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
@@ -81,6 +82,16 @@ def settings(home: str | None = None) -> Any:
     from noetl.runtime.settings import Settings
 
     return Settings.from_env(home=Path(home).expanduser()) if home else Settings.from_env()
+
+
+def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
+    """What tokens of callbacks are proven with on this machine, and where they are answered."""
+    from noetl.runtime.bootstrap import LOCAL_SERVER
+    from noetl.runtime.local_keys import local_keys
+
+    found = settings(home)
+    found.make_home()
+    return lambda fresh: local_keys(found.home), found.public_url or LOCAL_SERVER
 
 
 def open_local(

@@ -52,7 +52,19 @@ _AFTER_CALL = {
     **_to("failed", "step.failed"),
     **_to("skipped", "step.skipped"),
 }
-_HANDED_BACK = ("retry.scheduled", "child.started")
+_HANDED_BACK = ("retry.scheduled", "wait.started", "child.started")
+_SUSPENDED = (*_HANDED_BACK, "callback.awaited")
+_ISSUED = {
+    **_to("issued", "ctx.patched"),
+    **_to("heard", "callback.received"),
+    **_to("answered", "child.ended", "callback.expired"),
+    **_to("claimed", "command.claimed"),
+    **_to("working", "task.started"),
+    **_to("suspended", *_SUSPENDED),
+    **_to("called", *_CALLED),
+    **_to("failed", "step.failed"),
+    **_to("skipped", "step.skipped"),
+}
 
 EXECUTION = Order(
     "new",
@@ -103,16 +115,8 @@ STEP_RUN = Order(
             **_to("failed", "step.failed"),
             **_to("skipped", "step.skipped"),
         },
-        "issued": {
-            **_to("issued", "ctx.patched"),
-            **_to("answered", "child.ended"),
-            **_to("claimed", "command.claimed"),
-            **_to("working", "task.started"),
-            **_to("suspended", *_HANDED_BACK),
-            **_to("called", *_CALLED),
-            **_to("failed", "step.failed"),
-            **_to("skipped", "step.skipped"),
-        },
+        "issued": _ISSUED,
+        "heard": {**_ISSUED, **_to("issued", "command.issued")},
         "answered": {
             **_to("issued", "command.issued"),
             **_to("failed", "step.failed"),
@@ -121,7 +125,7 @@ STEP_RUN = Order(
         "claimed": _to("working", "command.started"),
         "working": {
             **_to("working", *_JOURNAL),
-            **_to("suspended", *_HANDED_BACK),
+            **_to("suspended", *_SUSPENDED),
             **_to("called", *_CALLED),
         },
         "suspended": {
@@ -131,6 +135,7 @@ STEP_RUN = Order(
         },
         "looping": {
             **_to("looping", "ctx.patched", "child.ended", "loop.closing"),
+            **_to("looping", "callback.awaited", "callback.received", "callback.expired"),
             **_to("called", "loop.done"),
             **_to("failed", "step.failed"),
             **_to("skipped", "step.skipped"),
@@ -143,7 +148,9 @@ STEP_RUN = Order(
     },
     frozenset({"routed", "skipped"}),
 )
-"""``routed`` → ``issued``: the run is undone (compensation), and stays ``called`` afterwards."""
+"""``heard``: a callback came; whoever waits goes on (``command.issued``), or it is kept for later.
+
+``routed`` → ``issued``: the run is undone (compensation), and stays ``called`` afterwards."""
 
 ITEM = Order(
     "waiting",

@@ -13,7 +13,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.again import Again
 from noetl.domain.commands import ItemOutcome, Rest, Stage
-from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
 from noetl.domain.variables import VariableType
 
 
@@ -152,6 +152,32 @@ class ChildDone(msgspec.Struct, frozen=True, tag="child", tag_field="type", omit
     outcome: Outcome
 
 
+class CallbackDone(msgspec.Struct, frozen=True, tag="callback", tag_field="type", omit_defaults=True):
+    """Somebody outside said what a pipeline waits for (or will). ``place``, ``serial``: which callback (domain/callbacks.py); ``outcome``: what
+    the waiting task receives; ``digest``: of what was said."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    place: str
+    serial: int
+    outcome: Outcome
+    digest: str = ""
+
+
+class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type", omit_defaults=True):
+    """An item of a loop waits for a callback: command ``command_id`` goes on with it, as its turn ``turn``."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    step: str
+    place: str
+    command_id: str
+    turn: int
+    request: CallbackRequest
+
+
 class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", omit_defaults=True):
     """``merge``: a JSON Merge Patch of the context, ``operations``: a JSON Patch of it; both are applied to what is there then.
     ``var_type``, ``source_step``: of the variables among the patches."""
@@ -241,7 +267,7 @@ class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defau
     execution_id: int
     event_id: str
     program: str
-    event: CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone
+    event: CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone | CallbackDone | ItemAwaits
 
 
 Event = (
@@ -252,6 +278,8 @@ Event = (
     | LoopDone
     | TimerFired
     | ChildDone
+    | CallbackDone
+    | ItemAwaits
     | ContextPatched
     | TokenInjected
     | Pause
@@ -267,6 +295,8 @@ MainEvent = (
     | LoopDone
     | TimerFired
     | ChildDone
+    | CallbackDone
+    | ItemAwaits
     | ContextPatched
     | TokenInjected
     | Pause

@@ -1,7 +1,6 @@
 """What happened: the facts that history consists of, and the only input of ``apply``.
 
-A fact records everything its evaluation saw, so history can be folded again without templates, clocks or tools. The tag of each fact
-is the stored event name of docs/dsl.md; other vocabularies are views over these rows (``noetl.services.history``).
+A fact records all that its evaluation saw: history is folded again without templates, clocks or tools. Its tag is its stored event name.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from noetl.domain.steering import Cancelled as Cancelled
 from noetl.domain.steering import Paused as Paused
 from noetl.domain.steering import Resumed as Resumed
 from noetl.domain.steering import Told as Told
+from noetl.domain.waiting_facts import WaitingFact
 
 
 class Initialized(
@@ -362,6 +362,7 @@ Fact = (
     | Suspended
     | Waiting
     | ChildEnded
+    | WaitingFact
     | LoopStarted
     | LoopItem
     | LoopFinished

@@ -77,6 +77,20 @@ def child_done_event(command: str, turn: int) -> str:
     return f"child:{command}:{turn}"
 
 
+def callback_event(place: str, serial: int) -> str:
+    """Somebody outside has said what ``place`` waits for."""
+    return f"callback:{place}:{serial}"
+
+
+def callback_timer(place: str, serial: int) -> str:
+    """The timer of a callback that has to come in time; its generation is 0."""
+    return f"callback:{place}:{serial}"
+
+
+def item_awaits_event(place: str, serial: int) -> str:
+    return f"await:{place}:{serial}"
+
+
 def held_event(event_id: str, attempt: int = 0) -> str:
     """The row that keeps an event of a paused execution; outcomes of two attempts are two."""
     return f"held:{event_id}:{attempt}"

@@ -1,7 +1,7 @@
 """What a tool kind declares about itself, and what it is given when it runs.
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
-fields) and ``run(params, context) -> TaskResult | ChildRequest``. See ``noetl.kinds.registry``.
+fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest``. See ``noetl.kinds.registry``.
 """
 
 from __future__ import annotations

@@ -30,7 +30,8 @@ class MessageRef(msgspec.Struct, frozen=True):
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """``token``: see ``domain/tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at most,
-    so a long delay is a message that is sent again until it is due."""
+    so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks makes their
+    tokens with (domain/callbacks.py)."""
 
     v: int
     token: str = ""
@@ -38,6 +39,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     event: Event | None = None
     command: Command | None = None
     ref: MessageRef | None = None
+    callbacks: str = ""
 
 
 class NewerMessageError(InvalidInputError):

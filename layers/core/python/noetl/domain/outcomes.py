@@ -66,16 +66,45 @@ class ChildRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     wait: bool = True
 
 
+class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a ``wait`` asks for: ``seconds`` to pass, the moment ``until`` (epoch seconds) to come, or (``callback``) somebody outside to say
+    something, within ``timeout`` seconds if that is given. ``schema``: what is said has to fit it; ``approve``: people are shown a page.
+    """
+
+    seconds: float | None = None
+    until: float | None = None
+    callback: bool = False
+    timeout: float | None = None
+    message: str = ""
+    approve: bool = False
+    schema: dict[str, Any] | None = None
+
+
+class CallbackRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A callback the pipeline waits for: the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest."""
+
+    serial: int
+    task: str
+    timeout: float | None = None
+    message: str = ""
+    approve: bool = False
+    schema: dict[str, Any] | None = None
+
+
 class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     """The pipeline cannot go on now: the engine issues it again as the next turn.
 
-    Exactly one reason: ``delay`` seconds (a retry), or ``child`` (a sub-execution to wait for).
-    ``machine`` is the pipeline's own state, opaque to the engine; the next turn gets it back.
+    Exactly one reason: ``delay`` seconds or a moment (``until``, epoch seconds) to wait for, ``child`` (a sub-execution), or ``callback``.
+    ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state, opaque to the
+    engine; the next turn gets it back.
     """
 
     machine: dict[str, Any]
     delay: float | None = None
     child: ChildRequest | None = None
+    until: float | None = None
+    task: str = ""
+    callback: CallbackRequest | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):

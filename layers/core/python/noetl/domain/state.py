@@ -75,6 +75,12 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The loop run of an earlier round that its loop goes on from, until it does."""
     applied: bool = False
     """Its loop is over, and what the items wrote is in the context."""
+    awaits: int = 0
+    """Callbacks that this run (all items of its loop) waits for."""
+    unbounded: int = 0
+    """Those of them that nothing but somebody outside will end."""
+    serial: int = -1
+    """The callback that the run's own command waits for."""
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
@@ -115,7 +121,7 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
 
 Slots = dict[tuple[str, str], Any]
 """(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args and undo (by run
-number; undo ``0``: what compensating came to)."""
+number; undo ``0``: what compensating came to), callback (by place: what is awaited there, came early, or is over)."""
 
 _DECODER = codec.decoder(ExecutionState)
 

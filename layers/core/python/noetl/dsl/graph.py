@@ -9,7 +9,7 @@ from typing import Any, Literal
 from noetl.dsl.drawing import dot, mermaid
 from noetl.dsl.program import EVERY_STEP, Expr, GoTo, Lit, Map, NextAction, Node, Program, Sql, Step, Text
 from noetl.dsl.reachability import rules_of
-from noetl.dsl.reads import tasks_in
+from noetl.dsl.work import tasks_in
 
 MAX_LABEL = 60
 NodeKind = Literal["step", "loop", "gate", "route", "ends_all", "undo", "playbook"]

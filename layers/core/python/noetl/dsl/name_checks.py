@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, did_you_mean, nearest
 from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
 from noetl.dsl.lowering.context import ADMIT, KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
+from noetl.dsl.lowering.tasks import CALLBACK
 from noetl.dsl.program import Pos
 
 _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
@@ -53,6 +54,8 @@ class _Check:
                 return
             if name == "keychain":
                 self.secret(name)
+            elif name == CALLBACK and self.frame.step in self.names.calls_back:
+                self.address(name)
             elif name == "iter" and not self.frame.place.iteration and self.frame.step:
                 self.out_of_scope(name)
             elif name in known or name in _ALWAYS:
@@ -88,6 +91,8 @@ class _Check:
             known | (_ALWAYS - GLOBALS),
             "write `workload.…`, `ctx.…`, the name of a step, or `| default(…)`",
         )
+        if name == CALLBACK:
+            hint = "it is known to the tasks of a step that has a `wait` with `callback: true`"
         if owners and nearest(name, known) is None:
             hint = (
                 f"{name!r} is the iterator of step {owners[0]!r}; hand it on through the step's result or ctx"
@@ -112,6 +117,17 @@ class _Check:
             f"{self.frame.place.name} cannot read the keychain: its values are stored, and secrets must not be",
             self.at(name),
             hint="use keychain values only in a tool's parameters or input",
+        )
+
+    def address(self, name: str) -> None:
+        """Who has the address of a callback may answer it, so it is stored nowhere."""
+        if self.frame.place.secrets:
+            return
+        self.diagnostics.error(
+            "secret-in-control-flow",
+            f"{self.frame.place.name} cannot read `callback`: its values are stored, and the address is a secret",
+            self.at(name),
+            hint="use it only in a tool's parameters or input, in a task before the `wait`",
         )
 
     def entry(self, scope: str, entry: str) -> None:

@@ -55,6 +55,8 @@ from noetl.dsl.work import SinkAction as SinkAction
 from noetl.dsl.work import SkipAction as SkipAction
 from noetl.dsl.work import StepRetry as StepRetry
 from noetl.dsl.work import Task as Task
+from noetl.dsl.work import calls_back_task as calls_back_task
+from noetl.dsl.work import tasks_in as tasks_in
 
 EVERY_STEP = "*"
 PROGRAM_VERSION = 1

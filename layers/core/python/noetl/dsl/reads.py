@@ -26,6 +26,8 @@ from noetl.dsl.program import (
     Step,
     Task,
     Text,
+    calls_back_task,
+    tasks_in,
 )
 
 _POOLS = ("control", "io", "cpu", "python")
@@ -71,7 +73,7 @@ def _step(step: Step, kinds: KindLookup) -> Step:
     iterator = {loop.iterator} if loop is not None else set()
     if body is not None:
         names = names_in(body) - iterator
-        body = msgspec.structs.replace(body, reads=_reads(names), pool=_pool(body, kinds))
+        body = _placed(body, names, kinds)
         if loop is not None and loop.mode == "sequential" and _writes(body):
             loop = msgspec.structs.replace(loop, ordered_writes=True)
     at_enter = [rule for rule in step.cases if not rule.events or "step.enter" in rule.events]
@@ -82,11 +84,20 @@ def _step(step: Step, kinds: KindLookup) -> Step:
     enter |= set(body.reads.names) if body is not None else set()
     undo = step.compensate
     if undo is not None:
-        undo = msgspec.structs.replace(undo, reads=_reads(names_in(undo)), pool=_pool(undo, kinds))
+        undo = _placed(undo, names_in(undo), kinds)
     leave = names_in(step.cases, step.sets, step.arcs)
     return msgspec.structs.replace(
         step, body=body, loop=loop, compensate=undo, enter_reads=_reads(enter), exit_reads=_reads(leave)
     )
+
+
+def _placed(pipeline: Pipeline, names: set[str], kinds: KindLookup) -> Pipeline:
+    """What a pipeline reads, and where it runs. The engine cannot say where a callback goes to: that is read in a worker."""
+    calls_back = any(map(calls_back_task, tasks_in(pipeline)))
+    pool = _pool(pipeline, kinds)
+    if calls_back and pool == "control" and "callback" in names:
+        pool = "io"
+    return msgspec.structs.replace(pipeline, reads=_reads(names), pool=pool, calls_back=calls_back)
 
 
 def _reads(names: Iterable[str]) -> Reads:
@@ -164,20 +175,6 @@ def _parameters(code: str) -> tuple[str, ...]:
 
 
 # --- pools and writes ---
-
-
-def tasks_in(part: Any) -> list[Task]:
-    """Every task below ``part``: the pipeline's, those of sinks and inline tasks."""
-    found: list[Task] = []
-    if isinstance(part, Task):
-        found.append(part)
-    if isinstance(part, (tuple, list)):
-        for item in part:
-            found += tasks_in(item)
-    elif isinstance(part, msgspec.Struct):
-        for name in part.__struct_fields__:
-            found += tasks_in(getattr(part, name))
-    return found
 
 
 def _pool(body: Pipeline, kinds: KindLookup) -> str:

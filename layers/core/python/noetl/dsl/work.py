@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from noetl.dsl.nodes import Lit, Node, Pos
+from noetl.dsl.nodes import Lit, Map, Node, Pos
 
 
 class Reads(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -256,3 +256,33 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
     reads: Reads = Reads()
     pool: str = "io"
     """Where it runs: the pool of its most demanding kind (``control``: in the engine, without a message)."""
+    calls_back: bool = False
+    """It may wait for a callback, so its templates know ``callback.url``."""
+
+
+# --- tasks ---
+
+
+def tasks_in(part: Any) -> list[Task]:
+    """Every task below ``part``: the pipeline's, those of sinks and inline tasks."""
+    found: list[Task] = []
+    if isinstance(part, Task):
+        found.append(part)
+    if isinstance(part, (tuple, list)):
+        for item in part:
+            found += tasks_in(item)
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            found += tasks_in(getattr(part, name))
+    return found
+
+
+def calls_back_task(task: Task) -> bool:
+    """Whether a task is a ``wait`` that may wait for a callback."""
+    if task.kind != "wait":
+        return False
+    params = task.params
+    given = (
+        params.value if isinstance(params, Lit) else dict(params.entries) if isinstance(params, Map) else None
+    )
+    return isinstance(given, dict) and bool(given.keys() & {"callback", "approve"})

@@ -11,6 +11,7 @@ from typing import Any
 from noetl.domain import facts as f
 from noetl.domain.patches import MISSING, apply_patch
 from noetl.domain.state import RUN_TIMERS, WAITING, ExecutionState, Slots, Token, copy_state
+from noetl.engine import waiting
 from noetl.engine.folding import SlotSpace, error_view
 from noetl.engine.undo import UNDO, begin_undoing, forget, register, undone
 
@@ -369,6 +370,7 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.Suspended: _turn,
     f.Waiting: _turn,
     f.ChildEnded: _turn,
+    **waiting.FOLDS,
     f.LoopStarted: _loop_started,
     f.LoopItem: _loop_item,
     f.LoopFinished: _loop_finished,

@@ -32,6 +32,8 @@ def begin(d: Decider, error: ErrorInfo, step: str) -> None:
     decision.loops = [loop for loop in decision.loops if loop.run not in live]
     decision.drop_runs += sorted(live - set(decision.drop_runs))
     decision.timers += [Timer(timer, generation, None) for timer, generation in d.state.timers.items()]
+    for run in sorted(live):
+        d.clear_timers(run, ())
     decision.cancel_children = True
     d.emit(Compensating(error, step))
 

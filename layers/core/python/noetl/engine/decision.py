@@ -18,6 +18,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Event, MainEvent, Parent
 from noetl.domain.facts import Fact, TimerSet
+from noetl.domain.ids import callback_timer
 from noetl.domain.limits import Limit
 from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
@@ -240,6 +241,9 @@ class Decider:
             generation = self.state.timers.get(timer)
             if generation is not None:
                 self.decision.timers.append(Timer(timer, generation, None))
+        token = self.token(run)
+        if token is not None and token.serial >= 0 and token.command is not None:
+            self.decision.timers.append(Timer(callback_timer(token.command, token.serial), 0, None))
 
     def token(self, run: int) -> Token | None:
         return self.state.tokens.get(run)

@@ -97,3 +97,13 @@ def step_result(d: Decider, name: str) -> Any:
     if isinstance(data, dict) and data.get("kind") == "loop_result":
         return data["results"]
     return data
+
+
+def endless(step: str) -> ErrorInfo:
+    """Why an execution fails that goes round and round without calling anything."""
+    return ErrorInfo(
+        message=f"step {step} is part of a cycle in which nothing is ever called",
+        kind="schema",
+        code="endless_cycle",
+        hint="a cycle needs a step with a tool, or an arc that leaves it",
+    )

@@ -42,10 +42,10 @@ from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import deep_merge
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Map, Program
-from noetl.engine import cases
+from noetl.engine import callbacks, cases
 from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider, Decision
-from noetl.engine.ending import cancel_execution, complete_if_done, fail_execution
+from noetl.engine.ending import cancel_execution, complete_if_done, endless, fail_execution
 from noetl.engine.entering import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.limits import priority_of
@@ -173,22 +173,13 @@ def _look_at_parked(d: Decider, seen: int) -> int:
 def _fire(d: Decider, ready: Firing) -> None:
     d.moves += 1
     if d.moves > d.view.limits.inline_moves:
-        fail_execution(d, _endless(ready.step.name), ready.step.name)
+        fail_execution(d, endless(ready.step.name), ready.step.name)
         return
     if ready.opens:
         d.emit(JoinFired(ready.step.name, open=True, arcs=ready.wave))
         if ready.step.join_rest == "cancel":
             withdraw_feeders(d, ready.step)
     fire(d, ready.step, ready.tokens)
-
-
-def _endless(step: str) -> ErrorInfo:
-    return ErrorInfo(
-        message=f"step {step} is part of a cycle in which nothing is ever called",
-        kind="schema",
-        code="endless_cycle",
-        hint="a cycle needs a step with a tool, or an arc that leaves it",
-    )
 
 
 def _check_stuck(d: Decider) -> None:
@@ -330,6 +321,9 @@ def _loop_done(d: Decider, event: LoopDone) -> None:
 
 
 def _timer(d: Decider, event: TimerFired) -> None:
+    if event.timer.startswith(f"{callbacks.TIMER}:"):
+        callbacks.callback_late(d, event)
+        return
     if d.state.timers.get(event.timer) != event.generation:
         superseded(d, event.event_id)
         return
@@ -391,6 +385,7 @@ _HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
     LoopDone: _loop_done,
     TimerFired: _timer,
     ChildDone: child_done,
+    **callbacks.HANDLERS,
     ContextPatched: _context,
     TokenInjected: _token_injected,
     Cancel: _cancel,

@@ -18,6 +18,7 @@ from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref, make_ref, ref_uri
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
+from noetl.engine.callbacks import call_off
 from noetl.engine.decision import Decider, LoopStart
 from noetl.engine.limits import limits_of
 from noetl.engine.routing import fail_step, patch_context
@@ -161,6 +162,7 @@ def loop_alert(d: Decider, event: LoopAlert) -> bool:
     if token is None or token.closing is not None:
         return False
     d.emit(LoopItem(token.run, token.step, event.index, event.cause))
+    call_off(d, token)
     d.decision.gates.append((event.run, event.round))
     return True
 

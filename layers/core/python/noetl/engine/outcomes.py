@@ -20,11 +20,13 @@ from noetl.domain.facts import (
     Suspended,
     Waiting,
 )
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.outcomes import CallbackRequest, ChildRequest, ErrorInfo, Outcome
 from noetl.domain.state import Token
+from noetl.domain.waiting_facts import WaitStarted
 from noetl.dsl.program import Step
 from noetl.engine import cases
 from noetl.engine.boundary import boundary_scope
+from noetl.engine.callbacks import begin_waiting, going_on
 from noetl.engine.compensating import compensation, require
 from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
@@ -168,9 +170,18 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
     if reason.child is not None:
         _wait_for_child(d, token, command, reason.child, outcome, children)
         return
+    if reason.callback is not None:
+        _wait_for_callback(d, token, command, reason.callback, outcome, children)
+        return
     delay = reason.delay or 0.0
+    if reason.until is not None:
+        delay = max(0.0, reason.until - d.now)
     command = msgspec.structs.replace(command, delay=delay)
-    d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
+    if reason.task:
+        until = d.now + delay if reason.until is None else reason.until
+        d.emit(WaitStarted(token.run, step.name, command.turn, reason.task, delay, until, outcome.trace))
+    else:
+        d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
     start_detached(d, token, children)
     d.emit(_issued(command, token, delay=delay))
     d.decision.issue.append(command)
@@ -235,6 +246,23 @@ def _wait_for_child(
     d.decision.outbox.append(start)
 
 
+def _wait_for_callback(
+    d: Decider,
+    token: Token,
+    command: Command,
+    request: CallbackRequest,
+    outcome: Outcome,
+    detached: Sequence[Start],
+) -> None:
+    answered = begin_waiting(d, token, command, request, outcome.trace)
+    start_detached(d, token, detached)
+    d.emit(_issued(command, token))
+    if answered is None:
+        d.decision.waiting.append(command)
+    else:
+        d.decision.issue.append(answered)
+
+
 def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: int = 0) -> Start:
     """The Start of a sub-execution; its id is derived, so that asking twice starts one."""
     key = parent.command_id if parent.index < 0 else f"{parent.command_id}/{parent.index}"
@@ -289,18 +317,4 @@ def child_done(d: Decider, event: ChildDone) -> None:
     d.decision.wakes.append(Woken(parent.command_id, parent.turn, event.outcome))
     d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
     if not loop_item:
-        step = d.steps[token.step]
-        called = step.compensate if token.phase == "compensate" else step.body
-        pool = "io" if called is None else worker_pool(called.pool)
-        stage = token.phase if token.phase in ("case", "compensate") else "body"
-        d.emit(
-            CommandIssued(
-                token.run,
-                token.step,
-                parent.command_id,
-                pool,
-                stage,
-                token.rule if stage == "case" else -1,
-                parent.turn,
-            )
-        )
+        d.emit(going_on(d, token, parent.command_id, parent.turn))

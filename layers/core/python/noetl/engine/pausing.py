@@ -7,9 +7,11 @@ are handled as if they came just then.
 from __future__ import annotations
 
 from noetl.domain.events import (
+    CallbackDone,
     ChildDone,
     CommandDone,
     Event,
+    ItemAwaits,
     ItemsDone,
     LoopAlert,
     LoopDone,
@@ -23,7 +25,7 @@ from noetl.engine.decision import Decider
 from noetl.engine.entering import retry_parked
 from noetl.engine.outcomes import superseded
 
-Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone
+Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone | CallbackDone | ItemAwaits
 """What can be kept until an execution is resumed."""
 
 

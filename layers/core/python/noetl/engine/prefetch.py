@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from noetl.domain.events import CommandDone, Event, LoopDone, TokenInjected
+from noetl.domain.events import CallbackDone, CommandDone, Event, ItemAwaits, LoopDone, TokenInjected
 from noetl.dsl.program import Program, Step, step_index
 
 Names = tuple[tuple[str, ...], tuple[str, ...]]
@@ -22,6 +22,8 @@ def prefetch(program: Program, event: Event) -> Names:
     if isinstance(event, (CommandDone, LoopDone)):
         names, scopes = _after(_Hashed(program), event.step)
         return (*names, *_folded(event)), scopes
+    if isinstance(event, (CallbackDone, ItemAwaits)):
+        return (event.place,), ("args",)
     if isinstance(event, TokenInjected):
         return _entering(_Hashed(program), event.step)
     return (), ("args",)

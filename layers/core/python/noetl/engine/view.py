@@ -18,7 +18,7 @@ from noetl.domain.patches import MISSING
 from noetl.domain.results import INLINE_LIMIT
 
 Key = tuple[str, str]
-SCOPES = frozenset(("args", "workload", "ctx", "vars", "step"))
+SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "callback"))
 """All but ``undo``, which holds as many slots as runs were registered: those are asked for one by one."""
 
 

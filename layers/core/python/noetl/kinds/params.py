@@ -139,19 +139,19 @@ class ParamsChecker:
             return ParamProblem(
                 path, f"{self._spec.name} does not take {dotted!r}", self._model.refused[name]
             )
-        known = [*self._model.model_fields, *self._spec.aliases]
+        known = [*self._names(), *self._spec.aliases]
         near = difflib.get_close_matches(name, known, n=1) if at_top else []
         if near:
             hint = f"did you mean {near[0]!r}?"
         elif at_top:
-            hint = (
-                f"it takes {', '.join(sorted(self._model.model_fields))}"
-                if known
-                else "it takes no parameters"
-            )
+            hint = f"it takes {', '.join(sorted(self._names()))}" if known else "it takes no parameters"
         else:
             hint = None
         return ParamProblem(path, f"{self._spec.name} has no parameter {dotted!r}", hint)
+
+    def _names(self) -> list[str]:
+        """Parameters as playbooks write them."""
+        return [field.alias or name for name, field in self._model.model_fields.items()]
 
     def _as_written(self, name: str, params: Mapping[str, Any]) -> str:
         if name in params:

@@ -6,7 +6,7 @@ module is imported when somebody asks for that kind, never before. It offers:
 
 * ``SPEC``: a KindSpec
 * ``Params``: a ``KindParams`` model
-* ``run(params, context) -> TaskResult | ChildRequest`` (left out by kinds that the compiler rewrites)
+* ``run(params, context) -> TaskResult | ChildRequest | WaitRequest`` (left out by kinds that the compiler rewrites)
 * ``EXAMPLE``: a mapping of parameters that passes ``check``
 * optionally ``check(params) -> list[ParamProblem]``: what a model cannot say (``params`` may hold ``HOLE``)
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes import ChildRequest, WaitRequest
 
 if TYPE_CHECKING:
     from noetl.kinds.params import ParamsChecker
@@ -53,11 +53,12 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "secrets": "noetl.kinds.secrets",
         "shell": "noetl.kinds.shell",
         "snowflake": "noetl.kinds.snowflake",
+        "wait": "noetl.kinds.wait",
         "workbook": "noetl.kinds.workbook",
     }
 )
 
-Run = Callable[[Any, TaskContext], TaskResult | ChildRequest]
+Run = Callable[[Any, TaskContext], TaskResult | ChildRequest | WaitRequest]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +115,7 @@ class Registry:
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest:
         """Call a kind with rendered parameters.
 
         Raises TaskError: ``kind="schema"`` with code ``kind_params`` (a field does not fit), ``unknown_kind``

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
-from noetl.dsl.program import Lit, Map, Pipeline, Program, RunAction, SinkAction, Step, Task, aliases_of
+from noetl.domain.waiting import wait_request, within
+from noetl.dsl.program import (
+    Lit,
+    Map,
+    Pipeline,
+    Program,
+    RunAction,
+    SinkAction,
+    Step,
+    Task,
+    aliases_of,
+    calls_back_task,
+    tasks_in,
+)
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Op, RunTask, TaskOutcome
@@ -40,7 +55,9 @@ def stage_pipeline(step: Step, command: Command) -> Pipeline:
     for action in actions:
         if isinstance(action, RunAction):
             tasks += action.tasks
-    return Pipeline(tasks, sinks=tuple(action for action in actions if isinstance(action, SinkAction)))
+    sinks = tuple(action for action in actions if isinstance(action, SinkAction))
+    calls_back = any(map(calls_back_task, tasks_in((tasks, sinks))))
+    return Pipeline(tasks, sinks=sinks, calls_back=calls_back)
 
 
 def declared_workload(program: Program) -> tuple[str, ...]:
@@ -85,7 +102,8 @@ def run_inline(
 ) -> Outcome:
     """Run a command whose tasks are all control kinds. ``index``: which item, when it is a loop's.
 
-    ``noop`` gives its input back; ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``). Never raises
+    ``noop`` gives its input back; ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``), ``wait`` with
+    what to wait for. Never raises
     for what the playbook did wrong: that is an outcome of status ``error``.
     """
     around = Surroundings(
@@ -172,4 +190,14 @@ def _child_problem(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     return (unknown[0], f"unknown parameter {unknown[0]!r}") if unknown else None
 
 
-_CONTROL: dict[str, Callable[[RunTask], TaskOutcome]] = {"noop": _noop, "playbook": _playbook}
+def _wait(op: RunTask) -> TaskOutcome:
+    params: dict[str, Any] = op.params if isinstance(op.params, dict) else {}
+    try:
+        return TaskOutcome(wait=within(wait_request(params), op.timeout))
+    except NoetlError as error:
+        told = error_of(error)
+        shown = {**told.details, "input": call_input(params, op.input)}
+        return TaskOutcome(error=msgspec.structs.replace(told, details=shown))
+
+
+_CONTROL: dict[str, Callable[[RunTask], TaskOutcome]] = {"noop": _noop, "playbook": _playbook, "wait": _wait}

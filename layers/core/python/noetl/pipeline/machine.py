@@ -20,7 +20,7 @@ from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Suspe
 from noetl.domain.patches import combine
 from noetl.domain.results import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import calls, choosing, journal, nested, rules, scope, stages
+from noetl.pipeline import calls, choosing, journal, nested, rules, scope, stages, waits
 from noetl.pipeline.faults import told_at
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
@@ -93,6 +93,8 @@ class PipelineRun:
         if frame is not None and frame.phase == "wait":
             if child is not None:
                 return self.feed(_child_outcome(child))
+            if frame.waited is not None:
+                return self.feed(waits.over(frame))
             frame.phase = "call"
             frame.attempt -= 1
         return self._advance()
@@ -101,6 +103,8 @@ class PipelineRun:
         """The outcome of the RunTask that was asked for last."""
         if outcome.child is not None and outcome.child.wait:
             return Finish(self._suspended(Suspend({}, child=outcome.child)))
+        if outcome.wait is not None:
+            return Finish(self._suspended(waits.suspension(self, outcome.wait)))
         if outcome.child is not None:
             outcome = self._detached(outcome.child)
         elif self.plain and outcome.error is None:
@@ -294,7 +298,7 @@ class PipelineRun:
         return Outcome(
             "suspended",
             trace=trace,
-            suspend=Suspend(dump(state), delay=suspend.delay, child=suspend.child),
+            suspend=msgspec.structs.replace(suspend, machine=dump(state)),
             meta=about,
         )
 

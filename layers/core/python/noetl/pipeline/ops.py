@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
+from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, WaitRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,12 @@ Op = RunTask | Finish
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a RunTask: a result, an error, or a sub-execution to start. ``chance`` in [0, 1) feeds a retry's jitter."""
+    """What came of a RunTask: a result, an error, a sub-execution to start, or what to wait for. ``chance`` in [0, 1) feeds a retry's jitter."""
 
     result: Any = None
     error: ErrorInfo | None = None
     child: ChildRequest | None = None
+    wait: WaitRequest | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
     duration_ms: float = 0.0
     chance: float = 0.0

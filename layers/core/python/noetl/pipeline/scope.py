@@ -74,6 +74,10 @@ def untouched(error: ErrorInfo) -> ErrorInfo:
     return error
 
 
+CallbackToken = Callable[[Item | None, int], tuple[str, str]]
+"""(token, address) of the n-th callback (from 0) of a run, in an item or outside any loop. Raises TemplateError where there is none."""
+
+
 @dataclass(slots=True)
 class Surroundings:
     """What all runs of one command share: the frozen scope and the doors to what lies outside it."""
@@ -94,6 +98,8 @@ class Surroundings:
     """Keys of the playbook's own ``workload``: the frozen scope holds only those that are read."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Second names of results → steps."""
+    callback: CallbackToken | None = None
+    """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -264,6 +270,15 @@ def _loop(run: PipelineRun) -> Any:
     return MISSING if run.here is None else loop_of(run.here)
 
 
+def _callback(run: PipelineRun) -> Any:
+    """The callback that this run waits for next."""
+    make = run.around.callback
+    if make is None:
+        return MISSING
+    token, url = make(run.item, run.state.callbacks)
+    return MapView({"url": url, "token": token})
+
+
 def _now(run: PipelineRun) -> Any:
     return lambda: run.around.frozen.now
 
@@ -283,5 +298,6 @@ _SPECIAL: dict[str, Callable[[PipelineRun], Any]] = {
     "loop_index": _index,
     "execution_id": lambda run: str(run.around.execution_id),
     "job": lambda run: MapView(run.around.frozen.job),
+    "callback": _callback,
     "now": _now,
 }

@@ -66,6 +66,8 @@ class Frame(msgspec.Struct, omit_defaults=True):
     """Why the answer is ``fail``."""
     sinks: list[list[Any]] = []
     """Addresses of sinks to run before the phase ``then``."""
+    waited: dict[str, Any] | None = None
+    """What the task gives when the time it waits for has passed."""
     then: Phase = "leave"
 
 
@@ -102,7 +104,8 @@ class State(Local, omit_defaults=True):
     """``patches`` are the writes so far, in order; ``block`` what the step's ``vars`` gave when they were last evaluated.
 
     ``chosen``: the selections of the last task's result. ``levels``: nested loops, outermost first. ``moves`` counts calls of this turn;
-    ``held`` is the trace of the first call of a single task, shown only when another call follows.
+    ``held`` is the trace of the first call of a single task, shown only when another call follows. ``callbacks`` counts those that were
+    asked for: it is the serial of the next one.
     """
 
     v: int = 1
@@ -122,6 +125,7 @@ class State(Local, omit_defaults=True):
     children: list[dict[str, Any]] = []
     held: list[Trace] = []
     trace: list[Trace] = []
+    callbacks: int = 0
 
 
 def dump(state: State) -> dict[str, Any]:

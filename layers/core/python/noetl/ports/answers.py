@@ -60,6 +60,14 @@ class Posted(msgspec.Struct, frozen=True):
     posted: bool
 
 
+class FoundEvent(msgspec.Struct, frozen=True):
+    """An event by its id: applied (``facts``, encoded, and ``at``: when), or still on its way (``event``, encoded; ``at`` is now)."""
+
+    at: float
+    facts: bytes | None = None
+    event: bytes | None = None
+
+
 class Published(msgspec.Struct, frozen=True):
     """``timers``: (execution id, name)."""
 

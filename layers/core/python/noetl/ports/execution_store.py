@@ -26,6 +26,7 @@ from noetl.ports.answers import NOTHING as _NOTHING
 from noetl.ports.answers import CreatedExecution as CreatedExecution
 from noetl.ports.answers import Creation as Creation
 from noetl.ports.answers import ExecutionFilter as ExecutionFilter
+from noetl.ports.answers import FoundEvent as FoundEvent
 from noetl.ports.answers import IdempotencyKey as IdempotencyKey
 from noetl.ports.answers import Offer as Offer
 from noetl.ports.answers import Posted as Posted
@@ -363,6 +364,9 @@ class ExecutionStore(LimitStore, Protocol):
     ) -> Sequence[StoredEvent]: ...
 
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]: ...
+
+    def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
+        """Those of ``event_ids`` that were applied, or are in the outbox; what came too late is not found. Applied ones first."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``."""

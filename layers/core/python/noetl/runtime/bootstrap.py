@@ -38,6 +38,7 @@ from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.settings import Settings
+from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
 from noetl.services.manage_credentials import CredentialDeps
@@ -48,6 +49,8 @@ from noetl.services.recent import Recent
 from noetl.services.worker_credentials import KnownCredentials, RegisteredFirst
 from noetl.services.worker_deps import WorkerDeps
 
+LOCAL_SERVER = "http://127.0.0.1:8765"
+"""Where ``noetl serve`` listens unless it is told otherwise."""
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 """What a local run may reach besides public addresses; a server allows nothing by default."""
 
@@ -209,6 +212,8 @@ def open_engine(
         inline_bytes=settings.inline_limit,
         folder_of=folder_of,
         revoked=revoked,
+        callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
+        callback_base=settings.public_url or LOCAL_SERVER,
         log=log,
     )
     return Opened(

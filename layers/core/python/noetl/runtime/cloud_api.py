@@ -20,6 +20,7 @@ from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
+from noetl.domain.callbacks import shown_path
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts
@@ -148,6 +149,8 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         reconnect=parts.database.close,
         keys=parts.keys,
         workspace=settings.workspace,
+        public_url=settings.public_url,
+        inline_bytes=settings.inline_limit,
         registered=declared(schedules),
         log=telemetry.log,
     )
@@ -195,7 +198,7 @@ def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> No
     """For the line of the invocation: what was asked, what was answered, about which execution."""
     http = (event.get("requestContext") or {}).get("http") or {}
     status = int(answer["statusCode"])
-    call.note(method=http.get("method"), path=event.get("rawPath"), status=status)
+    call.note(method=http.get("method"), path=shown_path(str(event.get("rawPath") or "")), status=status)
     call.count("Requests")
     if status >= 500:
         call.count("ServerErrors")

@@ -60,6 +60,8 @@ class CloudSettings:
     """Patterns of the ARNs of this deployment's workers: the API lets their commands' tokens speak."""
     api_url: str = ""
     """Where a worker asks for credentials; empty: not over the API."""
+    public_url: str = ""
+    """Where people and other systems reach the API."""
     inline_limit: int = INLINE_LIMIT
     message_limit: int = MESSAGE_LIMIT
     http_allow: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ class CloudSettings:
             scopes=_texts(env, "NOETL_SCOPES"),
             worker_roles=tuple(filter(None, map(str.strip, env.get("NOETL_WORKER_ROLES", "").split(",")))),
             api_url=env.get("NOETL_API_URL", "").rstrip("/"),
+            public_url=env.get("NOETL_PUBLIC_URL", "").rstrip("/"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
             message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
             http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),

@@ -132,6 +132,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         ),
         inline_bytes=settings.inline_limit,
         revoked=revoked,
+        callback_base=settings.public_url or settings.api_url,
         log=telemetry.log,
     )
     deps = BatchDeps(

@@ -78,6 +78,7 @@ class HttpWorker:
                 work_dir=str(work),
             ),
             inline_bytes=settings.inline_limit,
+            callback_base=settings.public_url or wish.server,
             log=telemetry.log,
         )
         registered = HttpCredentials(

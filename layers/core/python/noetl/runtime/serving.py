@@ -6,7 +6,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
@@ -127,6 +127,9 @@ class Server:
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
         self.address = f"http://{host}:{self._http.effective_port}"
         deps.append(self._deps())
+        if not self._settings.public_url:
+            opened = self.runtime.opened
+            opened.worker = replace(opened.worker, callback_base=self.address)
         self._thread = threading.Thread(target=self._answer, name="noetl-http", daemon=True)
         self._thread.start()
 
@@ -181,6 +184,8 @@ class Server:
             registered=declared(schedules),
             log=self._log,
             counted=self.metrics.counted,
+            public_url=self._settings.public_url or self.address,
+            inline_bytes=self._settings.inline_limit,
         )
 
     def _backlog(self, most: int) -> Backlog:

@@ -33,6 +33,8 @@ class Settings:
     retention: RetentionDays = field(default_factory=RetentionDays)
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when a server lets in more."""
+    public_url: str = ""
+    """Where others reach this machine's server; empty: where it listens."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
@@ -56,6 +58,7 @@ class Settings:
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             retention=retention_days(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
+            public_url=public_url(env),
         )
         return replace(made, **overrides)
 
@@ -100,6 +103,18 @@ def _database_url(env: Mapping[str, str]) -> str | None:
             code="setting_invalid",
             hint="write postgresql://user:password@host:5432/database",
         ) from None
+    return url
+
+
+def public_url(env: Mapping[str, str]) -> str:
+    """``NOETL_PUBLIC_URL`` without a slash at its end. Raises InvalidInputError."""
+    url = env.get("NOETL_PUBLIC_URL", "").strip().rstrip("/")
+    if url and not (url.startswith(("http://", "https://")) and url.isprintable() and " " not in url):
+        raise InvalidInputError(
+            f"NOETL_PUBLIC_URL={url[:80]!r} is not the address of a server",
+            code="setting_invalid",
+            hint="such as https://noetl.example.com",
+        )
     return url
 
 

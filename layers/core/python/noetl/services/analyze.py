@@ -13,11 +13,14 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.callbacks import Awaited
 from noetl.domain.owners import QUEUE, pool_of
 from noetl.domain.state import TERMINAL, ExecutionState, Token, decode_state
+from noetl.domain.waiting import iso
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
+from noetl.services.awaited import awaited_by_command
 from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.findings import Analysis as Analysis
 from noetl.services.findings import Finding as Finding
@@ -180,6 +183,7 @@ class _Live:
         self.complete = len(found) < MOST_COMMANDS
         self.waits = waits(deps.store, execution_id)
         self.limited = {wait.run for wait in self.waits}
+        self.awaited = awaited_by_command(deps.store, execution_id, state)
         self.loops: dict[int, LoopProgress] = {
             one.run: one for one in deps.store.loop_progress(execution_id) if one.gate != "closed"
         }
@@ -300,6 +304,9 @@ class _Live:
 
     def _command(self, token: Token, command: OpenCommand) -> Iterator[Finding]:
         what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
+        if command.waiting and command.command_id in self.awaited:
+            yield self._callback(token, self.awaited[command.command_id])
+            return
         if command.waiting and token.run in self.limited:
             return
         if command.waiting:
@@ -326,6 +333,18 @@ class _Live:
             token.step,
             token.run,
             ("its end is on the way: ask again in a moment",) if over else (f"`noetl analyze {child}`",),
+        )
+
+    def _callback(self, token: Token, found: Awaited) -> Finding:
+        until = "however long it takes" if found.until is None else f"until {iso(found.until)}"
+        about = f" ({found.message})" if found.message else ""
+        return Finding(
+            "waits_for_callback",
+            "info",
+            f"step {token.step}: task {found.task} waits for a callback since {iso(found.since)}, {until}{about}",
+            token.step,
+            token.run,
+            (f"`noetl callback {self.info.execution_id}` shows what answers it",),
         )
 
     def _free(self, token: Token, what: str, command: OpenCommand) -> Finding:

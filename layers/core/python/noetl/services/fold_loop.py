@@ -17,6 +17,7 @@ from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
 from noetl.domain.patches import combine
 from noetl.domain.results import make_ref, ref_uri
+from noetl.engine.callbacks import CLOSING
 from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
 from noetl.services.earlier_loop import chain, outcomes
@@ -58,6 +59,8 @@ class _Fold:
         self.patches: list[Patch] = []
         self.route: tuple[int, list[Target]] | None = None
         self.error: tuple[int, ErrorInfo] | None = None
+        self.called_off = 0
+        """Items that were not waited for any more when the loop closed: no failures of their own."""
         self.value: tuple[bool, Any] = (False, None)
         self.broken: ErrorInfo | None = None
 
@@ -66,7 +69,10 @@ class _Fold:
         self.failed, self.done = self.failed + bad, self.done + (not bad)
         if bad and outcome.error is not None:
             self.values.append({"error": error_view(outcome.error)})
-            self.error = self.error or (index, outcome.error)
+            if outcome.error.code == CLOSING:
+                self.called_off += 1
+            else:
+                self.error = self.error or (index, outcome.error)
         else:
             self.values.append(outcome.result)
         if outcome.route is not None and self.route is None:
@@ -128,7 +134,7 @@ class _Fold:
             total=self.total,
             issued=self.issued,
             done=self.done,
-            failed=self.failed,
+            failed=self.failed - self.called_off,
             results=self._results(),
             patches=patches if self.broken is None else [],
             route=self.route[1] if self.route else None,

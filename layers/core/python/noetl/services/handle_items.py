@@ -13,13 +13,13 @@ import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
-from noetl.domain.events import Event, ItemsDone, Parent
+from noetl.domain.events import Event, ItemAwaits, ItemsDone, Parent
 from noetl.domain.facts import Superseded, encode_facts
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes import CallbackRequest, Outcome, Suspend
 from noetl.dsl.program import Step
 from noetl.engine.decision import worker_pool
 from noetl.engine.outcomes import child_start_event, detached
-from noetl.ports.execution_store import EventRow, ItemBatch
+from noetl.ports.execution_store import EventRow, ItemBatch, LoadRequest
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.holding import Holding
 from noetl.services.make_change import BUSY
@@ -48,7 +48,8 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
     events = sorted(
         events, key=lambda event: math.inf if event.undone is None else event.undone, reverse=True
     )
-    batches = [_batch(event, deps) for event in events]
+    now = _now(events, deps)
+    batches = [_batch(event, deps, now) for event in events]
     answers, committed = deps.store.commit_items(batches, deps.owner)
     handled.add(committed.commands, committed.events)
     handled.events += [
@@ -66,7 +67,24 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
         deps.store.record_superseded(late)
 
 
-def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
+def _now(events: Sequence[ItemsDone], deps: EngineDeps) -> float:
+    """The store's clock, asked for only when an iteration waits for a moment."""
+    suspended = [
+        item.outcome.suspend for event in events for item in event.items if item.outcome.suspend is not None
+    ]
+    suspended += [
+        event.rest.outcome.suspend
+        for event in events
+        if event.rest is not None
+        and event.rest.outcome is not None
+        and event.rest.outcome.suspend is not None
+    ]
+    if all(suspend.until is None for suspend in suspended):
+        return 0.0
+    return deps.store.load([LoadRequest(events[0].execution_id)]).now
+
+
+def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
     step = deps.programs(event.program).step(event.step)
     loop = step.loop
     pool = worker_pool(step.body.pool if step.body is not None else "io")
@@ -82,7 +100,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         if outcome.status == "suspended":
             outbox += _detached(event, item)
             rows.append(_turn_row(event, item.index, outcome, _item_turn(event, item.index)))
-            _continue_item(event, step, pool, item, resumed, waiting, outbox)
+            _continue_item(event, step, pool, item, now, resumed, waiting, outbox)
             continue
         outbox += _detached(event, item)
         data = codec.encode(outcome)
@@ -100,7 +118,7 @@ def _batch(event: ItemsDone, deps: EngineDeps) -> ItemBatch:
         told = event.rest.outcome
         if told is not None and told.trace:
             rows.append(_turn_row(event, event.rest.start, told, event.turn))
-        _continue_chunk(event, step, pool, event.rest, resumed, waiting, outbox)
+        _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox)
     window = deps.limits.window
     return ItemBatch(
         event=event,
@@ -124,7 +142,14 @@ def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> Even
         bare = msgspec.structs.replace(outcome.suspend, machine={})
         outcome = msgspec.structs.replace(outcome, suspend=bare)
     event_id = ids.item_turn_event(event.run, event.round, index, turn)
-    return EventRow(event_id, index, "retry.scheduled", codec.encode(outcome), lane=event.run)
+    return EventRow(event_id, index, turn_name(outcome.suspend), codec.encode(outcome), lane=event.run)
+
+
+def turn_name(suspend: Suspend | None) -> str:
+    """The stored name of the row of an iteration's turn."""
+    if suspend is not None and suspend.callback is not None:
+        return "callback.awaited"
+    return "wait.started" if suspend is not None and suspend.task else "retry.scheduled"
 
 
 def _item_turn(event: ItemsDone, index: int) -> int:
@@ -148,6 +173,7 @@ def _continue_item(
     step: Step,
     pool: str,
     item: ItemOutcome,
+    now: float,
     resumed: list[Command],
     waiting: list[Command],
     outbox: list[Event],
@@ -156,7 +182,7 @@ def _continue_item(
     command_id = ids.item_command_id(event.run, event.round, item.index)
     turn = _item_turn(event, item.index)
     piece = _slice(event, step, item.index, item.index + 1)
-    command = _command(event, pool, command_id, turn, piece, item.outcome)
+    command = _command(event, pool, command_id, turn, piece, item.outcome, now)
     _file(event, item.index, command, item.outcome, resumed, waiting, outbox)
 
 
@@ -165,13 +191,14 @@ def _continue_chunk(
     step: Step,
     pool: str,
     rest: Rest,
+    now: float,
     resumed: list[Command],
     waiting: list[Command],
     outbox: list[Event],
 ) -> None:
     """What is left of a chunk is the next turn of its command."""
     piece = _slice(event, step, rest.start, -1)
-    command = _command(event, pool, event.command_id, event.turn + 1, piece, rest.outcome, rest)
+    command = _command(event, pool, event.command_id, event.turn + 1, piece, rest.outcome, now, rest)
     _file(event, rest.start, command, rest.outcome, resumed, waiting, outbox)
 
 
@@ -188,6 +215,7 @@ def _command(
     turn: int,
     piece: LoopSlice,
     outcome: Outcome | None,
+    now: float,
     rest: Rest | None = None,
 ) -> Command:
     suspend = outcome.suspend if outcome is not None else None
@@ -199,7 +227,7 @@ def _command(
         event.program,
         pool,
         turn=turn,
-        delay=(suspend.delay or 0.0) if suspend is not None else 0.0,
+        delay=_delay(suspend, now),
         loop=piece,
         machine=suspend.machine if suspend is not None else None,
         overlay=rest.overlay if rest is not None else [],
@@ -215,7 +243,12 @@ def _file(
     waiting: list[Command],
     outbox: list[Event],
 ) -> None:
-    child = outcome.suspend.child if outcome is not None and outcome.suspend is not None else None
+    suspend = outcome.suspend if outcome is not None else None
+    child = suspend.child if suspend is not None else None
+    if suspend is not None and suspend.callback is not None:
+        waiting.append(command)
+        outbox.append(_awaits(event, index, command, suspend.callback))
+        return
     if child is None:
         resumed.append(command)
         return
@@ -230,6 +263,27 @@ def _file(
     )
     waiting.append(command)
     outbox.append(child_start_event(parent, child, depth=1, index=0))
+
+
+def _delay(suspend: Suspend | None, now: float) -> float:
+    if suspend is None:
+        return 0.0
+    return max(0.0, suspend.until - now) if suspend.until is not None else suspend.delay or 0.0
+
+
+def _awaits(event: ItemsDone, index: int, command: Command, request: CallbackRequest) -> ItemAwaits:
+    """Tells the main lane that an iteration waits for a callback."""
+    place = ids.item_command_id(event.run, event.round, index)
+    return ItemAwaits(
+        event.execution_id,
+        ids.item_awaits_event(place, request.serial),
+        event.program,
+        event.step,
+        place,
+        command.command_id,
+        command.turn,
+        request,
+    )
 
 
 def _late_row(event: ItemsDone) -> EventRow:

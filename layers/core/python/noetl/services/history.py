@@ -58,6 +58,8 @@ _STATUS: dict[str, EventStatus] = {
             "loop.started",
             "loop.closing",
             "retry.scheduled",
+            "wait.started",
+            "callback.awaited",
             "child.started",
             "timer.set",
             "compensation.started",
@@ -65,11 +67,19 @@ _STATUS: dict[str, EventStatus] = {
         "in_progress",
     ),
     **dict.fromkeys(
-        ("step.failed", "call.error", "command.failed", "playbook.failed", "execution.cancelled"), "error"
+        (
+            "step.failed",
+            "call.error",
+            "callback.expired",
+            "command.failed",
+            "playbook.failed",
+            "execution.cancelled",
+        ),
+        "error",
     ),
     **dict.fromkeys(("step.skipped", "command.superseded", "token.absorbed"), "skipped"),
 }
-_ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",)}
+_ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",), "task": ("step",)}
 """Which field of a fact names what it is about, by the kind of entity."""
 _NOT_PAYLOAD = frozenset({"name", "trace", "meta", "word"})
 
@@ -182,7 +192,9 @@ def _entity(execution_id: int, fact: Mapping[str, Any], name: str) -> str:
 SILENT = frozenset({"case.applied", "family.told"})
 """Facts that only folding needs."""
 
-_WORKER_FACTS = frozenset({"call.done", "call.error", "retry.scheduled", "child.started"})
+_WORKER_FACTS = frozenset(
+    {"call.done", "call.error", "retry.scheduled", "child.started", "wait.started", "callback.awaited"}
+)
 """Facts that tell what a worker reported, when it was a worker that ran the step (control kinds run in the engine)."""
 
 
@@ -249,10 +261,14 @@ def _tell_item(row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
     if status == "suspended":
         suspend = outcome.get("suspend") or {}
         name = "child.started" if suspend.get("child") else "retry.scheduled"
-        shown = {key: suspend[key] for key in ("delay", "child") if suspend.get(key) is not None}
+        if suspend.get("task"):
+            name = "wait.started"
+        shown = {
+            key: suspend[key] for key in ("delay", "until", "task", "child") if suspend.get(key) is not None
+        }
         trace = outcome.get("trace") or ()
         yield from _tell_trace(trace, meta)
-        if _ends_with(trace, name):
+        if suspend.get("callback") or _ends_with(trace, name):
             return
         yield _Told(name, "in_progress", step, shown, meta)
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import msgspec
+
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.messages import VERSION, Message, MessageRef, decode_message, encode_message
 from noetl.ports.results import ResultStore
@@ -18,11 +20,20 @@ def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) 
     data = text.encode()
     if len(data) <= limit:
         return text
+    if message.callbacks:
+        # A key is not for the store: it stays with what travels.
+        data = encode_message(msgspec.structs.replace(message, callbacks="")).encode()
     digest = hashlib.sha256(data).hexdigest()
     uri = f"noetl://execution/{_execution(message)}/result/message/{digest}"
     results.put(uri, data)
     return encode_message(
-        Message(VERSION, ref=MessageRef(uri, digest, len(data)), token=message.token, due=message.due)
+        Message(
+            VERSION,
+            ref=MessageRef(uri, digest, len(data)),
+            token=message.token,
+            due=message.due,
+            callbacks=message.callbacks,
+        )
     )
 
 
@@ -43,7 +54,7 @@ def unpack(text: str, results: ResultStore) -> Message:
         raise InvalidInputError(f"{message.ref.uri} is not text", code="message_invalid") from error
     if found.ref is not None:
         raise InvalidInputError(f"{message.ref.uri} is a reference again", code="message_invalid")
-    return found
+    return msgspec.structs.replace(found, callbacks=message.callbacks)
 
 
 def _execution(message: Message) -> int:

@@ -38,7 +38,7 @@ class LoopCount:
 class StepRun:
     """One firing of a step. Times are epoch seconds by the store's clock; ``ended`` None while it runs.
 
-    ``waiting``: not admitted yet · ``retrying``: suspended until a delayed retry · ``child``: the sub-execution it waits for ·
+    ``waiting``: not admitted yet, or for a callback or a time · ``retrying``: until a delayed retry · ``child``: what it waits for ·
     ``compensating``/``compensated``: it was done, and is being undone because the execution fails.
     """
 
@@ -52,9 +52,16 @@ class StepRun:
     loop: LoopCount | None = None
     child: int | None = None
     error: dict[str, Any] | None = None
+    awaits: int = 0
+    """Callbacks that it waits for (all items of its loop)."""
+    until: float | None = None
+    """When it goes on, while it waits for a time."""
+    resting: bool = False
+    """The turn that is issued next waits: for a callback or for a time."""
 
     def end(self, status: RunStatus, at: float) -> None:
         self.status, self.ended, self.child = status, at, None
+        self.awaits, self.until, self.resting = 0, None, False
 
 
 @dataclass(slots=True)
@@ -158,7 +165,13 @@ def _issued(progress: Progress, fact: Fact, at: float) -> None:
         step_run = _begin(progress, fact, at, "compensating")
         step_run.ended, step_run.child = None, fact.get("child")
         return
-    step_run = _begin(progress, fact, at, "retrying" if fact.get("delay") else "running")
+    known = progress.runs.get(int(fact["run"]))
+    status: RunStatus = "retrying" if fact.get("delay") else "running"
+    if known is not None and known.resting:
+        status, known.resting = "waiting", False
+    elif known is not None:
+        known.until = None
+    step_run = _begin(progress, fact, at, status)
     step_run.child = fact.get("child")
 
 
@@ -168,7 +181,7 @@ def _called(progress: Progress, fact: Fact, at: float) -> None:
         step_run.end("done" if fact["name"] == "call.error" else "compensated", at)
         step_run.error = fact.get("error")
         return
-    step_run.child = None
+    step_run.child = step_run.until = None
     attempts = (fact.get("meta") or {}).get("attempts")
     if fact.get("stage", "body") == "body" and isinstance(attempts, int):
         step_run.attempts = max(step_run.attempts, attempts)
@@ -181,6 +194,26 @@ def _suspended(progress: Progress, fact: Fact, at: float) -> None:
 
 def _child(progress: Progress, fact: Fact, at: float) -> None:
     _begin(progress, fact, at, "running").child = fact.get("child")
+
+
+def _rests(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = _begin(progress, fact, at, "waiting")
+    step_run.until, step_run.resting = fact.get("until"), True
+
+
+def _awaited(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = progress.runs.get(int(fact["run"]))
+    if step_run is None or fact.get("early"):
+        return
+    step_run.awaits += 1
+    if fact.get("index", -1) < 0:
+        _begin(progress, fact, at, "waiting").resting = True
+
+
+def _answered(progress: Progress, fact: Fact, at: float) -> None:
+    step_run = progress.runs.get(int(fact["run"]))
+    if step_run is not None and not fact.get("early"):
+        step_run.awaits = max(0, step_run.awaits - 1)
 
 
 def _loop_started(progress: Progress, fact: Fact, at: float) -> None:
@@ -235,6 +268,10 @@ _FOLDS: dict[str, Callable[[Progress, Fact, float], None]] = {
     "call.error": _called,
     "retry.scheduled": _suspended,
     "child.started": _child,
+    "wait.started": _rests,
+    "callback.awaited": _awaited,
+    "callback.received": _answered,
+    "callback.expired": _answered,
     "loop.started": _loop_started,
     "loop.done": _loop_done,
     "step.exit": _exited,

@@ -17,6 +17,7 @@ from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionStore, Published
 from noetl.ports.queue import MAX_DELAY, Outgoing, Queue
 from noetl.ports.results import ResultStore
+from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import DueTimer
 from noetl.services.messages import pack
 from noetl.services.route import worker_of
@@ -71,8 +72,9 @@ class Publisher:
         return done
 
     def command_message(self, command: Command, due: float = 0.0) -> str:
-        token = grant(command, self.keys())
-        plain = Message(VERSION, token=token, due=due, command=command)
+        keys = self.keys()
+        key = callback_key(command, self.programs, keys)
+        plain = Message(VERSION, grant(command, keys), due, command=command, callbacks=key)
         return pack(plain, self.results, limit=self.limit)
 
     def queue_of(self, command: Command) -> Queue:

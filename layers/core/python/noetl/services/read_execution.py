@@ -16,6 +16,8 @@ from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.answers import EVERY, ExecutionFilter
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.services.awaited import AwaitedCallback as AwaitedCallback
+from noetl.services.awaited import awaited
 from noetl.services.hydration import make_hydrate, outages
 from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
@@ -45,6 +47,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     loop: LoopView | None = None
     child_execution_id: str | None = None
     error: dict[str, Any] | None = None
+    until: float | None = None
+    """When it goes on, while it waits for a time (epoch seconds)."""
 
 
 class ParkedStep(msgspec.Struct, frozen=True):
@@ -72,7 +76,8 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 
 class ExecutionView(msgspec.Struct, frozen=True):
     """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
-    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share.
+    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
+    it waits for.
     """
 
     summary: ExecutionSummary
@@ -82,6 +87,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     parked: list[ParkedStep]
     outstanding: dict[str, int]
     waits: list[WaitView] = []
+    awaiting: list[AwaitedCallback] = []
 
     @property
     def status(self) -> str:
@@ -126,6 +132,7 @@ def describe(
         parked=parked_steps(state, programs),
         outstanding=dict(store.open_work(execution_id)),
         waits=waiting,
+        awaiting=awaited(store, execution_id, state),
     )
 
 
@@ -265,11 +272,13 @@ def is_ahead(info: ExecutionInfo, now: float) -> bool:
 
 
 def view_status(info: ExecutionInfo) -> str:
-    """The stored status, or ``waiting`` when every token is parked (or waits at a join for one that is)."""
+    """The stored status, or ``waiting`` when every token is parked or waits for a callback (or, at a join, for one that does)."""
     if info.status != "running":
         return info.status
-    phases = {token.phase for token in _state(info).tokens.values()}
-    return "waiting" if "parked" in phases and phases <= {"parked", "arrived"} else "running"
+    tokens = _state(info).tokens.values()
+    outside = [token for token in tokens if token.phase == "parked" or token.serial >= 0]
+    joining = sum(token.phase == "arrived" for token in tokens)
+    return "waiting" if outside and len(outside) + joining == len(tokens) else "running"
 
 
 def _state(info: ExecutionInfo) -> ExecutionState:
@@ -317,6 +326,7 @@ def step_view(run: StepRun, now: float) -> StepView:
         loop=LoopView(loop.total, loop.done, loop.failed, loop.issued, loop.mode) if loop else None,
         child_execution_id=str(run.child) if run.child else None,
         error=run.error,
+        until=run.until,
     )
 
 

@@ -16,13 +16,15 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend
+from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend, WaitRequest
 from noetl.domain.results import is_ref, plain_loop
+from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
+from noetl.services.callback_tokens import callback_tokens
 from noetl.services.keep_results import Keeper, short_error, unpack
 from noetl.services.secrecy import Secrets
 from noetl.services.worker_deps import WorkerDeps
@@ -33,8 +35,8 @@ MARGIN_SECONDS = 5.0
 """A run that goes on with less time than this is handed back between two calls."""
 HELPERS = frozenset({"http", "pg", "py"})
 """What rules of an item have seen already; its row in history does not repeat them."""
-PLAIN_KINDS = frozenset({"playbook"})
-"""Kinds whose parameters keep references: a sub-execution reads them itself."""
+PLAIN_KINDS = frozenset({"playbook", "wait"})
+"""Kinds that only ask for something: their parameters keep references (a sub-execution reads them itself), and no call takes long."""
 
 
 class TaskRunner:
@@ -60,6 +62,7 @@ class TaskRunner:
         self.spec = step.result or (pipeline.tasks[-1].result if pipeline.tasks else None)
         self.specs: dict[str, ResultSpec | None] = {task.label: task.result for task in pipeline.tasks}
         self.source_name = program.source_name
+        key = deps.callback_key(command) if pipeline.calls_back else ""
         folder = deps.folder_of(program)
         self.settings = (
             replace(deps.settings, data_dirs=(folder, *deps.settings.data_dirs)) if folder else deps.settings
@@ -79,6 +82,7 @@ class TaskRunner:
             self.secrets.redact_error,
             declared_workload(program),
             aliases_of(program),
+            callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
         )
         self.timeouts: dict[str, float] = {}
         self.longest_seen = MARGIN_SECONDS
@@ -103,6 +107,8 @@ class TaskRunner:
         """
         deps = self.deps
         began = deps.clock() if item is None else 0.0
+        if item is not None:
+            self.secrets.forget_callbacks()
         run = PipelineRun(self.pipeline, self.around, item, overlay)
         self.unbegun = False
         try:
@@ -187,6 +193,8 @@ class TaskRunner:
             if problem is not None:
                 return self._error(_unstorable(op.label, problem), began, op)
             return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)
+        if isinstance(answer, WaitRequest):
+            return TaskOutcome(wait=within(answer, op.timeout), duration_ms=elapsed)
         if self.secrets.holds_secret(answer.payload):
             return self._error(_SECRET_IN_PAYLOAD, began, op)
         return TaskOutcome(child=answer, duration_ms=elapsed)
@@ -277,8 +285,14 @@ class TaskRunner:
     def _suspended(self, outcome: Outcome, suspend: Suspend) -> Outcome:
         machine = self.keeper.pack(self.secrets.seal(suspend.machine))
         bare = msgspec.structs.replace(outcome, suspend=None)
-        kept = msgspec.structs.replace(suspend, machine=machine)
+        kept = msgspec.structs.replace(suspend, machine=machine, callback=self._asked(suspend.callback))
         return msgspec.structs.replace(self.secrets.redact_outcome(bare), suspend=kept)
+
+    def _asked(self, callback: CallbackRequest | None) -> CallbackRequest | None:
+        """What is asked for is kept, and shown: without secrets, and without its own address."""
+        if callback is None or not self.secrets.holds_secret(callback):
+            return callback
+        return codec.convert(self.secrets.redact(msgspec.to_builtins(callback)), CallbackRequest)
 
     def _grown(self, run: PipelineRun, outcome: Outcome) -> dict[str, Any]:
         """Whole values of the ctx lists this run extended, where it saw what they held before; they are stored as they are given here."""

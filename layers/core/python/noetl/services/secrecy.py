@@ -25,6 +25,8 @@ from noetl.services.secret_forms import escaped, forms_of, in_ascii, secret_text
 from noetl.templating import MappingScope, render
 
 MASK = "***"
+CALLBACK = "$callback"
+"""Begins what stands for the credential that a callback's token would be: no credential can be called that."""
 _SEALED = "sealed"
 _CONCEALED = "\ue000secret:"
 """Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""
@@ -64,6 +66,25 @@ class Secrets:
         self._known: dict[str, list[_Form]] = {}
         """By the rare character that is in them, if any."""
         self._cuts: Cuts | None = None
+        self.callbacks: Callable[[str, int], str] | None = None
+        """(place, serial) → the token of a callback, where this command may wait for some."""
+
+    def callback(self, place: str, serial: int) -> str:
+        """The token of a callback: a secret like those of credentials, which only this command's own turns can make again."""
+        assert self.callbacks is not None
+        name = f"{CALLBACK}:{place}:{serial}"
+        if name not in self._read:
+            self._remember(name, Credential(name, CALLBACK, {"token": self.callbacks(place, serial)}))
+        return str(self._read[name].data["token"])
+
+    def forget_callbacks(self) -> None:
+        """Those of other items: what they said is sent, or put aside."""
+        if not any(name.startswith(CALLBACK) for name in self._read):
+            return
+        kept = {name: one for name, one in self._read.items() if not name.startswith(CALLBACK)}
+        self._read, self._known = {}, {}
+        for name, one in kept.items():
+            self._remember(name, one)
 
     def credential(self, name: str) -> Credential:
         """A credential by its name, or by the name a keychain entry gives it. Raises TaskError(kind="auth")."""
@@ -188,6 +209,9 @@ class Secrets:
     def _text_at(self, name: str, path: list[Any], number: int) -> str:
         if name.startswith(_CONCEALED) and name not in self._read:
             self._read_again(codec.decode(name.removeprefix(_CONCEALED)))
+        if name.startswith(CALLBACK) and self.callbacks is not None:
+            _, place, serial = name.split(":")
+            self.callback(place, int(serial))
         value: Any = self.credential(name).data
         try:
             for part in path:

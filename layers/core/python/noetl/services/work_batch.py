@@ -89,6 +89,7 @@ class _Job:
     delivery: Delivery
     command: Command
     token: str
+    callbacks: str = ""
     twins: list[Delivery] = field(default_factory=list)
     ended: bool = False
     back: int | None = None
@@ -145,7 +146,7 @@ class _Batch:
         try:
             message = unpack(delivery.body, self.worker.results)
             if message.command is not None:
-                return _Job(delivery, message.command, message.token)
+                return _Job(delivery, message.command, message.token, message.callbacks)
             raise InvalidInputError("it holds no command", code="message_invalid")
         except NewerMessageError as newer:
             self._refuse(delivery, NEWER_SECONDS, newer)
@@ -206,9 +207,12 @@ class _Batch:
                 self._end(job)
 
     def _worker_of(self, job: _Job) -> WorkerDeps:
+        worker = self.worker
+        if job.callbacks:
+            worker = replace(worker, callback_key=lambda command: job.callbacks)
         if self.deps.credentials is None:
-            return self.worker
-        return replace(self.worker, credentials=self.deps.credentials(job.command, job.token))
+            return worker
+        return replace(worker, credentials=self.deps.credentials(job.command, job.token))
 
     def _unwanted(self, job: _Job) -> bool:
         """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.

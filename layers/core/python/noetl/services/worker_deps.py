@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from noetl.domain.commands import Command
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes import ChildRequest, WaitRequest
 from noetl.domain.results import INLINE_LIMIT
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
@@ -26,7 +27,7 @@ class Kinds(Protocol):
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest:
         """Raises TaskError, and other errors of ours."""
 
 
@@ -64,6 +65,10 @@ class WorkerDeps:
     deadline: Callable[[], float] = lambda: math.inf
     longest: float = math.inf
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    callback_key: Callable[[Command], str] = lambda command: ""
+    """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
+    callback_base: str = ""
+    """The address that callbacks are answered at, as those outside reach it."""
     log: Callable[[str], None] = _silent
 
     def __post_init__(self) -> None:

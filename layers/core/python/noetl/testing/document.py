@@ -190,13 +190,25 @@ class RedriveBlock(Strict):
     args: dict[str, Any] | None = None
 
 
+class CallbackBlock(Strict):
+    """An answer to a callback: what ``step`` waits for (``index``: its item; ``serial``: which callback of its pipeline). ``refused``: the
+    code of the error that the answer gets."""
+
+    step: str
+    body: Any = None
+    index: Annotated[int, Field(ge=0)] | None = None
+    serial: Annotated[int, Field(ge=0)] | None = None
+    refused: str | None = None
+
+
 class Happening(Strict):
-    """Something that comes from outside, at a moment: a context patch, a token, a pause, a resume, a redrive or a cancel."""
+    """Something that comes from outside, at a moment: a context patch, a token, a callback, a pause, a resume, a redrive or a cancel."""
 
     at: Seconds | None = None
     when: Moment = None
     patch: dict[str, Any] | None = None
     token: TokenBlock | None = None
+    callback: CallbackBlock | None = None
     cancel: str | None = None
     pause: str | None = None
     resume: str | None = None
@@ -212,11 +224,11 @@ class Happening(Strict):
             raise problem(
                 "happening", "a happening has one moment", "write at: 30, when: idle or when: {calls: 2}"
             )
-        if len(written & {"patch", "token", "cancel", "pause", "resume", "redrive"}) != 1:
+        if len(written & {"patch", "token", "callback", "cancel", "pause", "resume", "redrive"}) != 1:
             raise problem(
                 "happening",
                 "a happening is one thing",
-                "write patch: {name: value}, token: {step: name}, redrive: {}, or pause, resume or cancel: why",
+                "write patch: {name: value}, token or callback: {step: name}, redrive: {}, or pause, resume or cancel: why",
             )
         return self
 

@@ -13,8 +13,10 @@ from noetl.domain.events import Event
 from noetl.domain.kinds import Credential
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.programs import Programs
+from noetl.services.callback_keys import callback_key
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from noetl.testing.callbacks import BASE, RING
 from noetl.testing.driver import VirtualClock
 from noetl.testing.playing import Backend
 from noetl.testing.scripted import ScriptedRegistry
@@ -53,6 +55,8 @@ def real_worker(
         credentials=NoCredentials(),
         clock=backend.time.now,
         chance=lambda: 0.0,
+        callback_key=lambda command: callback_key(command, programs, RING),
+        callback_base=BASE,
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:

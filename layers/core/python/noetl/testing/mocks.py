@@ -15,12 +15,12 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes import ChildRequest, WaitRequest
 from noetl.kinds.registry import Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
 
-ALWAYS_REAL = frozenset({"noop", "playbook", "python", "duckdb"})
+ALWAYS_REAL = frozenset({"noop", "playbook", "python", "duckdb", "wait"})
 """Kinds that run as they are: routing, code in its sandbox, SQL in memory over the playbook's own files, playbooks that are beside it."""
 PASTE: Mapping[str, str] = {"http": "{ body: {} }", "postgres": "{ rows: [] }", "duckdb": "{ rows: [] }"}
 SHOWN = 90
@@ -37,7 +37,7 @@ class MockRegistry(ScriptedRegistry):
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest:
         found = call_of(name, raw_params, context)
         call = replace(found, step=f"{self.playbook}{found.step}")
         reply = self.find(call)

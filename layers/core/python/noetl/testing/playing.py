@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
+from noetl.domain.errors import NoetlError
 from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
 from noetl.domain.outcomes import Patch
 from noetl.dsl.program import Program
@@ -26,6 +27,7 @@ from noetl.services.read_history import history
 from noetl.services.recent import Recent
 from noetl.services.redrive_execution import plan
 from noetl.services.start_execution import start_event
+from noetl.testing.callbacks import answered
 from noetl.testing.driver import Driver, Pick, Time, first, last
 from noetl.testing.scripted import ScriptedRegistry
 
@@ -173,7 +175,7 @@ def _drive(
         moment = pending[0] if pending else None
         if moment is not None and _is_due(moment, driver, tools, begin):
             number += 1
-            driver.submit(_event(pending.pop(0), execution_id, program, number, driver.deps))
+            driver.submit(*_events(pending.pop(0), execution_id, program, number, driver.deps, tools))
         elif not driver.idle:
             driver.tick()
         else:
@@ -189,6 +191,19 @@ def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: floa
     if moment["when"] == "idle":
         return driver.idle
     return bool(tools.total >= moment["when"]["calls"])
+
+
+def _events(
+    moment: Mapping[str, Any], execution_id: int, program: str, number: int, deps: EngineDeps, tools: Tools
+) -> list[Event]:
+    """What a happening is to the engine. A callback may be refused at its door: nothing happens then."""
+    if "callback" not in moment:
+        return [_event(moment, execution_id, program, number, deps)]
+    try:
+        return answered(moment["callback"], execution_id, deps, OWNER)
+    except NoetlError as error:
+        tools.unexpected.append(f"a callback was refused ({error.code}): {error}")
+        return []
 
 
 def _event(

@@ -19,8 +19,10 @@ from noetl.domain.kinds import Credential, TaskSettings
 from noetl.domain.listening import listening
 from noetl.dsl.program import Pipeline, Program, Step
 from noetl.ports.credentials import Credentials
+from noetl.services.callback_keys import callback_key
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from noetl.testing.callbacks import BASE, RING
 from noetl.testing.coverage import Coverage, Meter
 from noetl.testing.driver import EndlessError, Pick, VirtualClock
 from noetl.testing.expecting import Finding, Seen, check, differences, path_text
@@ -196,6 +198,8 @@ def _worker(
         clock=lambda: backend.time.now() + tools.spent,
         chance=lambda: 0.0,
         folder_of=lambda program: str(Path(program.source_name).parent),
+        callback_key=lambda command: callback_key(command, programs.__getitem__, RING),
+        callback_base=BASE,
     )
 
     def run(command: Command, emit: Callable[[Event], None]) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest
+from noetl.domain.outcomes import ChildRequest, WaitRequest
 from noetl.kinds.registry import Registry
 from noetl.templating.contract import RenderedSql
 
-REAL = frozenset({"noop", "playbook", "python", "duckdb"})
+REAL = frozenset({"noop", "playbook", "python", "duckdb", "wait"})
 STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429: "rate_limit"}
 
 
@@ -117,7 +117,7 @@ class ScriptedRegistry(Script, Registry):
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest:
         reply = self.find(call_of(name, raw_params, context))
         if reply is None:
             return super().run(name, raw_params, context)

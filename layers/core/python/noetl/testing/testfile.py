@@ -274,9 +274,10 @@ class _Names:
             if self.name(key, self.known, "step or task", [*path, "tools", key]):
                 self.forms(key, reply, [*path, "tools", key])
         for number, happening in enumerate(spec.get("happenings") or ()):
-            if "token" in happening:
-                place = [*path, "happenings", number, "token", "step"]
-                self.name(happening["token"]["step"], self.steps, "step", place, at_key=False)
+            for what in ("token", "callback"):
+                if what in happening:
+                    place = [*path, "happenings", number, what, "step"]
+                    self.name(happening[what]["step"], self.steps, "step", place, at_key=False)
         self.expectation(spec.get("expect") or {}, [*path, "expect"])
 
     def expectation(self, expect: Mapping[str, Any], path: list[Any]) -> None:

@@ -33,6 +33,7 @@ from noetl.ports.execution_store import (
     ExecutionFilter,
     ExecutionInfo,
     Fence,
+    FoundEvent,
     IdempotencyKey,
     ItemBatch,
     ItemRow,
@@ -306,6 +307,17 @@ class MemoryExecutionStore(MemoryLimits):
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
         with self._lock:
             return {key: codec.decode(value) for key, value in self._tables.work[execution_id].slots.items()}
+
+    def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
+        with self._lock:
+            history, outbox = self._tables.work[execution_id].history, self._tables.outbox
+            rows = [history[one] for one in event_ids if one in history and history[one].lane >= 0]
+            posted = [outbox[execution_id, one] for one in event_ids if (execution_id, one) in outbox]
+            now = self._tables.clock()
+        return [
+            *(FoundEvent(row.at, facts=row.facts) for row in rows),
+            *(FoundEvent(now, event=entry.payload) for entry in posted),
+        ]
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         with self._lock:

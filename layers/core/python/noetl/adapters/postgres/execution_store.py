@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import Collections, resume
-from noetl.adapters.postgres import asking, doubts, handing, snapshots
+from noetl.adapters.postgres import asking, doubts, handing, shapes, snapshots
 from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops, loop_progress_of
@@ -31,6 +31,7 @@ from noetl.ports.execution_store import (
     EventRow,
     ExecutionFilter,
     ExecutionInfo,
+    FoundEvent,
     IdempotencyKey,
     ItemBatch,
     ItemRow,
@@ -292,7 +293,7 @@ class PostgresExecutionStore(PostgresLimits):
 
     def info(self, execution_id: int) -> ExecutionInfo | None:
         rows = self.database.run("execution_info", {"execution_id": number(execution_id)})
-        return _info(rows[0]) if rows else None
+        return shapes.info(rows[0]) if rows else None
 
     def executions(
         self,
@@ -303,11 +304,11 @@ class PostgresExecutionStore(PostgresLimits):
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         values = asking.listing(limit, before, status, wanted)
-        return [_info(row) for row in self.database.run("list_executions", values)]
+        return [shapes.info(row) for row in self.database.run("list_executions", values)]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}
-        return [_event(row) for row in self.database.run("main_events", values)]
+        return [shapes.event(row) for row in self.database.run("main_events", values)]
 
     def item_events(
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
@@ -319,7 +320,7 @@ class PostgresExecutionStore(PostgresLimits):
             "after": number(after),
             "limit": number(limit),
         }
-        return [_event(row) for row in self.database.run("lane_events", values)]
+        return [shapes.event(row) for row in self.database.run("lane_events", values)]
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         place: tuple[int, int, str] = (0, 0, "")
@@ -331,7 +332,7 @@ class PostgresExecutionStore(PostgresLimits):
                 "event_id": text(place[2]),
                 "limit": b"1000",
             }
-            page = [_event(row) for row in self.database.run("every_item", values)]
+            page = [shapes.event(row) for row in self.database.run("every_item", values)]
             yield from page
             if len(page) < 1000:
                 return
@@ -344,6 +345,13 @@ class PostgresExecutionStore(PostgresLimits):
             for scope, slot, value in rows
         }
 
+    def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
+        values = {"execution_id": number(execution_id), "event_ids": texts(event_ids)}
+        return [
+            FoundEvent(float(at or b""), facts=facts, event=event)
+            for at, facts, event in self.database.run("find_events", values)
+        ]
+
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         ((commands, timers, outbox),) = self.database.run("open_work", {"execution_id": number(execution_id)})
         return {
@@ -351,24 +359,3 @@ class PostgresExecutionStore(PostgresLimits):
             "timers": int(timers or b""),
             "outbox": int(outbox or b""),
         }
-
-
-def _info(row: Row) -> ExecutionInfo:
-    execution, path, name, status, program, version, started, ended, parent, state = row
-    return ExecutionInfo(
-        execution_id=int(execution or b""),
-        path=(path or b"").decode(),
-        name=(name or b"").decode(),
-        status=cast(Status, (status or b"").decode()),
-        program=(program or b"").decode(),
-        version=int(version or b""),
-        started_at=float(started or b""),
-        ended_at=None if ended is None else float(ended),
-        parent_execution_id=None if parent is None else int(parent),
-        state=state or b"",
-    )
-
-
-def _event(row: Row) -> StoredEvent:
-    event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
-    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), float(at), facts)

@@ -31,6 +31,7 @@ from noetl.domain.messages import VERSION, Message
 from noetl.domain.tokens import grant
 from noetl.dsl.program import encode
 from noetl.ports.workers import WorkerPool
+from noetl.services.callback_keys import callback_key
 from noetl.services.claim_commands import Claims
 from noetl.services.messages import pack
 from noetl.services.read_execution import find
@@ -103,7 +104,9 @@ def claim_one(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _claimed(command: Command, deps: ApiDeps) -> ClaimedCommand:
-    token = grant(command, deps.events.door.keys(False))
+    ring = deps.events.door.keys(False)
+    token = grant(command, ring)
+    key = callback_key(command, deps.programs, ring)
     return ClaimedCommand(
         str(command.execution_id),
         command.command_id,
@@ -112,7 +115,9 @@ def _claimed(command: Command, deps: ApiDeps) -> ClaimedCommand:
         command.attempt,
         command.turn,
         Capability.of(command, token).header(),
-        pack(Message(VERSION, token=token, command=command), deps.results, limit=CLAIMED_LIMIT),
+        pack(
+            Message(VERSION, token=token, command=command, callbacks=key), deps.results, limit=CLAIMED_LIMIT
+        ),
     )
 
 

@@ -31,6 +31,7 @@ from noetl.api.bodies import (
     VariablesSetAnswer,
     VariableView,
 )
+from noetl.api.callback_bodies import CallbacksAnswer, CallbackTaken
 from noetl.api.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.cli.context_patch import ContextPatch
 from noetl.cli.places import Change, Registered
@@ -41,12 +42,14 @@ from noetl.cli.remote.problems import diagnostics
 from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
 from noetl.domain import codec
+from noetl.domain.callbacks import PATH
 from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
 from noetl.services.analyze import Analysis
+from noetl.services.awaited import OpenCallback
 from noetl.services.backfill import Backfill, BackfillWish
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_credentials import (
@@ -60,6 +63,7 @@ from noetl.services.manage_schedules import ScheduleView
 from noetl.services.prune import Pruned, PruneWish
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
+from noetl.services.take_callback import AskedFor
 
 CANCEL_SECONDS = 30.0
 PAGE = 500
@@ -120,7 +124,14 @@ class RemotePlace(RemoteTriggers):
             found.parent_execution_id,
         )
         return ExecutionView(
-            summary, found.steps, found.error, found.reason, found.parked, found.outstanding, found.waits
+            summary,
+            found.steps,
+            found.error,
+            found.reason,
+            found.parked,
+            found.outstanding,
+            found.waits,
+            found.awaiting,
         )
 
     def status(self, execution_id: int) -> str:
@@ -148,6 +159,19 @@ class RemotePlace(RemoteTriggers):
             return codec.decode(data)
         except (ValueError, RecursionError) as error:
             raise _gone(f"{link.ref} cannot be read: {error}") from error
+
+    # --- callbacks ---
+
+    def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
+        found = self._client.get(f"{ONE.format(execution_id)}/callbacks", CallbacksAnswer)
+        return [one.plain() for one in found.callbacks]
+
+    def asked(self, token: str) -> AskedFor:
+        return self._client.get(f"{PATH}{segment(token)}", AskedFor)
+
+    def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        taken = self._client.post(f"{PATH}{segment(token)}", CallbackTaken, body)
+        return int(taken.execution_id), taken.duplicate
 
     # --- playbooks ---
 

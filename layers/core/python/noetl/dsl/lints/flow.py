@@ -26,8 +26,8 @@ from noetl.dsl.program import (
     Task,
 )
 from noetl.dsl.reachability import Edge, closure, edges, rules_of
-from noetl.dsl.reads import tasks_in
 from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
+from noetl.dsl.work import tasks_in
 
 _LEAVES = (BreakAction, ContinueAction, FailAction, NextAction)
 _MANY_STEPS = 200

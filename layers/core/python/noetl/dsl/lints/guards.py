@@ -27,8 +27,8 @@ from noetl.dsl.program import (
     Step,
     Task,
 )
-from noetl.dsl.reads import tasks_in
 from noetl.dsl.template_rules import TemplateProblem
+from noetl.dsl.work import tasks_in
 
 _ANSWERS = (CallAction, NextAction, ResultAction, SkipAction, FailAction)
 _MANY = 60

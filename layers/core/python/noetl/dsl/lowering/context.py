@@ -103,6 +103,8 @@ class Names:
     """step → names that arcs and its own ``args`` give it"""
     args_open: set[str] = field(default_factory=set)
     labels: dict[str, set[str]] = field(default_factory=dict)
+    calls_back: set[str] = field(default_factory=set)
+    """Steps that may wait for a callback: their tasks know ``callback``."""
     iter: dict[str, set[str]] = field(default_factory=dict)
 
     def give_args(self, step: str, tree: Tree | None) -> None:

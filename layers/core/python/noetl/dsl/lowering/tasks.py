@@ -19,6 +19,8 @@ TASK_KEYS = frozenset(
     {"name", "kind", "args", "input", "with", "desc", "spec", "set", "set_ctx", "set_iter", "output"}
 )
 """Keys of a task that are not parameters of its kind."""
+CALLBACK = "callback"
+"""What templates call the address of the callback that their pipeline waits for."""
 INPUT_KEYS = ("input", "args", "with")
 """Spellings of a task's input."""
 ANNOUNCED = frozenset(
@@ -58,6 +60,8 @@ def lower_task(
     """
     kind = text_of(body.get("kind")) or ""
     spec = kind_spec(lowering, body, kind)
+    if kind == "wait" and (body.has("callback") or body.has("approve")):
+        _calls_back(lowering, body, label, frame)
     inputs, params = _split(lowering, body, spec)
     given = spelled(lowering, inputs, *INPUT_KEYS)
     names = list(given.entries) if isinstance(given, Mapping) else []
@@ -88,6 +92,18 @@ def lower_task(
         code_pos=code_pos,
         code_lines=code_lines,
     )
+
+
+def _calls_back(lowering: Lowering, body: Mapping, label: str, frame: Frame) -> None:
+    """From here on ``callback`` is an address to this step's tasks."""
+    lowering.names.calls_back.add(frame.step)
+    if label == CALLBACK:
+        lowering.diagnostics.error(
+            "reserved-name",
+            f"a task of step {frame.step!r} is called `callback`, which is the address of the callback here",
+            body.key_pos("kind"),
+            hint="choose another label, such as `answer`",
+        )
 
 
 def _gather(tree: Tree | None) -> Gather | None:

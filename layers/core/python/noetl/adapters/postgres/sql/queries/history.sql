@@ -32,3 +32,11 @@ SELECT l.execution_id, l.event_id, -1, l.seq, l.type, l.facts::json, CASE l.at W
 FROM unnest(:execution_ids::bigint[], :event_ids::text[], :seqs::bigint[], :types::text[], :facts::text[], :ats::float8[])
     AS l (execution_id, event_id, seq, type, facts, at)
 ON CONFLICT DO NOTHING;
+
+-- name: find_events
+-- Events by their ids: applied ones, then those that are still on their way.
+SELECT extract(epoch FROM e.at), e.facts, NULL::json FROM noetl.event e
+WHERE e.execution_id = :execution_id AND e.event_id = ANY(:event_ids::text[]) AND e.lane >= 0
+UNION ALL
+SELECT extract(epoch FROM clock_timestamp()), NULL::json, o.payload FROM noetl.outbox o
+WHERE o.execution_id = :execution_id AND o.event_id = ANY(:event_ids::text[]);

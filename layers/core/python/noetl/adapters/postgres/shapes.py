@@ -1,0 +1,49 @@
+"""Rows of queries as the shapes that the store answers with."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from noetl.adapters.postgres.connection import Row
+from noetl.domain.state import Status
+from noetl.ports.execution_store import ExecutionInfo, LoopProgress, StoredEvent
+
+
+def progress(row: Row) -> LoopProgress:
+    """Of ``loop_progress``."""
+    run, round_, step, total, issued, done, failed, size, patched, gate = (column or b"" for column in row)
+    return LoopProgress(
+        run=int(run),
+        round=int(round_),
+        step=step.decode(),
+        total=int(total),
+        issued=int(issued),
+        done=int(done),
+        failed=int(failed),
+        size=int(size),
+        patched=int(patched),
+        gate=cast(Any, gate.decode()),
+    )
+
+
+def info(row: Row) -> ExecutionInfo:
+    """Of ``execution_info`` and ``list_executions``."""
+    execution, path, name, status, program, version, started, ended, parent, state = row
+    return ExecutionInfo(
+        execution_id=int(execution or b""),
+        path=(path or b"").decode(),
+        name=(name or b"").decode(),
+        status=cast(Status, (status or b"").decode()),
+        program=(program or b"").decode(),
+        version=int(version or b""),
+        started_at=float(started or b""),
+        ended_at=None if ended is None else float(ended),
+        parent_execution_id=None if parent is None else int(parent),
+        state=state or b"",
+    )
+
+
+def event(row: Row) -> StoredEvent:
+    """Of the queries of history."""
+    event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
+    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), float(at), facts)

@@ -1,0 +1,52 @@
+"""Commands that change what a running execution sees or does: patching its context, and injecting a token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from noetl.cli.context_patch import read_patch
+from noetl.cli.execute import follow, resolve_id
+from noetl.cli.options import Where
+from noetl.cli.payload import read_payload
+from noetl.cli.places import open_running
+from noetl.cli.watch import TaskLog
+
+
+def patch(
+    name: str,
+    *,
+    source: str | None,
+    sets: Sequence[str],
+    reason: str,
+    correlation_id: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
+    wish = read_patch(source, sets)
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.patch(execution_id, wish, reason, correlation_id=correlation_id)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+
+def inject(
+    name: str,
+    step: str,
+    *,
+    sets: Sequence[str],
+    reason: str,
+    correlation_id: str,
+    as_json: bool,
+    quiet: bool,
+    at: Where,
+) -> int:
+    """Let a step run (once more) with these arguments, and stay with the execution."""
+    args = read_payload(None, sets)
+    log = TaskLog()
+    with open_running(at, on_log=log.add) as place:
+        execution_id = resolve_id(place, name)
+        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
+        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

@@ -1,0 +1,202 @@
+"""Callbacks: a command waits until somebody outside says something, or until it is too late for that.
+
+What is awaited is kept in a slot of the scope ``callback``, by place; the command lies in the store as one that waits, and no worker,
+lease or queue has it. Whoever comes first ends the wait: the callback, its timer, or the end of the loop it is an item of. A callback may
+also come before its pipeline waits, for its address is known by then: it is kept, and taken when the pipeline gets there.
+
+Items of loops wait in the item lane, whose commits never touch the execution; ``ItemAwaits`` tells the main lane of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from noetl.domain import codec, ids
+from noetl.domain.callbacks import SCOPE, Awaited, awaited_in, holder, item_of, run_of
+from noetl.domain.commands import Command
+from noetl.domain.events import CallbackDone, ItemAwaits, TimerFired
+from noetl.domain.facts import CommandIssued, Superseded
+from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Trace
+from noetl.domain.patches import MISSING
+from noetl.domain.state import Token
+from noetl.domain.waiting_facts import CallbackAwaited, CallbackExpired, CallbackReceived
+from noetl.engine.decision import Decider, Timer, Woken, worker_pool
+
+TIMER = "callback"
+TIMEOUT = "timeout"
+CLOSING = "loop_closing"
+
+
+def await_callback(
+    d: Decider,
+    token: Token,
+    place: str,
+    command: tuple[str, int],
+    request: CallbackRequest,
+    trace: list[Trace] | None = None,
+) -> Outcome | None:
+    """Wait from now on, unless the callback was here before: then its outcome. ``command``: what goes on with it, (id, turn)."""
+    slot = d.slots.get((SCOPE, place), MISSING)
+    early = _kept(slot, request.serial)
+    item = item_of(place)
+    until = None if request.timeout is None else d.now + request.timeout
+    d.emit(
+        CallbackAwaited(
+            token.run,
+            token.step,
+            request.task,
+            place,
+            request.serial,
+            *command,
+            since=d.now,
+            until=until,
+            message=request.message,
+            approve=request.approve,
+            schema=request.schema,
+            index=-1 if item is None else item[1],
+            early=early is not None,
+            trace=trace or [],
+        )
+    )
+    if early is None and request.timeout is not None:
+        d.decision.timers.append(Timer(ids.callback_timer(place, request.serial), 0, request.timeout))
+    return early
+
+
+def _kept(slot: Any, serial: int) -> Outcome | None:
+    if slot is MISSING or slot.get("early") is None or slot["for"] != serial:
+        return None
+    return codec.convert(slot["early"], Outcome)
+
+
+def callback_done(d: Decider, event: CallbackDone) -> None:
+    """Somebody has said it: who waits goes on; before anybody does, it is kept."""
+    token = holder(d.state, event.place)
+    if token is None:
+        _superseded(d, event.event_id, "what it is for is over")
+        return
+    slot = d.slots.get((SCOPE, event.place), MISSING)
+    awaited = awaited_in(slot)
+    item = item_of(event.place)
+    received = CallbackReceived(
+        token.run,
+        token.step,
+        event.place,
+        event.serial,
+        event.digest,
+        index=-1 if item is None else item[1],
+    )
+    if awaited is not None and awaited.serial == event.serial:
+        d.emit(received)
+        _go_on(d, token, event.place, awaited, event.outcome)
+    elif awaited is None and _is_ahead(slot, event.serial):
+        d.emit(msgspec.structs.replace(received, early=True, outcome=event.outcome))
+    else:
+        _superseded(d, event.event_id, "it is not awaited")
+
+
+def _is_ahead(slot: Any, serial: int) -> bool:
+    """Whether this callback can still be waited for: nothing is kept for the place yet, or it is over with earlier ones only."""
+    return slot is MISSING or ("over" in slot and serial >= slot["over"])
+
+
+def callback_late(d: Decider, event: TimerFired) -> None:
+    """It did not come in time: the task that waits fails."""
+    place, _, serial = event.timer.partition(":")[2].rpartition(":")
+    token = holder(d.state, place)
+    awaited = None if token is None else awaited_in(d.slots.get((SCOPE, place), MISSING))
+    if token is None or awaited is None or str(awaited.serial) != serial:
+        _superseded(d, event.event_id, "it is not awaited")
+        return
+    _give_up(d, token, place, awaited, TIMEOUT, _late(awaited))
+
+
+def item_awaits(d: Decider, event: ItemAwaits) -> None:
+    """An item of a loop waits; one that somebody answered already, or whose loop is closing, goes on at once."""
+    token = holder(d.state, event.place)
+    if token is None:
+        _superseded(d, event.event_id, "what it is for is over")
+        return
+    command = (event.command_id, event.turn)
+    early = await_callback(d, token, event.place, command, event.request)
+    awaited = awaited_in(d.slots.get((SCOPE, event.place), MISSING))
+    if early is not None:
+        d.decision.wakes.append(Woken(*command, early))
+    elif awaited is not None and token.closing is not None:
+        _give_up(d, token, event.place, awaited, CLOSING, _CLOSED)
+
+
+def call_off(d: Decider, token: Token) -> None:
+    """The gate of the run's loop closes: its items that wait are not waited for, so that it can end."""
+    body = d.steps[token.step].body
+    if body is None or not body.calls_back:
+        return
+    for name, slot in sorted(d.slots.scope(SCOPE).items()):
+        awaited, item = awaited_in(slot), item_of(name)
+        if awaited is not None and run_of(name) == token.run and item is not None and item[0] == token.round:
+            _give_up(d, token, name, awaited, CLOSING, _CLOSED)
+
+
+def _give_up(d: Decider, token: Token, place: str, awaited: Awaited, reason: str, error: ErrorInfo) -> None:
+    item = item_of(place)
+    index = -1 if item is None else item[1]
+    d.emit(CallbackExpired(token.run, token.step, place, awaited.serial, reason, index))
+    _go_on(d, token, place, awaited, Outcome("error", error=error))
+
+
+def _go_on(d: Decider, token: Token, place: str, awaited: Awaited, outcome: Outcome) -> None:
+    if awaited.until is not None:
+        d.decision.timers.append(Timer(ids.callback_timer(place, awaited.serial), 0, None))
+    d.decision.wakes.append(Woken(awaited.command, awaited.turn, outcome))
+    if item_of(place) is None:
+        d.emit(going_on(d, token, awaited.command, awaited.turn))
+
+
+def going_on(d: Decider, token: Token, command_id: str, turn: int) -> CommandIssued:
+    """What the run's command waited for is there: it is given out."""
+    step = d.steps[token.step]
+    called = step.compensate if token.phase == "compensate" else step.body
+    pool = "io" if called is None else worker_pool(called.pool)
+    stage = token.phase if token.phase in ("case", "compensate") else "body"
+    rule = token.rule if stage == "case" else -1
+    return CommandIssued(token.run, token.step, command_id, pool, stage, rule, turn)
+
+
+def begin_waiting(
+    d: Decider, token: Token, command: Command, request: CallbackRequest, trace: list[Trace]
+) -> Command | None:
+    """A run's own command waits; the command itself when it need not, with what came before."""
+    early = await_callback(d, token, command.command_id, (command.command_id, command.turn), request, trace)
+    if early is None:
+        return None
+    return msgspec.structs.replace(command, child=early)
+
+
+def _late(awaited: Awaited) -> ErrorInfo:
+    seconds = (awaited.until or awaited.since) - awaited.since
+    return ErrorInfo(
+        message=f"nobody answered the callback of {awaited.task} within {seconds:g} s",
+        kind="timeout",
+        code="callback_timeout",
+        retryable=False,
+    )
+
+
+_CLOSED = ErrorInfo(
+    message="the loop ends before its time: this item's callback is not waited for any more",
+    kind="cancelled",
+    code="loop_closing",
+)
+
+
+def _superseded(d: Decider, event_id: str, why: str) -> None:
+    d.emit(Superseded(event_id, status=why))
+
+
+HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
+    CallbackDone: callback_done,
+    ItemAwaits: item_awaits,
+}

@@ -1,0 +1,81 @@
+"""Waits without holding a worker: for some time, until a moment, or for a callback from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from noetl.domain.callbacks import MAX_MESSAGE
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext
+from noetl.domain.outcomes import WaitRequest
+from noetl.domain.waiting import MAX_SECONDS, moment_of, wait_request
+from noetl.dsl.input_schema import schema_problem
+from noetl.kinds.base import KindParams
+
+SPEC = KindSpec(
+    name="wait",
+    summary="Waits for a time or for a callback from outside, and holds no worker meanwhile.",
+    pool="control",
+    default_timeout=float(MAX_SECONDS),
+    raw_fields=("schema",),
+)
+
+EXAMPLE: dict[str, Any] = {
+    "callback": True,
+    "timeout": 86_400,
+    "message": "Refund 40 EUR to {{ workload.customer }}?",
+    "approve": True,
+    "schema": {"type": "object", "required": ["approved"], "properties": {"approved": {"type": "boolean"}}},
+}
+
+
+class Params(KindParams):
+    """One of ``seconds``, ``until`` and ``callback`` is required."""
+
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, description="How long to wait.")] | None = None
+    until: str | None = Field(
+        None, description="ISO time with its offset; what has passed already is not waited for."
+    )
+    callback: bool = Field(
+        False, description="Wait until somebody calls `callback.url`; the body is the result."
+    )
+    timeout: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = Field(
+        None, description="Seconds a callback may take; then the task fails with `callback_timeout`."
+    )
+    message: str = Field("", description=f"What it is about, for people; {MAX_MESSAGE} characters are kept.")
+    approve: bool = Field(
+        False, description="A callback that people answer: `callback.url` is a page to approve or reject."
+    )
+    schema_: dict[str, Any] | None = Field(
+        None, alias="schema", description="JSON Schema that the body of the callback has to fit."
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Params:
+        callback = bool(self.callback or self.approve)
+        if (self.seconds is not None) + (self.until is not None) + callback != 1:
+            raise ValueError("give one of `seconds`, `until` and `callback: true`")
+        if not callback and (self.timeout is not None or self.message or self.schema_ is not None):
+            raise ValueError("`timeout`, `message` and `schema` belong to a callback")
+        return self
+
+
+def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
+    """A moment and a schema that are written out are looked at before anything runs."""
+    until, schema = params.get("until"), params.get("schema")
+    if isinstance(until, str):
+        try:
+            moment_of(until)
+        except TaskError as error:
+            yield ParamProblem(("until",), error.message.removeprefix("wait: "), error.hint)
+    if isinstance(schema, Mapping) and (problem := schema_problem(dict(schema))):
+        yield ParamProblem(("schema",), f"'schema' is no JSON Schema: {problem.replace('input: ', '', 1)}")
+
+
+def run(params: Params, context: TaskContext) -> WaitRequest:
+    """What to wait for. The engine does that: the pipeline goes on when it is over."""
+    given = params.model_dump(by_alias=True, exclude_defaults=True)
+    return wait_request(given)

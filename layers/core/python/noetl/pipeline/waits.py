@@ -1,0 +1,38 @@
+"""A ``wait``: the run is suspended for a time, or until somebody outside says something."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from noetl.domain.outcomes import Suspend, WaitRequest
+from noetl.domain.waiting import callback_request, iso
+from noetl.pipeline.ops import TaskOutcome
+from noetl.pipeline.state import Frame
+
+if TYPE_CHECKING:
+    from noetl.pipeline.machine import PipelineRun
+
+
+def suspension(run: PipelineRun, wait: WaitRequest) -> Suspend:
+    """How the run is suspended by the task at hand."""
+    state = run.state
+    frame = state.frames[-1]
+    label = run.sequences[-1][frame.pc].label
+    if wait.callback:
+        request = callback_request(wait, state.callbacks, label)
+        state.callbacks += 1
+        return Suspend({}, callback=request)
+    frame.waited = {"until": iso(wait.until)} if wait.until is not None else {"seconds": _plain(wait.seconds)}
+    return Suspend({}, delay=wait.seconds, until=wait.until, task=label)
+
+
+def _plain(seconds: float | None) -> float | int:
+    """A whole number as it is written."""
+    found = seconds or 0.0
+    return int(found) if found.is_integer() else found
+
+
+def over(frame: Frame) -> TaskOutcome:
+    """The time that a frame's task waited for has passed."""
+    waited, frame.waited = frame.waited, None
+    return TaskOutcome(waited)
