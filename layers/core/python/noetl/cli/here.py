@@ -20,12 +20,12 @@ from noetl.cli.places import Change, Registered
 from noetl.cli.steer_here import do_many, look_many
 from noetl.cli.variable_views import no_variable, variable_view
 from noetl.cli.watch import Feed, StoreFeed
-from noetl.domain import ids
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
+from noetl.runtime.new_ids import random_bits
 from noetl.services import (
     change_execution,
     manage_schedules,
@@ -168,7 +168,7 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
             self._reading.store,
             owner="",
             now_ms=time.time_ns() // 1_000_000,
-            random_bits=secrets.randbits(ids.RANDOM_BITS),
+            random_bits=random_bits(),
         )
         return started.execution_id
 
@@ -215,7 +215,7 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
             programs=reading.programs,
             owner="",
             clock=time.time,
-            random_bits=lambda: secrets.randbits(ids.RANDOM_BITS),
+            random_bits=random_bits,
         )
         return backfill(self._schedules(), start, name, wish, lambda event: None)
 

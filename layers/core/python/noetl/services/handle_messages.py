@@ -6,7 +6,6 @@ with it. What a batch causes for itself (a loop that is over, a child's end) is 
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,12 +15,12 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event
 from noetl.domain.messages import Message
-from noetl.domain.owners import invocation
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
 from noetl.services.admit import Admitted, Door, beside
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.handle_events import handle_events
+from noetl.services.invocations import new_owner
 from noetl.services.publish import Publisher
 from noetl.services.recent import Recent
 from noetl.services.send_events import signed_event
@@ -82,7 +81,7 @@ class _Batch:
         self.source = source
         self.deps = deps
         self.deadline = deadline
-        self.owner = invocation(deps.clock() + LIFETIME, f"{deps.who}:{secrets.token_hex(4)}")
+        self.owner = new_owner(deps.clock(), LIFETIME, deps.who)
         self.engine = replace(deps.engine, owner=self.owner, recent=Recent())
         self.commands: list[Command] = []
         self.follow: list[Event] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,11 +10,11 @@ import msgspec
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, encode_event
 from noetl.domain.messages import VERSION, Message, event_dedup, event_group
-from noetl.domain.owners import invocation
 from noetl.domain.tokens import KeyRing, sign
 from noetl.ports.execution_store import ExecutionStore, Published
 from noetl.ports.queue import Outgoing, Queue
 from noetl.ports.results import ResultStore
+from noetl.services.invocations import new_owner
 from noetl.services.messages import pack
 
 LIFETIME = 60.0
@@ -37,7 +36,7 @@ class EventSender:
 
     def owner(self) -> str:
         """Whose the events of this invocation are until they are published."""
-        return invocation(self.clock() + LIFETIME, f"{self.who}:{secrets.token_hex(4)}")
+        return new_owner(self.clock(), LIFETIME, self.who)
 
     def events(self, owner: str, events: Sequence[Event]) -> None:
         """Send and mark. Raises InfrastructureError when some could not be sent or marked: they stay ``owner``'s until it is over."""

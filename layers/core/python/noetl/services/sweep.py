@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from noetl.domain.events import TimerFired
-from noetl.domain.owners import invocation
 from noetl.ports.execution_store import ExecutionStore
+from noetl.services.invocations import new_owner
 from noetl.services.publish import Publisher
 
 LIMIT = 500
@@ -38,7 +37,7 @@ def sweep(
 ) -> Swept:
     """Until nothing is left or time is short. Raises InfrastructureError when the database is away: the next sweep does it."""
     swept = Swept()
-    owner = invocation(clock() + LIFETIME, f"{who}:{secrets.token_hex(4)}")
+    owner = new_owner(clock(), LIFETIME, who)
     while deadline() > MARGIN_SECONDS:
         commands = store.claim(owner, LIMIT)
         events = store.undelivered(owner, LIMIT)
