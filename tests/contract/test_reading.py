@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain import ids
+from noetl.domain.events import Cancel, decode_event
 from noetl.ports.answers import ExecutionFilter
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
@@ -112,3 +113,13 @@ def test_a_playbook_that_moved_keeps_its_version_under_its_new_name(catalog):
     assert (moved.version, moved.source_name) == (1, "/new/f.yaml")
     assert catalog.get("a/b") == catalog.by_program("p") == moved
     assert catalog.register(**about, source_name="/new/f.yaml") == moved
+
+
+def test_events_are_found_by_id_applied_or_on_their_way(store, make):
+    store.commit([make.change(events=(make.row("callback:1:0", seq=1, at=1700000000.25),))])
+    assert store.post(Cancel(EID, "ext:1", "prog", reason="enough"), ME).posted
+    store.record_superseded([(EID, make.row("late:x", seq=0))])
+    applied, posted = store.find_events(EID, ("ext:1", "callback:1:0", "late:x", "unknown"))
+    assert (applied.at, applied.facts, applied.event) == (1700000000.25, b"[]", None)
+    assert posted.facts is None and decode_event(posted.event).reason == "enough"
+    assert list(store.find_events(EID, ("late:x",))) == [] == list(store.find_events(99, ("ext:1",)))
