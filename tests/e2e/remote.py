@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -80,6 +81,8 @@ class Remote:
         found = self.status(execution_id)
         if found["ended"] or (found["status"] == "waiting" and not found["outstanding"].get("commands")):
             return True
+        if found["status"] == "waiting" and self.described(execution_id)["awaiting"]:
+            return True
         family = self.family(execution_id) if found["outstanding"].get("commands") == 1 else []
         return bool(family) and all(child["status"] == "waiting" for child in family)
 
@@ -108,10 +111,24 @@ class Remote:
         self.deployment.wait(applied, SECONDS, "the change")
         return self.follow(execution_id)
 
-    def seen(self, execution_id: str) -> Run:
+    def answer(self, execution_id: str, link: str, body: Any) -> Run:
+        """As the page at ``link`` does it when somebody has decided: whoever has the link needs nothing else."""
+        with urllib.request.urlopen(link, timeout=60) as page:
+            assert page.headers["content-type"].startswith("text/html") and b"<form" in page.read()
+        decision = "approve" if body["approved"] else "reject"
+        form = urllib.parse.urlencode({"decision": decision, "comment": body["comment"]})
+        with urllib.request.urlopen(link, form.encode(), timeout=60) as page:
+            assert page.status < 300
+        self.deployment.wait(lambda: self.status(execution_id)["status"] != "waiting", SECONDS, "the answer")
+        return self.follow(execution_id)
+
+    def described(self, execution_id: str) -> dict[str, Any]:
         answer = self.deployment.api("GET", f"/api/executions/{execution_id}")
         assert answer.status == 200, answer
-        found = answer.body
+        return answer.body
+
+    def seen(self, execution_id: str) -> Run:
+        found = self.described(execution_id)
         result = self.result(execution_id) if found["status"] == "completed" else None
         events = self.events(execution_id)
         return Run(execution_id, found["status"], result, found["error"], events, self)

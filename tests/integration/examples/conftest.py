@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from noetl.cli.wiring import callbacks_of
 from noetl.domain.outcomes import Patch
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
-from noetl.services import read_execution
+from noetl.services import read_execution, take_callback
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
 from noetl.services.register_playbook import playbooks_below
@@ -74,6 +76,20 @@ class Local:
     def patch(self, execution_id: int, values: dict[str, Any], reason: str = "a test decides") -> Run:
         patches = [Patch("ctx", name, value) for name, value in values.items()]
         self.runtime.patch_context(execution_id, patches, "ada", reason)
+        return self.follow(execution_id)
+
+    def answer(self, execution_id: int, link: str, body: Any) -> Run:
+        """As the page at ``link`` does it when somebody has decided."""
+        runtime = self.runtime
+        keys, _ = callbacks_of(str(runtime.settings.home))
+        deps = take_callback.CallbackDeps(runtime.store, runtime.results, runtime.programs, keys)
+        taken = take_callback.answer(link.rpartition("/")[2], body, deps, runtime.owner)
+        assert taken.event is not None
+        runtime.accept([taken.event])
+        until = time.monotonic() + SECONDS
+        while read_execution.find(runtime.store, execution_id).status != "completed":
+            assert time.monotonic() < until, "the answer does not arrive"
+            time.sleep(0.05)
         return self.follow(execution_id)
 
 

@@ -273,6 +273,26 @@ def test_an_operator_decides(local, values: dict, result: dict) -> None:
     assert patched[-1].payload["reason"] == "a test decides"
 
 
+@pytest.mark.parametrize(
+    ("said", "result", "paid"),
+    [
+        ({"approved": True, "comment": "fine"}, {"expense": "e-17", "paid": 250}, 1),
+        ({"approved": False, "comment": "no receipt"}, {"expense": "e-17", "refused": "no receipt"}, 0),
+    ],
+)
+def test_a_link_that_came_by_mail_decides(local, api, said: dict, result: dict, paid: int) -> None:
+    api.serve("approval_link")
+    waiting = local.run("approval_link", {"base": api.base})
+    assert waiting.status == "waiting"
+    (mail,) = api.asked("/mail")
+    link = mail.body["link"]
+
+    run = local.answer(waiting.execution_id, link, said)
+    assert (run.status, run.result) == ("completed", result)
+    assert len(api.asked("/payments")) == paid
+    assert link.rpartition("/")[2] not in repr(run.events), "who reads the history cannot answer"
+
+
 def test_an_operator_decides_on_the_command_line(cli) -> None:
     started = cli("run", str(EXAMPLES / "operator_approval" / "operator_approval.yaml"), "--json")
     assert started.returncode == 0, started.stderr
