@@ -46,6 +46,7 @@ def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None
         "python": "python",
         "script": "script",
         "shell": "shell",
+        "wait": "io",
     }
     assert plan(PROD).routes["noop"] == "http"
 

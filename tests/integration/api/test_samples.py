@@ -141,7 +141,7 @@ def test_connections_that_were_closed_between_invocations_are_made_anew(deployed
         assert deployed.sample("execution", execution_id).status == 200
     deployed.database.close()
     assert deployed.sample("execution", execution_id).status == 200
-    assert deployed.logs == []
+    assert [line for line in deployed.logs if " did registerPlaybook: 201 " not in line] == []
 
 
 @pytest.mark.parametrize("after", [False, True])

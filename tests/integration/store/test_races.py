@@ -113,9 +113,10 @@ def test_items_and_main_lane_meet_at_a_loop_without_deadlock(store, make):
 
     together(items, items, items, main)
     progress = {loop.run: loop for loop in store.loop_progress(EID)}
-    assert set(progress) == {1, 3, 5, 7}
-    assert all(loop.gate == "closed" and loop.done == loop.issued for loop in progress.values())
-    assert sorted(event.run for event in ended if event.run in progress) == [1, 3, 5, 7]
+    assert set(progress) == set(runs), "what a redrive would read stays"
+    assert all(loop.gate == "closed" for loop in progress.values())
+    assert all(progress[run].done == progress[run].issued for run in (1, 3, 5, 7))
+    assert sorted(event.run for event in ended if event.run % 2) == [1, 3, 5, 7]
     assert store.open_work(EID)["commands"] == 0
 
 

@@ -12,8 +12,7 @@ from noetl.ports.credential_store import CredentialStore
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.manage_credentials import forget_old
-from noetl.services.prune import PruneDeps, RetentionDays, keep_to
-from noetl.services.sweep import KEY_SECONDS
+from noetl.services.prune import KEY_SECONDS, PruneDeps, RetentionDays, keep_to
 
 ROUND_SECONDS = 5.0
 """Longest that one look of the keeper removes: what is left goes at the next."""

@@ -27,6 +27,8 @@ COUNTED = 10_000
 MOMENT_DAYS = 366
 """How long it is known which moments of a schedule started something, where executions are kept for ever or longer than that."""
 LEAST_SECONDS = 3600.0
+KEY_SECONDS = 7 * DAY
+"""How long an idempotency key is remembered."""
 
 
 @dataclass(frozen=True, slots=True)

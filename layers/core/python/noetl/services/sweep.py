@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from noetl.domain.events import TimerFired
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.invocations import new_owner
+from noetl.services.prune import KEY_SECONDS
 from noetl.services.publish import Publisher
 
 LIMIT = 500
 """Most rows of a kind in one round."""
 LIFETIME = 120.0
-KEY_SECONDS = 7 * 24 * 3600.0
-"""How long an idempotency key is remembered."""
 MARGIN_SECONDS = 10.0
 
 
