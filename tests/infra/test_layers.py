@@ -20,7 +20,13 @@ HOST = Target.of_host()
 IMPORT_ALL = """
 import importlib, pathlib, sys
 root = pathlib.Path(sys.argv[1])
-skipped = ("noetl.adapters.embedded", "noetl.kinds.sandbox.noetl_guest", "noetl.runtime.local", "noetl.runtime.bootstrap", "noetl.runtime.http_server")
+skipped = (
+    "noetl.adapters.embedded",
+    "noetl.kinds.sandbox.noetl_guest",
+    "noetl.runtime.local",
+    "noetl.runtime.bootstrap",
+    "noetl.runtime.http_server",
+)
 for path in sorted(root.rglob("*.py")):
     name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
     if not name.startswith(skipped):
