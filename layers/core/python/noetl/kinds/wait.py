@@ -35,7 +35,7 @@ EXAMPLE: dict[str, Any] = {
 class Params(KindParams):
     """One of ``seconds``, ``until`` and ``callback`` is required."""
 
-    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, description="How long to wait.")] | None = None
+    seconds: Annotated[float | None, Field(ge=0, le=MAX_SECONDS, description="How long to wait.")] = None
     until: str | None = Field(
         None, description="ISO time with its offset; what has passed already is not waited for."
     )
