@@ -35,11 +35,12 @@ from noetl.services.publish import Publisher
 from noetl.services.revoked import RevocationWatch
 from noetl.services.send_events import EventSender
 from noetl.services.sweep import sweep
+from noetl.services.take_callback import CallbackDeps
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import NoCredentials
-from tests.faults.outside import Asked, Strange, StrangeQueue
+from tests.faults.outside import Asked, Called, Strange, StrangeQueue
 from tests.properties.chaos import Crash, FaultyPort
 from tests.properties.tools import PureTools
 
@@ -114,7 +115,7 @@ class Deployment:
     """How often an invocation stands still between two port calls, while the others go on, until it owns nothing any more."""
     calls: int = 0
     swept_at: float = 0.0
-    wishes: list[Asked] = field(default_factory=list)
+    wishes: list[Asked | Called] = field(default_factory=list)
     vain: bool = False
     """The wish asked for last cannot be granted yet."""
     trace: list[str] = field(default_factory=list)
@@ -124,7 +125,7 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self.lock = threading.Lock()
-        self.tools = PureTools()
+        self.tools = PureTools(sent=lambda token: self.wishes.append(Called(token, RING, self.rng)))
         self.revocations = MemoryRevocations()
         self.stored = MemoryProgramStore()
         for program in self.programs.known.values():
@@ -316,17 +317,20 @@ class Deployment:
             self.invoke("api", lambda life: None, lambda life, held: self.answer(life, self.wishes[0]))
         return bool(self.wishes) and not self.vain
 
-    def answer(self, life: Life, wish: Asked) -> None:
+    def answer(self, life: Life, wish: Asked | Called) -> None:
         store, results = life.port(self.store), life.port(self.results)
         sender = EventSender(
             store, life.port(self.events), results, lambda: RING, "api", self.clock.epoch, self.message_limit
         )
         owner = sender.owner()
-        accepted = (
-            wish.start(self.programs, store, owner)
-            if isinstance(wish.event, Start)
-            else wish.post(store, owner)
-        )
+        if isinstance(wish, Called):
+            accepted = wish.post(
+                CallbackDeps(store, results, self.programs, lambda fresh: RING, self.inline_bytes), owner
+            )
+        elif isinstance(wish.event, Start):
+            accepted = wish.start(self.programs, store, owner)
+        else:
+            accepted = wish.post(store, owner)
         if accepted is None:
             self.wishes.remove(wish)
             self.wishes.append(wish)

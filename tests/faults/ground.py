@@ -42,9 +42,11 @@ SLOW = frozenset(
         "newest",
         "locks",
         "undo",
+        "callbacks",
+        "impatient",
     )
 )
-"""Workloads with long delays: time is real here."""
+"""Workloads with long delays: time is real here. (Nobody outside answers callbacks either.)"""
 RANDOM = 12
 PATIENCE = 90.0
 

@@ -1,4 +1,4 @@
-"""What a deployment has around it: queues that are strange where SQS is strange, and clients that ask again."""
+"""What a deployment has around it: queues that are strange where SQS is strange, clients that ask again, and those who are sent callbacks."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.adapters.memory.queue import MemoryQueue
+from noetl.domain.callbacks import read_token
+from noetl.domain.errors import GoneError
 from noetl.domain.events import Cancel, Event, Resume, Start
 from noetl.domain.state import TERMINAL
+from noetl.domain.tokens import KeyRing
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.runtime.programs import Programs
 from noetl.services.start_execution import Wish, start_execution
+from noetl.services.take_callback import CallbackDeps, answer
+from tests.properties.outside import words
 
 
 @dataclass
@@ -89,3 +94,24 @@ class Asked:
         if posted.status in TERMINAL:
             return []
         return [self.event] if posted.version or isinstance(self.event, Cancel) else None
+
+
+@dataclass(eq=False)
+class Called:
+    """Somebody outside was sent the token of a callback, and answers it: at once or later, as often as it was sent, in the same words."""
+
+    token: str
+    ring: KeyRing
+    rng: random.Random
+
+    def post(self, deps: CallbackDeps, owner: str) -> list[Event] | None:
+        """None: they take their time."""
+        callback = read_token(self.token, self.ring)
+        assert callback is not None, "the token that a playbook sent is one"
+        if self.rng.random() < 0.5:
+            return None
+        try:
+            taken = answer(self.token, words(callback), deps, owner)
+        except GoneError:
+            return []
+        return [] if taken.event is None else [taken.event]

@@ -20,6 +20,7 @@ from noetl.domain.state import (
     Slots,
     decode_state,
 )
+from noetl.domain.waiting_facts import CallbackAwaited
 from noetl.engine.apply import evolve
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
 from noetl.services.read_history import history as told
@@ -114,6 +115,18 @@ def history(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, lis
         after = rows[-1].seq
 
 
+def count_issued(fact: Fact, issued: Counter[tuple[str, int]], lies_still: set[tuple[str, int]]) -> None:
+    """Count a turn that is given out. ``lies_still``: turns of this decision that begin to wait for a callback; told now, given out later."""
+    if isinstance(fact, CallbackAwaited) and fact.index < 0 and not fact.early:
+        lies_still.add((fact.command_id, fact.turn))
+    if isinstance(fact, f.CommandIssued):
+        turn = (fact.command_id, fact.turn)
+        if turn in lies_still:
+            lies_still.remove(turn)
+        elif fact.stage != "compensate":
+            issued[turn] += fact.child is None
+
+
 def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
     """Fold history fact by fact: only legal moves, loops done once, one terminal fact per round and nothing after it but a redrive.
 
@@ -129,6 +142,7 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
     ended = 0
     for expected_seq, (seq, facts) in enumerate(history(store, info.execution_id), start=1):
         assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
+        lies_still: set[tuple[str, int]] = set()
         for fact in facts:
             assert not ended or isinstance(fact, (f.Superseded, f.Redriven)), (
                 f"{info.path}: {fact} after the end"
@@ -143,8 +157,7 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
             if isinstance(fact, f.StepSkipped) and fact.withdrawn:
                 withdrawn.add(fact.run)
             ended += isinstance(fact, ENDS) - isinstance(fact, f.Redriven)
-            if isinstance(fact, f.CommandIssued) and fact.stage != "compensate":
-                issued[fact.command_id, fact.turn] += fact.child is None
+            count_issued(fact, issued, lies_still)
             if isinstance(fact, f.LoopStarted):
                 started[fact.run, fact.round] += 1
                 if fact.again is not None:
@@ -155,6 +168,7 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
                 assert fact.done + fact.failed <= fact.total
             if isinstance(fact, f.LoopFinished) and picked.get((fact.run, fact.round)):
                 check_kept(info.path, picked[fact.run, fact.round], loops)
+        assert not lies_still, f"{info.path}: {lies_still} is waited for, and was not told of"
     assert ended == (info.status in TERMINAL), f"{info.path}: {ended} terminal facts, status {info.status}"
     assert set(issued.values()) <= {0, 1}, f"{info.path}: {issued.most_common(1)} was issued twice"
     assert set(started.values()) <= {1} and set(done.values()) <= {1}, f"{info.path}: a loop was done twice"

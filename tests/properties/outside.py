@@ -7,7 +7,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from noetl.domain.callbacks import read_token
+from noetl.domain.callbacks import CallbackId, read_token
 from noetl.domain.errors import GoneError
 from noetl.domain.events import Event
 from noetl.services.take_callback import CallbackDeps, answer
@@ -15,6 +15,11 @@ from noetl.testing.callbacks import RING
 
 if TYPE_CHECKING:
     from tests.properties.world import World
+
+
+def words(callback: CallbackId) -> dict[str, int]:
+    """What is answered there, whoever answers."""
+    return {"v": zlib.crc32(f"{callback.place}/{callback.serial}".encode()) % 1000}
 
 
 @dataclass(slots=True)
@@ -33,7 +38,7 @@ class Outside:
         """The event, durable; none when it is too late, or was answered before."""
         name = read_token(token, RING)
         assert name is not None, "the address that a playbook sent is one"
-        value = {"v": zlib.crc32(f"{name.place}/{name.serial}".encode()) % 1000}
+        value = words(name)
         world = self.world
         deps = CallbackDeps(
             world.store, world.results, world.programs, lambda fresh: RING, world.setting.inline_bytes
