@@ -149,6 +149,8 @@ def test_who_changed_what_and_why_is_told_by_history_and_analysis(client):
         if len(found) == 2:
             break
         time.sleep(0.05)
+    # Where one batch handles both, what is refused is told after what is done.
+    found.sort(key=lambda one: one["name"])
     assert [(one["name"], one["correlation_id"], one["reason"]) for one in found] == [
         ("command.superseded", "ticket-8", "by hand"),
         ("token.injected", "ticket-8", "by hand"),
