@@ -52,9 +52,9 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
     batches = [_batch(event, deps, now) for event in events]
     answers, committed = deps.store.commit_items(batches, deps.owner)
     handled.add(committed.commands, committed.events)
-    handled.events += [
-        holding.keep(event) for event, answer in zip(events, answers, strict=True) if answer.early
-    ]
+    early = [event for event, answer in zip(events, answers, strict=True) if answer.early]
+    handled.events += [holding.keep(event) for event in early]
+    holding.free(early, deps)
     holding.hold(
         [event for event, answer in zip(events, answers, strict=True) if answer.paused], deps, handled
     )

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from noetl.domain import ids
+from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone
+from noetl.domain.owners import HELD
 from noetl.engine.pausing import Waiting
+from noetl.ports.execution_store import Published
 from noetl.services.engine_deps import EngineDeps, Handled
 
 
@@ -68,6 +71,16 @@ class Holding:
         key = _key(held(event))
         self.again.add(key)
         return self._as_it_came(event)
+
+    def free(self, early: Sequence[ItemsDone], deps: EngineDeps) -> None:
+        """What was held before an earlier message of its command arrived may wait for it in vain: that was lost with its process if it was not
+        held as well. Nobody has the commands of held messages, so these are for others to run again; what was held is superseded then."""
+        left = [event for event in early if _key(held(event)) in self.released]
+        if left:
+            commands = tuple(
+                Command(one.execution_id, one.command_id, one.run, one.step, one.program, "") for one in left
+            )
+            deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> Event:
         return self.came.get((event.execution_id, event.event_id), event)
