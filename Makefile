@@ -53,9 +53,10 @@ lint: $(READY) ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Three processes on two cores: most of the suite waits, for a database, a deployment, or time.
 .PHONY: test
 test: lint ## lint, then every test but soak and bench
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --durations=20 --ignore=tests/bench tests
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests
 
 # DBOS, for comparison, has an environment of its own.
 PEER := .venv-bench
