@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
@@ -89,16 +88,3 @@ class Offer(msgspec.Struct, frozen=True):
 
 NOTHING = Published()
 EVERY = ExecutionFilter()
-
-
-class LoopProgress(msgspec.Struct, frozen=True):
-    run: int
-    round: int
-    step: str
-    total: int
-    issued: int
-    done: int
-    failed: int
-    size: int
-    patched: int
-    gate: Literal["open", "closing", "closed"]

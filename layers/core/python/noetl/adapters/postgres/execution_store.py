@@ -10,7 +10,7 @@ from noetl.adapters.loops import Collections, resume
 from noetl.adapters.postgres import asking, doubts, handing, shapes, snapshots
 from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.items import Counting, KnownLoops, loop_progress_of
+from noetl.adapters.postgres.items import Counting, KnownLoops
 from noetl.adapters.postgres.limit_store import PostgresLimits, creation
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.adapters.postgres.slots import LOOP, integers, whole_command
@@ -181,7 +181,7 @@ class PostgresExecutionStore(PostgresLimits):
 
     def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
         rows = self.database.run("loop_progress", {"execution_id": number(execution_id)})
-        return [loop_progress_of(row) for row in rows]
+        return [shapes.progress(row) for row in rows]
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
         key = (execution_id, run, round_)

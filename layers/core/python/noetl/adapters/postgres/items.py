@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -25,7 +25,7 @@ from noetl.adapters.postgres.slots import LOOP, Slots, integers, moved_parts
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
-from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted, LoopProgress, LoopRow
+from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted, LoopRow
 
 LoopKey = tuple[int, int, int]
 """(execution, run, round)."""
@@ -246,20 +246,3 @@ def _waves(batches: Sequence[ItemBatch]) -> list[int]:
         seen[key] = seen.get(key, 0) + 1
         waves.append(seen[key])
     return waves
-
-
-def loop_progress_of(row: Row) -> LoopProgress:
-    """A row of the query ``loop_progress``."""
-    run, round_, step, total, issued, done, failed, size, patched, gate = (column or b"" for column in row)
-    return LoopProgress(
-        run=int(run),
-        round=int(round_),
-        step=step.decode(),
-        total=int(total),
-        issued=int(issued),
-        done=int(done),
-        failed=int(failed),
-        size=int(size),
-        patched=int(patched),
-        gate=cast(Any, gate.decode()),
-    )
