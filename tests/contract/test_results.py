@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 
@@ -45,6 +46,35 @@ def test_unknown_objects_are_not_available(results):
     with pytest.raises(NotFoundError) as caught:
         results.get(URI)
     assert caught.value.code == "REFERENCE_NOT_AVAILABLE"
+
+
+@pytest.mark.parametrize("size", [0, 3, 8 * 1024 * 1024, 8 * 1024 * 1024 + 5])
+def test_what_is_written_as_a_stream_is_an_object_like_any_other(results, size):
+    data = bytes(range(256)) * (size // 256) + b"z" * (size % 256)
+    writer = results.writer(URI)
+    for start in range(0, size, 3_000_000):
+        writer.write(data[start : start + 3_000_000])
+    with pytest.raises(NotFoundError):
+        results.get(URI)
+    writer.commit()
+    writer.abort()
+    assert results.get(URI) == data
+    for start in (0, size // 2, size):
+        with contextlib.closing(results.reader(URI, start)) as reader:
+            assert b"".join(iter(lambda: reader.read(4_000_000), b"")) == data[start:]
+    path = results.path(URI)
+    assert path is None or path.read_bytes() == data
+    assert results.delete_execution(12) == 1
+
+
+def test_a_stream_that_is_left_leaves_nothing(results):
+    writer = results.writer(URI)
+    writer.write(b"x" * 9 * 1024 * 1024)
+    writer.abort()
+    with pytest.raises(NotFoundError) as caught:
+        results.reader(URI)
+    assert caught.value.code == "REFERENCE_NOT_AVAILABLE"
+    assert results.delete_execution(12) == 0
 
 
 def test_an_execution_goes_with_all_its_objects(results):

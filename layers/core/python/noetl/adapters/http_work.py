@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
+from noetl.adapters.held_stream import HeldWriter
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.ports.queue import Delivery, Outgoing
@@ -201,6 +204,17 @@ class HttpResults:
             return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}")
         except (InvalidInputError, NotFoundError) as gone:
             raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
+
+    def writer(self, uri: str) -> HeldWriter:
+        return HeldWriter(self.put, uri)
+
+    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
+        stream = io.BytesIO(self.get(uri))
+        stream.seek(start)
+        return stream
+
+    def path(self, uri: str) -> Path | None:
+        return None
 
     def delete_execution(self, execution_id: int) -> int:
         """Raises InvalidInputError: workers remove nothing."""

@@ -7,8 +7,12 @@ fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Protocol, Self
+
+from noetl.domain.errors import TaskError
 
 Pool = Literal["control", "io", "cpu", "python"]
 
@@ -29,6 +33,8 @@ class KindSpec:
     """Parameters whose templates become bound SQL parameters."""
     raw_fields: tuple[str, ...] = ()
     """Parameters that are never templates (``code``): taken literally, braces and all."""
+    ref_fields: tuple[str, ...] = ()
+    """Parameters that are given as they are, with references of large results in them; in all others these are read first."""
     lowered: bool = False
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False
@@ -94,6 +100,8 @@ class TaskSettings:
     python_memory_bytes: int = 1024 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
     """Largest result or output a task may produce."""
+    artifact_max_bytes: int = 16 * 1024**3
+    """Largest result that is written as a stream."""
     workspace_dsn: str | None = None
     """Scratch database of a local run: what ``postgres`` uses when a task names no ``auth``."""
     workspace_credential: str = ""
@@ -104,6 +112,74 @@ class TaskSettings:
     """Folder for files that tasks of this deployment may write."""
     own_buckets: tuple[str, ...] = ()
     """Buckets of the deployment itself, which tasks reach through results and never by name."""
+
+
+ArtifactFormat = Literal["json", "jsonl", "csv", "parquet", "text", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultWish:
+    """How a result is to be kept, as ``spec.result.store`` says it."""
+
+    store: str | None = None
+    scope: str | None = None
+    ttl: str | None = None
+    compression: str | None = None
+
+
+class ArtifactWriter(Protocol):
+    """An artifact that is being written. A context manager: what is left without ``close`` leaves nothing behind."""
+
+    @property
+    def size(self) -> int:
+        """Bytes so far."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        """Raises TaskError(kind="storage_quota", code="result_too_large") above what the deployment keeps."""
+
+    def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The reference; durable now. ``extracted``: scalars that stay readable on it (``row_count``)."""
+
+
+class Artifacts(Protocol):
+    """Results as streams of bytes: written by a task where large results live, read by others without being held in memory."""
+
+    def create(
+        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+    ) -> ArtifactWriter:
+        """``wish``: instead of the task's own."""
+
+    def open(self, ref: Mapping[str, Any]) -> AbstractContextManager[BinaryIO]:
+        """Its bytes, as they were written. Their checksum is verified where they end.
+
+        Raises TaskError(kind="storage_access", code="REFERENCE_NOT_AVAILABLE").
+        """
+
+    def file(self, ref: Mapping[str, Any], suffix: str = "") -> AbstractContextManager[Path]:
+        """Its bytes as a file, to be read only: the tier's own where it is one, else a copy that goes with the context."""
+
+
+class NoArtifacts:
+    """Where there is no place for results."""
+
+    def create(
+        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+    ) -> ArtifactWriter:
+        raise self._error()
+
+    def open(self, ref: Mapping[str, Any]) -> AbstractContextManager[BinaryIO]:
+        raise self._error()
+
+    def file(self, ref: Mapping[str, Any], suffix: str = "") -> AbstractContextManager[Path]:
+        raise self._error()
+
+    @staticmethod
+    def _error() -> TaskError:
+        return TaskError("large results cannot be kept here", kind="storage_access", code="no_result_store")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +207,8 @@ class TaskContext:
     """A name from the task's scope (python fills ``main()`` parameters that ``args`` does not give). Raises KeyError."""
     conceal: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = lambda params, data: None
     """``data`` is secret, and is read again by calling the kind ``secrets`` with ``params``."""
+    artifacts: Artifacts = field(default_factory=NoArtifacts)
+    """Large results as streams."""
 
 
 @dataclass(frozen=True, slots=True)

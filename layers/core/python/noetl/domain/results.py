@@ -60,6 +60,47 @@ def ref_uri(execution_id: int, step: str, key: str) -> str:
     return f"noetl://execution/{execution_id}/result/{step}/{digest}"
 
 
+def format_of(ref: Mapping[str, Any]) -> str:
+    """What the bytes behind a reference are: json unless it says so (``ArtifactFormat``)."""
+    meta = ref.get("meta")
+    found = meta.get("format") if isinstance(meta, Mapping) else None
+    return found if isinstance(found, str) else "json"
+
+
+def artifact_ref(
+    uri: str,
+    *,
+    store: str,
+    size: int,
+    sha256: str,
+    format: str,
+    content_type: str,
+    sample: bytes,
+    extracted: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The reference of bytes that were written as a stream. ``sample``: how they begin."""
+    shown = sample.decode("utf-8", "replace") if format in ("json", "jsonl", "csv", "text") else ""
+    return {
+        "kind": "result_ref",
+        "ref": uri,
+        "store": store,
+        "size": size,
+        "sha256": sha256,
+        "scope": "execution",
+        "expires_at": None,
+        "extracted": dict(extracted),
+        "keys": None if format == "json" else [],
+        "meta": {
+            "content_type": content_type,
+            "format": format,
+            "bytes": size,
+            "sha256": sha256,
+            "compression": None,
+        },
+        "preview": {"truncated": size > len(sample), "bytes": size, "sample": shown},
+    }
+
+
 def make_ref(
     uri: str,
     *,

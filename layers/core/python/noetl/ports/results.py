@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
+
+
+class ObjectWriter(Protocol):
+    """An object that is being written. There is nothing under its URI before ``commit``."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def commit(self) -> None:
+        """Durable when this returns. Raises ConflictError(code="result_exists") when there is an object already."""
+
+    def abort(self) -> None:
+        """Nothing is left. Allowed after ``commit``, and twice: then it does nothing."""
+
+
+class ObjectReader(Protocol):
+    """The bytes of an object, from one place on."""
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes; none at the end. Raises InfrastructureError."""
+
+    def close(self) -> None: ...
 
 
 class ResultStore(Protocol):
@@ -20,6 +42,15 @@ class ResultStore(Protocol):
 
     def get(self, uri: str) -> bytes:
         """Raises NotFoundError(code="REFERENCE_NOT_AVAILABLE")."""
+
+    def writer(self, uri: str) -> ObjectWriter:
+        """For what is too large to be held in memory."""
+
+    def reader(self, uri: str, start: int = 0) -> ObjectReader:
+        """Raises NotFoundError(code="REFERENCE_NOT_AVAILABLE")."""
+
+    def path(self, uri: str) -> Path | None:
+        """The file that holds exactly the object's bytes, where there is one on this machine."""
 
     def delete_execution(self, execution_id: int) -> int:
         """Remove all objects of an execution; the number removed."""

@@ -7,14 +7,23 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
+from noetl.domain.results import format_of, is_ref, plain_loop
 from noetl.ports.results import ResultStore
+from noetl.templating.contract import RenderedSql, RenderedStatement
+
+if TYPE_CHECKING:
+    from noetl.kinds.object_format import Format
 
 CACHE_BYTES = 64 * 1024 * 1024
 """Most bytes of encoded objects kept decoded in one process."""
+MOST = 64 * 1024 * 1024
+"""Bytes of an artifact that a template may load."""
+LOADED: dict[str, Format] = {"jsonl": "jsonl", "csv": "csv", "text": "text"}
+"""Formats that are a value, beside JSON."""
 
 
 def manifest(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -31,6 +40,17 @@ class ResultsAway(BaseException):
 
 
 @contextmanager
+def store_calls() -> Iterator[None]:
+    """A result store that is away for now is nobody's fault. Raises ResultsAway; what will not pass by itself, as it is."""
+    try:
+        yield
+    except InfrastructureError as error:
+        if error.retryable:
+            raise ResultsAway(str(error)) from error
+        raise
+
+
+@contextmanager
 def outages() -> Iterator[None]:
     """Raises InfrastructureError where a result store was away while something was hydrated."""
     try:
@@ -40,15 +60,21 @@ def outages() -> Iterator[None]:
         raise away.__cause__ from None
 
 
-def make_hydrate(results: ResultStore, cache_bytes: int = CACHE_BYTES) -> Callable[[Mapping[str, Any]], Any]:
-    """A ``Hydrate`` over a result store. Thread-safe. It raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and ResultsAway."""
-    return _Hydrator(results, cache_bytes)
+def make_hydrate(
+    results: ResultStore, cache_bytes: int = CACHE_BYTES, most: int = MOST
+) -> Callable[[Mapping[str, Any]], Any]:
+    """A ``Hydrate`` over a result store. Thread-safe. ``most``: bytes of an artifact that is loaded as one value.
+
+    It raises TaskError(code="REFERENCE_NOT_AVAILABLE", or "result_too_large_to_load"), and ResultsAway.
+    """
+    return _Hydrator(results, cache_bytes, most)
 
 
 class _Hydrator:
-    def __init__(self, results: ResultStore, limit: int) -> None:
+    def __init__(self, results: ResultStore, limit: int, most: int) -> None:
         self.results = results
         self.limit = limit
+        self.most = most
         self.size = 0
         self.cache: OrderedDict[str, tuple[Any, int]] = OrderedDict()
         self.lock = threading.Lock()
@@ -60,6 +86,11 @@ class _Hydrator:
             if found is not None:
                 self.cache.move_to_end(uri)
                 return found[0]
+        form = format_of(ref)
+        if form != "json":
+            value = self._content(ref, form)
+            self._keep(uri, value, ref["size"])
+            return value
         data = self._read(uri, ref.get("sha256"))
         value = codec.decode(data)
         if isinstance(value, dict) and value.get("kind") == "manifest":
@@ -71,13 +102,29 @@ class _Hydrator:
         self._keep(uri, value, len(data))
         return value
 
+    def _content(self, ref: Mapping[str, Any], form: str) -> Any:
+        """An artifact as the value it stands for."""
+        what = f"the result {ref['ref']}"
+        hint = "pass the reference on to a task that reads it as a stream"
+        if form not in LOADED:
+            raise TaskError(
+                f"{what} is {form}, which is not a value", kind="schema", code="result_not_a_value", hint=hint
+            )
+        if ref["size"] > self.most:
+            raise TaskError(
+                f"{what} has {ref['size']} bytes; at most {self.most} are loaded as a value",
+                kind="storage_quota",
+                code="result_too_large_to_load",
+                hint=hint,
+            )
+        from noetl.kinds.object_format import read_object
+
+        return read_object(self._read(str(ref["ref"]), ref.get("sha256")), LOADED[form], "", "", what)
+
     def _read(self, uri: str, sha256: Any) -> bytes:
         try:
-            data = self.results.get(uri)
-        except InfrastructureError as error:
-            if error.retryable:
-                raise ResultsAway(str(error)) from error
-            raise
+            with store_calls():
+                data = self.results.get(uri)
         except NotFoundError as error:
             raise TaskError(
                 f"the result {uri} is not available", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
@@ -98,3 +145,38 @@ class _Hydrator:
             self.size += size
             while self.size > self.limit:
                 self.size -= self.cache.popitem(last=False)[1][1]
+
+
+def hydrated(value: Any, hydrate: Any) -> Any:
+    """``value`` with every reference in it loaded; the same object when there is none."""
+    if not value or type(value) in _SCALARS:
+        return value
+    if isinstance(value, dict):
+        if "kind" in value and is_ref(value):
+            return _loaded(hydrate(value), hydrate)
+        if "kind" in value and plain_loop(value) is not value:
+            return hydrated(plain_loop(value), hydrate)
+        return _changed(value, {key: hydrated(entry, hydrate) for key, entry in value.items()})
+    if isinstance(value, list):
+        found = [hydrated(entry, hydrate) for entry in value]
+        return value if all(new is old for new, old in zip(found, value, strict=True)) else found
+    if isinstance(value, RenderedSql):
+        statements = tuple(
+            RenderedStatement(one.text, hydrated(dict(one.params), hydrate)) for one in value.statements
+        )
+        return RenderedSql(statements)
+    return value
+
+
+def _loaded(value: Any, hydrate: Any) -> Any:
+    """A large result that was read: references among a list's entries (large results of a loop) are read too."""
+    if isinstance(value, list) and any(is_ref(entry) or plain_loop(entry) is not entry for entry in value):
+        return [hydrated(entry, hydrate) for entry in value]
+    return plain_loop(value)
+
+
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    return old if all(new[key] is old[key] for key in old) else new

@@ -15,21 +15,21 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
-from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend, WaitRequest
-from noetl.domain.results import is_ref, plain_loop
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
+from noetl.services.artifacts import TaskArtifacts
 from noetl.services.callback_tokens import callback_tokens
+from noetl.services.hydration import hydrated
 from noetl.services.keep_results import Keeper, short_error, unpack
 from noetl.services.secrecy import Secrets
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import unwrap
-from noetl.templating.contract import RenderedSql, RenderedStatement
 
 MARGIN_SECONDS = 5.0
 """A run that goes on with less time than this is handed back between two calls."""
@@ -180,7 +180,8 @@ class TaskRunner:
         try:
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
-                params, given = hydrated(params, self.hydrate), hydrated(given, self.hydrate)
+                params = self._loaded_params(op.kind, params)
+                given = hydrated(given, self.hydrate)
             answer = deps.registry.run(op.kind, params, self._context(op, run, given, timeout))
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began, op)
@@ -198,6 +199,32 @@ class TaskRunner:
         if self.secrets.holds_secret(answer.payload):
             return self._error(_SECRET_IN_PAYLOAD, began, op)
         return TaskOutcome(child=answer, duration_ms=elapsed)
+
+    def _loaded_params(self, kind: str, params: Any) -> Any:
+        """Parameters with the large results that they refer to, but for those that the kind reads itself."""
+        try:
+            spec = self.deps.registry.spec(kind)
+        except (KeyError, PlaybookError):
+            return params
+        if not spec.ref_fields or not isinstance(params, dict):
+            return hydrated(params, self.hydrate)
+        return {
+            name: value if spec.aliases.get(name, name) in spec.ref_fields else hydrated(value, self.hydrate)
+            for name, value in params.items()
+        }
+
+    def _artifacts(self, label: str) -> TaskArtifacts:
+        deps, command = self.deps, self.command
+        spec = self.specs.get(label) or self.spec
+        wish = ResultWish(spec.store, spec.scope, spec.ttl, spec.compression) if spec is not None else None
+        return TaskArtifacts(
+            deps.results,
+            command.execution_id,
+            command.step,
+            max_bytes=self.settings.artifact_max_bytes,
+            folder=self.settings.work_dir,
+            wish=wish,
+        )
 
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
         """Secrets are taken out where the pipeline binds it."""
@@ -234,6 +261,7 @@ class TaskRunner:
             given,
             lambda name: self._lookup(run, name),
             self.secrets.conceal,
+            self._artifacts(op.label),
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:
@@ -343,38 +371,3 @@ def _unstorable(label: str, problem: str) -> ErrorInfo:
         "unstorable_result",
         hint="return JSON values: mappings with text keys, lists, texts, finite numbers, true, false, null",
     )
-
-
-def hydrated(value: Any, hydrate: Any) -> Any:
-    """``value`` with every reference in it loaded; the same object when there is none."""
-    if not value or type(value) in _SCALARS:
-        return value
-    if isinstance(value, dict):
-        if "kind" in value and is_ref(value):
-            return _loaded(hydrate(value), hydrate)
-        if "kind" in value and plain_loop(value) is not value:
-            return hydrated(plain_loop(value), hydrate)
-        return _changed(value, {key: hydrated(entry, hydrate) for key, entry in value.items()})
-    if isinstance(value, list):
-        found = [hydrated(entry, hydrate) for entry in value]
-        return value if all(new is old for new, old in zip(found, value, strict=True)) else found
-    if isinstance(value, RenderedSql):
-        statements = tuple(
-            RenderedStatement(one.text, hydrated(dict(one.params), hydrate)) for one in value.statements
-        )
-        return RenderedSql(statements)
-    return value
-
-
-def _loaded(value: Any, hydrate: Any) -> Any:
-    """A large result that was read: references among a list's entries (large results of a loop) are read too."""
-    if isinstance(value, list) and any(is_ref(entry) or plain_loop(entry) is not entry for entry in value):
-        return [hydrated(entry, hydrate) for entry in value]
-    return plain_loop(value)
-
-
-_SCALARS = frozenset((str, int, float, bool, type(None)))
-
-
-def _changed(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    return old if all(new[key] is old[key] for key in old) else new

@@ -6,9 +6,11 @@ import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.s3_streams import MISSING, S3Reader, S3Writer
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
@@ -17,7 +19,6 @@ from noetl.dsl.program import PROGRAM_VERSION
 ATTEMPTS = 4
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
-_MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
 
 
 class S3ResultStore:
@@ -47,6 +48,15 @@ class S3ResultStore:
                 hint="its execution was deleted, or the bucket's lifecycle rules removed it",
             )
         return found
+
+    def writer(self, uri: str) -> S3Writer:
+        return S3Writer(self._client, self._bucket, self._key(uri), uri)
+
+    def reader(self, uri: str, start: int = 0) -> S3Reader:
+        return S3Reader(self._client, self._bucket, self._key(uri), start, uri)
+
+    def path(self, uri: str) -> Path | None:
+        return None
 
     def link(self, uri: str, seconds: int) -> str:
         """A URL at which anybody can read the object for so long (at most as long as this process's credentials last)."""
@@ -148,7 +158,7 @@ class S3Revocations:
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except FAILURES as error:
-            if error_code(error) not in _MISSING:
+            if error_code(error) not in MISSING:
                 raise away(error, "s3") from error
             self._note(key, False)
             return False
@@ -174,7 +184,7 @@ def _read(client: Any, bucket: str, key: str) -> bytes | None:
     try:
         data: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
     except FAILURES as error:
-        if error_code(error) in _MISSING:
+        if error_code(error) in MISSING:
             return None
         raise away(error, "s3") from error
     return data

@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 from pathlib import Path
+from typing import BinaryIO
 
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
@@ -31,9 +32,7 @@ class FileResultStore:
         """Raises ConflictError(code="result_exists") when the object exists with other bytes, InfrastructureError when it cannot be kept."""
         path = self._path(uri)
         try:
-            if not path.parent.is_dir():
-                path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                sync_folder(path.parent.parent)
+            _make_folder(path.parent)
             created = write_once(path, data)
             same = created or path.read_bytes() == data
         except OSError as error:
@@ -46,13 +45,35 @@ class FileResultStore:
         try:
             return path.read_bytes()
         except FileNotFoundError:
-            raise NotFoundError(
-                f"{uri} is not among the results in {self._root}",
-                code="REFERENCE_NOT_AVAILABLE",
-                hint="its execution was deleted, or it ran with another NOETL_HOME",
-            ) from None
+            raise self._missing(uri) from None
         except OSError as error:
             raise _unusable(uri, error) from error
+
+    def writer(self, uri: str) -> _Writer:
+        return _Writer(self._path(uri), uri)
+
+    def reader(self, uri: str, start: int = 0) -> _Reader:
+        try:
+            stream = self._path(uri).open("rb")
+        except FileNotFoundError:
+            raise self._missing(uri) from None
+        except OSError as error:
+            raise _unusable(uri, error) from error
+        stream.seek(start)
+        return _Reader(stream, uri)
+
+    def path(self, uri: str) -> Path | None:
+        path = self._path(uri)
+        if not path.is_file():
+            raise self._missing(uri)
+        return path
+
+    def _missing(self, uri: str) -> NotFoundError:
+        return NotFoundError(
+            f"{uri} is not among the results in {self._root}",
+            code="REFERENCE_NOT_AVAILABLE",
+            hint="its execution was deleted, or it ran with another NOETL_HOME",
+        )
 
     def delete_execution(self, execution_id: int) -> int:
         folder = self._root / str(int(execution_id))
@@ -72,26 +93,102 @@ class FileResultStore:
         )
 
 
+class _Reader:
+    def __init__(self, stream: BinaryIO, uri: str) -> None:
+        self._stream = stream
+        self._uri = uri
+
+    def read(self, size: int) -> bytes:
+        try:
+            return self._stream.read(size)
+        except OSError as error:
+            raise _unusable(self._uri, error) from error
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _Writer:
+    """The folder is made with the first byte, so that what is never written leaves none."""
+
+    def __init__(self, path: Path, uri: str) -> None:
+        self._path = path
+        self._uri = uri
+        self._file: PartFile | None = None
+
+    def write(self, data: bytes) -> None:
+        try:
+            if self._file is None:
+                _make_folder(self._path.parent)
+                self._file = PartFile(self._path)
+            self._file.write(data)
+        except OSError as error:
+            raise _unusable(self._uri, error) from error
+
+    def commit(self) -> None:
+        self.write(b"")
+        assert self._file is not None
+        try:
+            made = self._file.publish()
+        except OSError as error:
+            raise _unusable(self._uri, error) from error
+        if not made:
+            raise ConflictError(f"{self._uri} exists already", code="result_exists")
+
+    def abort(self) -> None:
+        if self._file is not None:
+            self._file.drop()
+
+
+class PartFile:
+    """A file that gets its name when it is complete and durable. Raises OSError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
+        self._out = os.fdopen(os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+
+    def write(self, data: bytes) -> None:
+        self._out.write(data)
+
+    def publish(self) -> bool:
+        """Whether this one got the name; False when there is a file already."""
+        try:
+            self._out.flush()
+            os.fsync(self._out.fileno())
+            try:
+                os.link(self._part, self._path)
+            except FileExistsError:
+                return False
+        finally:
+            self.drop()
+        sync_folder(self._path.parent)
+        return True
+
+    def drop(self) -> None:
+        """Nothing of what has no name stays."""
+        with contextlib.suppress(OSError):
+            self._out.close()
+        with contextlib.suppress(FileNotFoundError):
+            self._part.unlink()
+
+
 def write_once(path: Path, data: bytes) -> bool:
     """Whether this call made the file: complete and durable under its name, or not there at all."""
     if path.exists():
         return False
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    part = PartFile(path)
     try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(part, path)
-        except FileExistsError:
-            return False
+        part.write(data)
+        return part.publish()
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-    sync_folder(path.parent)
-    return True
+        part.drop()
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

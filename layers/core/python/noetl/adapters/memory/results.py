@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import threading
+from pathlib import Path
 
+from noetl.adapters.held_stream import HeldWriter
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, NotFoundError
 
@@ -29,6 +32,18 @@ class MemoryResultStore:
         if data is None:
             raise NotFoundError(f"{uri} is not in this store", code="REFERENCE_NOT_AVAILABLE")
         return data
+
+    def writer(self, uri: str) -> HeldWriter:
+        check_uri(uri)
+        return HeldWriter(self.put, uri)
+
+    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
+        stream = io.BytesIO(self.get(uri))
+        stream.seek(start)
+        return stream
+
+    def path(self, uri: str) -> Path | None:
+        return None
 
     def delete_execution(self, execution_id: int) -> int:
         with self._lock:

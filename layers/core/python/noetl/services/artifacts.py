@@ -1,0 +1,194 @@
+"""Results as streams: a task writes bytes to where large results live, another one reads them, and neither holds them."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, Self, cast
+
+from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.kinds import ArtifactFormat, ResultWish
+from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, is_ref, ref_uri
+from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
+from noetl.services.hydration import store_calls
+
+CHUNK = 1024 * 1024
+MEDIA_TYPES: Mapping[str, str] = {
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "text": "text/plain; charset=utf-8",
+    "bytes": "application/octet-stream",
+}
+
+
+def fresh_name() -> str:
+    """A name that nothing else has: a repeated attempt may write other bytes."""
+    return uuid.uuid4().hex
+
+
+class TaskArtifacts:
+    """``domain.kinds.Artifacts`` of one task. ``folder``: where copies are made that tools need as files (None: the system's)."""
+
+    def __init__(
+        self,
+        results: ResultStore,
+        execution_id: int,
+        step: str,
+        *,
+        max_bytes: int,
+        folder: str | None = None,
+        wish: ResultWish | None = None,
+        name: Callable[[], str] = fresh_name,
+    ) -> None:
+        self._results = results
+        self._execution_id = execution_id
+        self._step = step
+        self._max_bytes = max_bytes
+        self._folder = folder
+        self._wish = wish
+        self._name = name
+
+    def create(
+        self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
+    ) -> _Writer:
+        uri = ref_uri(self._execution_id, self._step, f"artifact/{self._name()}")
+        with store_calls():
+            writer = self._results.writer(uri)
+        media = content_type or MEDIA_TYPES[format]
+        return _Writer(writer, uri, self._results.name, format, media, self._max_bytes)
+
+    @contextlib.contextmanager
+    def open(self, ref: Mapping[str, Any]) -> Iterator[BinaryIO]:
+        with contextlib.closing(_reader(self._results, ref)) as reader:
+            yield cast(BinaryIO, io.BufferedReader(_Verified(reader, ref), CHUNK))
+
+    @contextlib.contextmanager
+    def file(self, ref: Mapping[str, Any], suffix: str = "") -> Iterator[Path]:
+        with self.open(ref) as stream:
+            try:
+                own = self._results.path(str(ref["ref"]))
+            except NotFoundError as error:
+                raise _not_available(ref) from error
+            if own is not None:
+                while stream.read(CHUNK):
+                    pass
+                yield own
+                return
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="noetl-", suffix=suffix) as copy:
+                while data := stream.read(CHUNK):
+                    copy.write(data)
+                copy.flush()
+                yield Path(copy.name)
+
+
+class _Writer:
+    def __init__(
+        self,
+        writer: ObjectWriter,
+        uri: str,
+        store: str,
+        format: ArtifactFormat,
+        content_type: str,
+        max_bytes: int,
+    ) -> None:
+        self._writer = writer
+        self._uri = uri
+        self._store = store
+        self._format = format
+        self._content_type = content_type
+        self._max_bytes = max_bytes
+        self._hash = hashlib.sha256()
+        self._sample = bytearray()
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._writer.abort()
+
+    def write(self, data: bytes) -> None:
+        self._size += len(data)
+        if self._size > self._max_bytes:
+            raise TaskError(
+                f"the result is larger than {self._max_bytes} bytes, which is the most that is kept",
+                kind="storage_quota",
+                code="result_too_large",
+                details={"limit": self._max_bytes},
+            )
+        self._hash.update(data)
+        if len(self._sample) < PREVIEW_LIMIT:
+            self._sample += data[: PREVIEW_LIMIT - len(self._sample)]
+        with store_calls():
+            self._writer.write(data)
+
+    def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        with store_calls():
+            self._writer.commit()
+        return artifact_ref(
+            self._uri,
+            store=self._store,
+            size=self._size,
+            sha256=self._hash.hexdigest(),
+            format=self._format,
+            content_type=self._content_type,
+            sample=bytes(self._sample),
+            extracted=extracted or {},
+        )
+
+
+class _Verified(io.RawIOBase):
+    """The bytes of an object; where they end, they have to be those that its reference tells of."""
+
+    def __init__(self, reader: ObjectReader, ref: Mapping[str, Any]) -> None:
+        self._reader = reader
+        self._ref = ref
+        self._hash = hashlib.sha256()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with store_calls():
+            data = self._reader.read(len(buffer))
+        buffer[: len(data)] = data
+        self._hash.update(data)
+        if not data and self._hash.hexdigest() != self._ref.get("sha256"):
+            raise TaskError(
+                f"the result {self._ref['ref']} does not match its checksum",
+                kind="storage_access",
+                code="REFERENCE_NOT_AVAILABLE",
+            )
+        return len(data)
+
+
+def _reader(results: ResultStore, ref: Mapping[str, Any]) -> ObjectReader:
+    if not is_ref(ref):
+        raise TaskError(
+            f"{str(ref)[:60]!r} is not the reference of a result",
+            kind="schema",
+            code="not_a_reference",
+            hint="pass the result of a step as it is: {{ step }}",
+        )
+    try:
+        with store_calls():
+            return results.reader(str(ref["ref"]))
+    except NotFoundError as error:
+        raise _not_available(ref) from error
+
+
+def _not_available(ref: Mapping[str, Any]) -> TaskError:
+    return TaskError(
+        f"the result {ref['ref']} is not available", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
+    )
