@@ -10,6 +10,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.domain.outcomes import Outcome
+from noetl.services.read_execution import resolve
 from tests.unit.services.test_run_command import Kinds, Worker
 
 LINES = b'{"n":1}\n{"n":2}\n'
@@ -64,6 +65,14 @@ def test_bytes_flow_from_task_to_task_and_templates_see_what_they_stand_for() ->
     }
     assert ref["preview"] == {"truncated": False, "bytes": len(LINES), "sample": LINES.decode()}
     assert worker.results.get(ref["ref"]) == LINES
+
+
+def test_an_executions_result_shows_the_reference_of_what_is_no_value() -> None:
+    outcome, worker = played(
+        BODY.replace(', rows: "{{ made }}", second: "{{ made[1].n }}"', ""), format="bytes"
+    )
+    ref = outcome.result["source"]
+    assert resolve({"file": ref}, worker.results) == {"file": ref}
 
 
 def test_what_is_left_in_the_middle_is_not_there() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -23,7 +24,9 @@ CACHE_BYTES = 64 * 1024 * 1024
 MOST = 64 * 1024 * 1024
 """Bytes of an artifact that a template may load."""
 LOADED: dict[str, Format] = {"jsonl": "jsonl", "csv": "csv", "text": "text"}
-"""Formats that are a value, beside JSON."""
+"""Formats of text that are a value, beside JSON."""
+NOT_VALUES = ("result_too_large_to_load", "result_not_a_value")
+"""Codes: the reference is all there is to show."""
 
 
 def manifest(parts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -106,7 +109,7 @@ class _Hydrator:
         """An artifact as the value it stands for."""
         what = f"the result {ref['ref']}"
         hint = "pass the reference on to a task that reads it as a stream"
-        if form not in LOADED:
+        if form != "parquet" and form not in LOADED:
             raise TaskError(
                 f"{what} is {form}, which is not a value", kind="schema", code="result_not_a_value", hint=hint
             )
@@ -117,9 +120,22 @@ class _Hydrator:
                 code="result_too_large_to_load",
                 hint=hint,
             )
+        data = self._read(str(ref["ref"]), ref.get("sha256"))
+        if form == "parquet":
+            from noetl.kinds.row_streams import read_rows
+
+            try:
+                return [row for rows in read_rows(io.BytesIO(data), "parquet", what=what) for row in rows]
+            except ImportError:  # the engine's function has no DuckDB
+                raise TaskError(
+                    f"{what} is parquet, which is read by tasks only",
+                    kind="schema",
+                    code="result_not_a_value",
+                    hint=hint,
+                ) from None
         from noetl.kinds.object_format import read_object
 
-        return read_object(self._read(str(ref["ref"]), ref.get("sha256")), LOADED[form], "", "", what)
+        return read_object(data, LOADED[form], "", "", what)
 
     def _read(self, uri: str, sha256: Any) -> bytes:
         try:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.errors import ConflictError, NoetlError, NotFoundError
+from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
@@ -18,7 +18,7 @@ from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
 from noetl.services.awaited import awaited
-from noetl.services.hydration import make_hydrate, outages
+from noetl.services.hydration import NOT_VALUES, make_hydrate, outages
 from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
 
@@ -238,7 +238,7 @@ def _step_value(slots: Mapping[tuple[str, str], Any], step: str) -> Any:
 
 
 def resolve(value: Any, results: ResultStore) -> Any:
-    """``value`` with every result reference in it replaced by what it refers to.
+    """``value`` with every result reference in it replaced by what it refers to, but for files that are no values.
 
     Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), and InfrastructureError when the store is away.
     """
@@ -255,7 +255,13 @@ def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: in
     if depth > MAX_DEPTH:
         return value
     if is_ref(value):
-        return _resolved(hydrate(value), hydrate, depth + 1)
+        try:
+            found = hydrate(value)
+        except TaskError as error:
+            if error.code in NOT_VALUES:
+                return value
+            raise
+        return _resolved(found, hydrate, depth + 1)
     if isinstance(value, Mapping):
         return {key: _resolved(item, hydrate, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
