@@ -11,7 +11,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.domain.outcomes import Outcome
 from noetl.services.read_execution import resolve
-from tests.unit.services.test_run_command import Kinds, Worker
+from tests.unit.services.test_run_command import CANARY, Kinds, Worker
 
 LINES = b'{"n":1}\n{"n":2}\n'
 BODY = """workflow:
@@ -107,3 +107,25 @@ def test_a_store_that_is_away_is_nobodys_failure() -> None:
     body = BODY.replace('rows: "{{ made }}", second: "{{ made[1].n }}", ', "")
     with pytest.raises(InfrastructureError):
         played(body, away=away)
+
+
+@pytest.mark.parametrize(
+    ("format", "shown"),
+    [("text", "one *** two ***"), ("bytes", f"one {'*' * len(CANARY)} two {'*' * 2 * len(CANARY)}")],
+)
+def test_secrets_of_the_call_are_not_in_what_it_streams(format: str, shown: str) -> None:
+    """Cut in two by whoever writes, and in hexadecimal."""
+    text = f"one {CANARY} two {CANARY.encode().hex()}".encode()
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        with context.artifacts.create(format) as writer:  # type: ignore[arg-type]
+            context.credential("warehouse")
+            for at in range(0, len(text), 7):
+                writer.write(text[at : at + 7])
+            return TaskResult(writer.close())
+
+    worker = Worker("workflow:\n  - step: s\n    tool: { kind: tool }\n", tool)
+    ref = worker.outcome().result
+    kept = worker.results.get(ref["ref"])
+    assert kept.decode() == shown
+    assert (ref["size"], ref["sha256"]) == (len(kept), hashlib.sha256(kept).hexdigest())

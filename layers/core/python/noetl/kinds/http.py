@@ -51,6 +51,16 @@ def _upper(value: Any) -> Any:
     return value.strip().upper() if isinstance(value, str) else value
 
 
+class Save(BaseModel):
+    """How a streamed body is kept."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: Literal["auto", "json", "jsonl", "csv", "parquet", "text", "bytes"] = Field(
+        "auto", description="What the body is; `auto`: as its content type says, or its address."
+    )
+
+
 class Params(KindParams):
     """``url`` is required; everything else has a default."""
 
@@ -76,6 +86,8 @@ class Params(KindParams):
         None, description="A credential's name, or `{type: basic|bearer|header, credential: …}`."
     )
     follow_redirects: bool = Field(True, description="Follow up to five redirects.")
+    stream: bool = Field(False, description="Keep the body as a result of its own, never in memory.")
+    save: Save | None = Field(None, description="The same, with `format`, where the answer does not tell it.")
 
     @model_validator(mode="after")
     def _one_body(self) -> Params:
@@ -85,21 +97,29 @@ class Params(KindParams):
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """``{status_code, headers, url, elapsed, data}``.
+    """``{status_code, headers, url, elapsed, data}``; ``data`` of a streamed body is its reference.
 
     Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http_client.send`` raises.
     """
-    from noetl.kinds.http_answer import failure_of, helper_of, result_of
+    from noetl.kinds.http_answer import envelope_of, failure_of, helper_of, result_of
     from noetl.kinds.http_client import send
+    from noetl.kinds.http_save import Download
 
-    request, limits = _request(params, context), _limits(params, context)
+    streamed = params.stream or params.save is not None
+    request, limits = _request(params, context), _limits(params, context, streamed=streamed)
+    wanted = None if params.save is None or params.save.format == "auto" else params.save.format
     started = time.monotonic()
-    answer = send(request, limits, follow_redirects=params.follow_redirects)
-    elapsed = time.monotonic() - started
-    if answer.status >= 400 or answer.status < 200:
-        raise failure_of(request, answer)
-    result = result_of(answer, elapsed)
-    _refuse_oversized(result, len(answer.body), context.settings.output_max_bytes)
+    with Download(context.artifacts, wanted) as download:
+        take = download.take if streamed else None
+        answer = send(request, limits, follow_redirects=params.follow_redirects, take=take)
+        elapsed = time.monotonic() - started
+        if answer.status >= 400 or answer.status < 200:
+            raise failure_of(request, answer)
+        if streamed:
+            result = envelope_of(answer, elapsed, download.close())
+        else:
+            result = result_of(answer, elapsed)
+            _refuse_oversized(result, len(answer.body), context.settings.output_max_bytes)
     return TaskResult(result, {"http": helper_of(answer)})
 
 
@@ -140,17 +160,17 @@ def _request(params: Params, context: TaskContext) -> Any:
     return Request(params.method, url, headers.as_dict(), body, secret)
 
 
-def _limits(params: Params, context: TaskContext) -> Any:
+def _limits(params: Params, context: TaskContext, *, streamed: bool) -> Any:
     from noetl.kinds.http_client import Limits
     from noetl.kinds.net_guard import Allowed
 
-    given = params.timeout
+    given, settings = params.timeout, context.settings
     total = min(context.timeout, given) if isinstance(given, float) else context.timeout
     own = given if isinstance(given, Timeouts) else Timeouts()
     return Limits(
         total=total,
         connect=min(own.connect or CONNECT_TIMEOUT, total),
         read=min(own.read or total, total),
-        body_bytes=context.settings.http_max_bytes,
-        allowed=Allowed(tuple(context.settings.http_allow)),
+        body_bytes=settings.artifact_max_bytes if streamed else settings.http_max_bytes,
+        allowed=Allowed(tuple(settings.http_allow)),
     )

@@ -31,15 +31,20 @@ def result_of(answer: Answer, elapsed: float) -> dict[str, Any]:
 
     Raises TaskError(kind="parse", code="invalid_json").
     """
-    data, encoding = _data(answer)
-    result = {
+    data, encoding = data_of(answer)
+    result = envelope_of(answer, elapsed, data)
+    return {**result, "encoding": encoding} if encoding else result
+
+
+def envelope_of(answer: Answer, elapsed: float, data: Any) -> dict[str, Any]:
+    """A result around ``data``."""
+    return {
         "status_code": answer.status,
         "headers": dict(answer.headers),
         "url": answer.url,
         "elapsed": round(elapsed, 6),
         "data": data,
     }
-    return {**result, "encoding": encoding} if encoding else result
 
 
 def helper_of(answer: Answer) -> dict[str, Any]:
@@ -93,13 +98,14 @@ def retry_after(value: str | None, now: float) -> float | None:
         return None
 
 
-def _data(answer: Answer) -> tuple[Any, str | None]:
-    content_type, charset = _content_type(answer)
+def data_of(answer: Answer) -> tuple[Any, str | None]:
+    """The body as a value, and ``base64`` where it is that."""
+    content_type, charset = content_type_of(answer)
     if not answer.body:
-        return (None if _JSON.fullmatch(content_type) or not content_type else ""), None
-    if _JSON.fullmatch(content_type):
+        return (None if is_json(content_type) or not content_type else ""), None
+    if is_json(content_type):
         return _json(answer), None
-    if _TEXT.fullmatch(content_type) or charset:
+    if is_text(content_type) or charset:
         return answer.body.decode(charset or "utf-8", "replace"), None
     try:
         text = answer.body.decode()
@@ -110,7 +116,7 @@ def _data(answer: Answer) -> tuple[Any, str | None]:
     return text, None
 
 
-def _content_type(answer: Answer) -> tuple[str, str | None]:
+def content_type_of(answer: Answer) -> tuple[str, str | None]:
     """Media type and, when it names one that is known, the charset."""
     value = answer.headers.get("content-type", "")
     charset = re.search(r';\s*charset="?([\w.:-]{1,40})', value, re.IGNORECASE)
@@ -120,6 +126,14 @@ def _content_type(answer: Answer) -> tuple[str, str | None]:
     except LookupError:
         known = None
     return value.partition(";")[0].strip().lower(), known
+
+
+def is_json(media: str) -> bool:
+    return _JSON.fullmatch(media) is not None
+
+
+def is_text(media: str) -> bool:
+    return _TEXT.fullmatch(media) is not None
 
 
 def _json(answer: Answer) -> Any:
@@ -150,7 +164,7 @@ def _shown_body(answer: Answer) -> Any:
     """The body of a failed call: as JSON when it is small and JSON, else its beginning as text."""
     if len(answer.body) <= SHOWN_BODY_BYTES and not answer.truncated:
         try:
-            return _data(answer)[0]
+            return data_of(answer)[0]
         except TaskError:
             pass
     return answer.body[:SHOWN_BODY_BYTES].decode("utf-8", "replace")

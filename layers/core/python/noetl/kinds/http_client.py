@@ -9,7 +9,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin
 
@@ -76,8 +76,12 @@ class Answer:
     """True when only the beginning of a failed call's body was read."""
 
 
-def send(request: Request, limits: Limits, *, follow_redirects: bool) -> Answer:
-    """Make the call. Any status is an Answer.
+Take = Callable[[Answer, Iterator[bytes]], None]
+"""Is given an answer without its body, and the decoded body in pieces."""
+
+
+def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take | None = None) -> Answer:
+    """Make the call. Any status is an Answer. ``take``: gets the body of a status below 400, instead of the Answer.
 
     Raises TaskError: kind ``connection`` or ``timeout`` (retryable), ``client_error`` (``address_refused``,
     ``url_invalid``, ``too_many_redirects``), ``storage_quota`` (``response_too_large``), ``server_error``
@@ -89,7 +93,7 @@ def send(request: Request, limits: Limits, *, follow_redirects: bool) -> Answer:
         Alarm(deadline, exchange.cut) as alarm,
     ):
         try:
-            answer = _follow(request, limits, MAX_REDIRECTS if follow_redirects else 0)
+            answer = _follow(request, limits, MAX_REDIRECTS if follow_redirects else 0, take)
         except TaskError as error:
             # Once time is up the cut connection fails in many ways; only one of them is the reason.
             if alarm.rang and error.kind != "client_error":
@@ -100,11 +104,11 @@ def send(request: Request, limits: Limits, *, follow_redirects: bool) -> Answer:
         return answer
 
 
-def _follow(request: Request, limits: Limits, redirects: int) -> Answer:
+def _follow(request: Request, limits: Limits, redirects: int, take: Take | None) -> Answer:
     hops = [request.url.url]
     while True:
         try:
-            answer, location = _hop(request, limits, follow=redirects > 0)
+            answer, location = _hop(request, limits, take, follow=redirects > 0)
         except TaskError as error:
             if len(hops) > 1:
                 error.details.setdefault("redirects", hops)
@@ -137,7 +141,7 @@ def _redirected(request: Request, status: int, location: str) -> Request:
     return replace(request, method=method, url=url, headers=headers, body=body)
 
 
-def _hop(request: Request, limits: Limits, *, follow: bool) -> tuple[Answer, str | None]:
+def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -> tuple[Answer, str | None]:
     """One request. The second value is where it redirects to, when that is to be followed."""
     pool = pools(limits.allowed).connection_from_host(request.url.host, request.url.port, request.url.scheme)
     try:
@@ -154,7 +158,7 @@ def _hop(request: Request, limits: Limits, *, follow: bool) -> tuple[Answer, str
             timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
         )
         try:
-            return _read(request, response, limits, follow)
+            return _read(request, response, limits, follow, take)
         finally:
             # A body read to its end has given its connection back; any other connection cannot be used again.
             response.close()
@@ -163,7 +167,7 @@ def _hop(request: Request, limits: Limits, *, follow: bool) -> tuple[Answer, str
 
 
 def _read(
-    request: Request, response: BaseHTTPResponse, limits: Limits, follow: bool
+    request: Request, response: BaseHTTPResponse, limits: Limits, follow: bool, take: Take | None
 ) -> tuple[Answer, str | None]:
     headers = {name.lower(): ", ".join(response.headers.getlist(name)) for name in response.headers}
     size = sum(len(name) + len(value) + 4 for name, value in headers.items())
@@ -178,8 +182,15 @@ def _read(
     if location:
         return Answer(response.status, headers, request.url.url, b""), _utf8(location)
     failed = response.status >= 400
-    body, truncated = _body(request, response, ERROR_BODY_BYTES if failed else limits.body_bytes, cut=failed)
-    return Answer(response.status, headers, request.url.url, body, truncated), None
+    answer = Answer(response.status, headers, request.url.url, b"")
+    if failed:
+        body, truncated = _beginning(response)
+        return replace(answer, body=body, truncated=truncated), None
+    pieces = _pieces(request, response, limits.body_bytes)
+    if take is None:
+        return replace(answer, body=b"".join(pieces)), None
+    take(answer, pieces)
+    return answer, None
 
 
 def _utf8(location: str) -> str:
@@ -190,25 +201,39 @@ def _utf8(location: str) -> str:
         return location
 
 
-def _body(request: Request, response: BaseHTTPResponse, limit: int, *, cut: bool) -> tuple[bytes, bool]:
-    """The decoded body, never more than ``limit`` bytes of it in memory."""
-    chunks: list[bytes] = []
-    size = 0
-    for chunk in response.stream(_CHUNK, decode_content=True):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > limit:
-            if cut:
-                return b"".join(chunks)[:limit], True
-            raise TaskError(
-                f"{request.url.url} answered with more than the {limit} bytes a response may have",
-                kind="storage_quota",
-                code="response_too_large",
-                status=response.status,
-                hint="ask for less (a page, a range), or raise the deployment's http_max_bytes",
-                details={"limit": limit, "declared": response.headers.get("content-length")},
-            )
-    return b"".join(chunks), False
+def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
+    """As much of a failed call's body as is kept, and whether there was more."""
+    found = b""
+    for piece in response.stream(_CHUNK, decode_content=True):
+        found += piece
+        if len(found) > ERROR_BODY_BYTES:
+            return found[:ERROR_BODY_BYTES], True
+    return found, False
+
+
+def _pieces(request: Request, response: BaseHTTPResponse, limit: int) -> Iterator[bytes]:
+    """The decoded body, never more than ``limit`` bytes of it. What says beforehand that it is larger is not read at all."""
+    declared = response.headers.get("content-length", "")
+    bare = request.method == "HEAD" or response.status == 304
+    size = (
+        int(declared) if not bare and declared.isascii() and declared.isdigit() and len(declared) < 20 else 0
+    )
+    if size <= limit:
+        size = 0
+        for piece in response.stream(_CHUNK, decode_content=True):
+            size += len(piece)
+            if size > limit:
+                break
+            yield piece
+    if size > limit:
+        raise TaskError(
+            f"{request.url.url} answered with more than the {limit} bytes a response may have",
+            kind="storage_quota",
+            code="response_too_large",
+            status=response.status,
+            hint="ask for less (a page, a range), stream it (`stream: true`), or raise the deployment's limit",
+            details={"limit": limit, "declared": declared or None},
+        )
 
 
 def _too_slow(request: Request, limits: Limits) -> TaskError:

@@ -269,6 +269,6 @@ def _again(run: PipelineRun, frame: Frame, task: Task, last: Last) -> bool:
 
 def schedule_retry(run: PipelineRun, frame: Frame, action: Any, allowed: int) -> None:
     """Run the same call again, after the delay of this try."""
-    delay = wait_before(run, action, frame.attempt, frame.chance)
+    delay = wait_before(run, action, frame.attempt, frame.chance, latest(frame).error)
     frame.answer, frame.delay = "retry", delay
     frame.again = journal.retry_plan(frame, action, allowed, delay)

@@ -19,6 +19,8 @@ MAX_DELAY = 366 * 86_400.0
 """Seconds; a longer delay is cut to this."""
 FULL_JITTER = 0.5
 """The part of a delay that ``jitter: true`` leaves to chance."""
+ASKED_AT_MOST = 3600.0
+"""Seconds that a service may ask for with Retry-After where the playbook names no ``max_delay``."""
 
 
 def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
@@ -33,26 +35,40 @@ def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
     return int(count)
 
 
-def wait_before(run: PipelineRun, action: RetryAction, tried: int, chance: float) -> float:
-    """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of."""
+def wait_before(
+    run: PipelineRun, action: RetryAction, tried: int, chance: float, error: ErrorInfo | None = None
+) -> float:
+    """Seconds to wait after try number ``tried``; ``chance`` in [0, 1) is what the jitter is made of.
+
+    A service that was asked too early and said how long to stay away (``details.retry_after`` of ``error``) is not asked again before
+    that, unless ``max_delay`` is shorter.
+    """
     try:
-        return _delay(run, action, tried, chance)
-    except InvalidInputError as error:
-        raise located(error, action.pos) from None
+        return _delay(run, action, tried, chance, _asked_for(error))
+    except InvalidInputError as problem:
+        raise located(problem, action.pos) from None
 
 
-def _delay(run: PipelineRun, action: RetryAction, tried: int, chance: float) -> float:
+def _asked_for(error: ErrorInfo | None) -> float:
+    asked = error.details.get("retry_after") if error is not None else None
+    if isinstance(asked, bool) or not isinstance(asked, (int, float)) or not asked > 0:
+        return 0.0
+    return float(asked)
+
+
+def _delay(run: PipelineRun, action: RetryAction, tried: int, chance: float, asked: float) -> float:
     delay = _number(run.render(action.delay), "delay")
     if action.backoff == "linear":
         delay *= tried
     elif action.backoff == "exponential":
         delay *= _power(_number(run.render(action.multiplier), "multiplier"), tried - 1)
+    longest, asked_at_most = MAX_DELAY, ASKED_AT_MOST
     if action.max_delay is not None and (limit := run.render(action.max_delay)) is not None:
-        delay = min(delay, _number(limit, "max_delay"))
-    delay = min(delay, MAX_DELAY)
+        longest = asked_at_most = min(_number(limit, "max_delay"), MAX_DELAY)
+    delay = min(delay, longest)
     if action.jitter is not None:
         delay *= 1 - chance * _jitter(run.render(action.jitter))
-    return delay
+    return max(delay, min(asked, asked_at_most))
 
 
 def wants_retry(run: PipelineRun, retry: StepRetry, last: Last) -> bool:

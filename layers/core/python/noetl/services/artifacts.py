@@ -16,6 +16,7 @@ from noetl.domain.kinds import ArtifactFormat, ResultWish
 from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, is_ref, ref_uri
 from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
 from noetl.services.hydration import store_calls
+from noetl.services.secret_stream import StreamMask
 
 CHUNK = 1024 * 1024
 MEDIA_TYPES: Mapping[str, str] = {
@@ -26,6 +27,16 @@ MEDIA_TYPES: Mapping[str, str] = {
     "text": "text/plain; charset=utf-8",
     "bytes": "application/octet-stream",
 }
+
+
+BINARY = frozenset({"parquet", "bytes"})
+"""Formats that say where in them something is: what is taken out of these leaves a gap of its size."""
+Masking = Callable[[bool], StreamMask | None]
+"""Whether lengths are kept → what takes the secrets out that the task has read; None when it has read none."""
+
+
+def _no_secrets(keep_length: bool) -> StreamMask | None:
+    return None
 
 
 def fresh_name() -> str:
@@ -46,6 +57,7 @@ class TaskArtifacts:
         folder: str | None = None,
         wish: ResultWish | None = None,
         name: Callable[[], str] = fresh_name,
+        masking: Masking = _no_secrets,
     ) -> None:
         self._results = results
         self._execution_id = execution_id
@@ -54,6 +66,7 @@ class TaskArtifacts:
         self._folder = folder
         self._wish = wish
         self._name = name
+        self._masking = masking
 
     def create(
         self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
@@ -62,7 +75,7 @@ class TaskArtifacts:
         with store_calls():
             writer = self._results.writer(uri)
         media = content_type or MEDIA_TYPES[format]
-        return _Writer(writer, uri, self._results.name, format, media, self._max_bytes)
+        return _Writer(writer, uri, self._results.name, format, media, self._max_bytes, self._masking)
 
     @contextlib.contextmanager
     def open(self, ref: Mapping[str, Any]) -> Iterator[BinaryIO]:
@@ -97,6 +110,7 @@ class _Writer:
         format: ArtifactFormat,
         content_type: str,
         max_bytes: int,
+        masking: Masking,
     ) -> None:
         self._writer = writer
         self._uri = uri
@@ -104,6 +118,8 @@ class _Writer:
         self._format = format
         self._content_type = content_type
         self._max_bytes = max_bytes
+        self._masking: Masking | None = masking
+        self._mask: StreamMask | None = None
         self._hash = hashlib.sha256()
         self._sample = bytearray()
         self._size = 0
@@ -119,6 +135,13 @@ class _Writer:
         self._writer.abort()
 
     def write(self, data: bytes) -> None:
+        if self._masking is not None:
+            self._mask, self._masking = self._masking(self._format in BINARY), None
+        self._keep(data if self._mask is None else self._mask.feed(data))
+
+    def _keep(self, data: bytes) -> None:
+        if not data:
+            return
         self._size += len(data)
         if self._size > self._max_bytes:
             raise TaskError(
@@ -134,6 +157,8 @@ class _Writer:
             self._writer.write(data)
 
     def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        if self._mask is not None:
+            self._keep(self._mask.end())
         with store_calls():
             self._writer.commit()
         return artifact_ref(

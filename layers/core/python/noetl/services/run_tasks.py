@@ -224,6 +224,7 @@ class TaskRunner:
             max_bytes=self.settings.artifact_max_bytes,
             folder=self.settings.work_dir,
             wish=wish,
+            masking=self.secrets.mask_of_stream,
         )
 
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:

@@ -22,6 +22,7 @@ from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.services.secret_cuts import Cuts
 from noetl.services.secret_forms import escaped, forms_of, in_ascii, secret_texts
+from noetl.services.secret_stream import StreamMask, StreamSecrets
 from noetl.templating import MappingScope, render
 
 MASK = "***"
@@ -66,6 +67,7 @@ class Secrets:
         self._known: dict[str, list[_Form]] = {}
         """By the rare character that is in them, if any."""
         self._cuts: Cuts | None = None
+        self._streamed: StreamSecrets | None = None
         self.callbacks: Callable[[str, int], str] | None = None
         """(place, serial) → the token of a callback, where this command may wait for some."""
 
@@ -82,7 +84,7 @@ class Secrets:
         if not any(name.startswith(CALLBACK) for name in self._read):
             return
         kept = {name: one for name, one in self._read.items() if not name.startswith(CALLBACK)}
-        self._read, self._known = {}, {}
+        self._read, self._known, self._streamed = {}, {}, None
         for name, one in kept.items():
             self._remember(name, one)
 
@@ -107,7 +109,7 @@ class Secrets:
                 for way in dict.fromkeys((text, escaped(text), in_ascii(text))):
                     rare = next((one for one in _RARE if one in way), "")
                     self._known.setdefault(rare, []).append(_Form(text, [name, path, number], way))
-        self._cuts = None
+        self._cuts, self._streamed = None, None
 
     def keychain(self, name: str) -> Mapping[str, Any]:
         """``keychain.<name>``."""
@@ -152,6 +154,15 @@ class Secrets:
         if not self._found_in(outcome):
             return outcome
         return codec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
+
+    def mask_of_stream(self, keep_length: bool) -> StreamMask | None:
+        """Takes secrets out of bytes on their way to the result store; None while there are none."""
+        if not self._known:
+            return None
+        if self._streamed is None:
+            ways = (way for forms in self._known.values() for form in forms for way in (form.text, form.way))
+            self._streamed = StreamSecrets(way.encode("utf-8", "surrogatepass") for way in ways)
+        return StreamMask(self._streamed, keep_length=keep_length)
 
     def holds_secret(self, value: Any) -> bool:
         return bool(self._found_in(value))

@@ -159,12 +159,15 @@ def answer(reply: Mapping[str, Any]) -> TaskResult:
     headers = reply.get("headers", {})
     if status >= 400:
         kind = STATUS_KINDS.get(status, "server_error" if status >= 500 else "client_error")
+        details = {"body": body, "headers": headers}
+        if "retry-after" in headers:
+            details["retry_after"] = float(headers["retry-after"])
         raise TaskError(
             f"HTTP {status}",
             kind=kind,
             status=status,
             retryable=status in (408, 425, 429) or status >= 500,
-            details={"body": body, "headers": headers},
+            details=details,
         )
     envelope = {
         "status_code": status,
