@@ -18,7 +18,7 @@ metadata: { name: asked, path: e2e/asked }
 workflow:
   - step: start
     loop: { in: [1, 2, 3], iterator: n, spec: { mode: parallel } }
-    tool: { kind: python, args: { n: "{{ iter.n }}" }, code: "result = n * 2" }
+    tool: { kind: python, args: { n: "{{ iter.n }}" }, code: "print('item', n); result = n * 2" }
     next: { arcs: [{ step: gate }] }
   - step: gate
     spec:
@@ -58,6 +58,10 @@ def test_a_playbook_is_run_approved_and_looked_at_from_here(noetl: Any, tmp_path
     *events, last = noetl("ctx", "patch", execution_id, "--set", "approved=true", "--json").splitlines()
     assert json.loads(last)["result"] == {"sums": [2, 4, 6], "note": "seen"}
     assert noetl("events", execution_id, "--json").splitlines() == events
+    printed = [json.loads(line) for line in noetl("logs", execution_id, "-f", "--json").splitlines()]
+    assert {(one["step"], one["index"], one["line"]) for one in printed} == {
+        ("start", place, f"item {place + 1}") for place in range(3)
+    }
 
 
 def test_a_result_that_is_too_large_for_an_answer_arrives_whole(noetl: Any, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 from noetl.adapters.memory.programs import MemoryProgramStore
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.adapters.memory.schedules import MemorySchedules
+from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
@@ -78,7 +79,8 @@ class Deployed:
             events=None,  # type: ignore[arg-type]
             names=None,  # type: ignore[arg-type]
             results=results,
-            prune=prune_deps(self.database, results, RetentionDays()),
+            prune=prune_deps(self.database, results, (lines := MemoryTaskLogs()), RetentionDays()),
+            task_logs=lines,
             programs=programs,
             compile=registrar.compile,
             keep=registrar.keep,

@@ -136,6 +136,7 @@ class Ground:
             workers=Claims(MemoryWorkers(self.store), self.store, {"io"}, keeps_pools=True),
             results=self.database.results,
             prune=self.database.prune,
+            task_logs=self.database.task_logs,
             programs=self.database.programs,
             compile=self.database.programs.cache.compile,
             keep=lambda program: self.kept.__setitem__(program.hash, program),

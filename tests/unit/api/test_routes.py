@@ -107,6 +107,7 @@ def exchange(ground: Ground, name: str):
         "getExecution": f"/api/executions/{execution_id}",
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
+        "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
@@ -137,6 +138,9 @@ def exchange_worker(ground: Ground, name: str):
     made = ground.ask("POST", "/api/worker/pool/register", {"name": "w", "pool": "io", "capacity": 2})
     if name == "getProgram":
         return ground.ask("GET", f"/api/programs/{ground.register()['program']}")
+    if name == "addExecutionLogs":
+        line = {"time": "2026-11-21T10:00:00.000Z", "step": "start", "task": "start", "line": "hello"}
+        return ground.ask("POST", f"/api/executions/{ground.run()}/logs", {"lines": [line]})
     if name in ("putResult", "resolveResult"):
         execution_id = ground.run()
         kept = ground.ask("PUT", f"/api/result/{execution_id}/start/x", {"rows": [1]})

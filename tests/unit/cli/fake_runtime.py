@@ -13,6 +13,7 @@ from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.adapters.memory.inspection import MemoryInspection
 from noetl.adapters.memory.retention import MemoryRetention
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+from noetl.adapters.memory.task_logs import MemoryTaskLogs
 from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
 from noetl.adapters.memory.trigger_store import MemoryTriggerStore
 from noetl.domain.commands import Command
@@ -30,6 +31,7 @@ from noetl.services.check_keychain import check_keychain
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 from noetl.services.hydration import make_hydrate
+from noetl.services.keep_lines import LineKeeper
 from noetl.services.manage_credentials import CredentialDeps, Token
 from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.prune import PruneDeps
@@ -151,7 +153,8 @@ class Database:
             self.catalog,
             lambda fresh: KeyRing.of(["a key of this machine"]),
         )
-        self.prune = PruneDeps(retention, self.results, self.clock)
+        self.task_logs = MemoryTaskLogs()
+        self.prune = PruneDeps(retention, self.results, self.task_logs, self.clock)
         self.kinds = registry()
         self.programs = Programs(self.catalog, self.kinds)
         self.opened = 0
@@ -173,6 +176,7 @@ class MemoryRuntime:
         self.inspection, self.variables = MemoryInspection(database.store), database.store
         self.schedules, self.credentials = database.schedules, database.credentials
         self.prune, self.triggers = database.prune, database.triggers
+        self.task_logs = database.task_logs
         self.events: list[Event] = []
         self.commands: list[Command] = []
         self.deps = EngineDeps(
@@ -190,6 +194,7 @@ class MemoryRuntime:
             results=self.results,
             credentials=None,
             log=on_log or (lambda line: None),
+            lines=LineKeeper(database.task_logs, on_log or (lambda line: None)),
         )
 
     def __enter__(self) -> MemoryRuntime:

@@ -36,6 +36,7 @@ CASES = {
     "limit remove": "limit remove kept",
     "limit set": "limit set api/v1 --concurrent 2 --rate 10 --burst 3",
     "list": "list",
+    "logs": "logs DONE",
     "pause": "pause WAITING --reason x",
     "prune": "prune --older-than 90d --dry-run",
     "redrive": "redrive FAILED",
@@ -67,6 +68,7 @@ CASES = {
 UNKNOWN = (
     "status 7",
     "events 7",
+    "logs 7",
     "vars get 7 n",
     "cancel 7",
     "ctx patch 7 --set a=1",

@@ -64,6 +64,8 @@ LOOKS = [
     "events ID --json",
     "events ID --json --vocabulary formal",
     "events ID",
+    "logs ID",
+    "logs ID --json",
     "result ID --json",
     "result ID",
     "vars list ID --json",
@@ -84,9 +86,19 @@ def test_an_execution_looks_the_same_from_here_and_there(far, anywhere, text, mo
         assert here.out or here.err or words.endswith("--json")
 
 
+def test_lines_are_followed_until_the_execution_ends(noetl, far, monkeypatch):
+    monkeypatch.setattr(following, "PAGE", 2)
+    far.ground.register(LOOP)
+    execution_id, far.idle = far.ground.start("demo/loop"), 3
+    told = noetl("logs", execution_id, "--follow", "--json", "--remote")
+    assert [one["line"] for one in told.json] == ["doubling 1", "doubling 2", "doubling 3"]
+    assert len(far.asked) > 4
+    assert "printed nothing" in noetl("logs", execution_id, "--step", "none", "--remote").err
+
+
 def test_a_long_history_and_a_long_list_come_in_pages(noetl, far, monkeypatch):
     monkeypatch.setattr(following, "PAGE", 2)
-    monkeypatch.setattr("noetl.cli.remote.place.PAGE", 2)
+    monkeypatch.setattr("noetl.cli.remote.client.PAGE", 2)
     ids = sorted(far.ground.run() for _ in range(5))
     assert [one["execution_id"] for one in noetl("list", "--json", "--remote").json] == ids[::-1]
     assert len(noetl("list", "--json", "--remote", "-n", "3").json) == 3

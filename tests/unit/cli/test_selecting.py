@@ -43,6 +43,9 @@ def test_all_that_fit_are_looked_at_and_then_steered(noetl, far) -> None:  # noq
     waiting = far.ground.run(GATED)
     mine = ["--filter", "status=failed", "--filter", "path=demo/failing", "--remote"]
     assert {one["execution_id"] for one in noetl("list", *mine, "--json").json} == {first, second}
+    named = ["--filter", f"id={first}", "--filter", f"id={waiting}", "--remote"]
+    assert [one["execution_id"] for one in noetl("list", *named, "--json").json] == [waiting, first]
+    assert not noetl("list", "--filter", f"id={waiting}", *mine, "--json").json
     *told, last = noetl("redrive", *mine, "--dry-run", "--json").json
     assert [one["outcome"] for one in told] == ["would", "would"]
     assert last == {"done": 2, "refused": 0, "dry_run": True, "more": False}

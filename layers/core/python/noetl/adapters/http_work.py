@@ -15,6 +15,7 @@ import msgspec
 from noetl.adapters.held_stream import HeldWriter
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.task_lines import LinePage, TaskLine
 from noetl.ports.queue import Delivery, Outgoing
 
 HOLD_SECONDS = 59
@@ -180,6 +181,24 @@ class HttpPrograms:
     def put(self, program: str, data: bytes) -> None:
         """Raises InvalidInputError: workers compile nothing."""
         raise InvalidInputError("a worker keeps no programs", code="not_kept")
+
+
+class HttpTaskLogs:
+    """A server's place for lines of tasks: they are only written from here."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def append(self, execution_id: int, lines: Sequence[TaskLine]) -> None:
+        call(self._exchange, "POST", f"/api/executions/{execution_id}/logs", {"lines": lines})
+
+    def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
+        """Raises InvalidInputError."""
+        raise InvalidInputError("a worker reads no lines", code="not_read")
+
+    def delete_execution(self, execution_id: int) -> None:
+        """Raises InvalidInputError."""
+        raise InvalidInputError("a worker removes no lines", code="not_removed")
 
 
 class HttpResults:

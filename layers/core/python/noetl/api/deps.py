@@ -17,6 +17,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
+from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
 from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
@@ -66,6 +67,7 @@ class ApiDeps:
     names: CredentialNames
     results: ResultStore
     prune: PruneDeps
+    task_logs: TaskLogs
     programs: Callable[[str], Program]
     compile: Callable[[str, str], Compiled]
     keep: Callable[[Program], None]

@@ -20,6 +20,7 @@ from noetl.domain.errors import InvalidInputError
 
 B = TypeVar("B")
 MAX_KEY = 255
+MOST_IDS = 100
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
@@ -41,6 +42,19 @@ def maybe_execution_id(request: Request, name: str) -> int | None:
     """``?name`` as an execution id, if it is there. Raises BadRequestError(code="invalid_execution_id")."""
     text = request.query.get(name)
     return None if text is None else execution_id(text)
+
+
+def execution_ids(request: Request) -> tuple[int, ...] | None:
+    """``?ids``, split at commas, if it is there. Raises BadRequestError."""
+    text = request.query.get("ids")
+    if text is None:
+        return None
+    found = text.split(",")
+    if len(found) > MOST_IDS:
+        raise BadRequestError(
+            f"ids has {len(found)} entries; at most {MOST_IDS} are taken", code="invalid_parameter"
+        )
+    return tuple(execution_id(one.strip()) for one in found)
 
 
 def moment(request: Request, name: str) -> float | None:

@@ -13,7 +13,7 @@ from noetl.cli.context import context_app
 from noetl.cli.credential import credential_app
 from noetl.cli.limit import limit_app
 from noetl.cli.local import invoke, local_app
-from noetl.cli.look import events, list_, result, status
+from noetl.cli.look import events, list_, logs, result, status
 from noetl.cli.options import (
     Context,
     Home,
@@ -84,6 +84,7 @@ app.command()(prune)
 app.command("list")(list_)
 app.command()(status)
 app.command()(events)
+app.command()(logs)
 app.command()(result)
 
 Timeout = Annotated[

@@ -23,6 +23,7 @@ from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.state import TERMINAL
+from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.new_ids import random_bits
@@ -49,6 +50,7 @@ from noetl.services.start_playbook import StartDeps
 from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
 
 POLL = 0.3
+LINES = 1000
 CANCEL_SECONDS = 30.0
 _CHANGES = {
     "pause": manage_schedules.pause_schedule,
@@ -108,6 +110,19 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
         while True:
             over = self.status(execution_id) in TERMINAL
             yield from reader.read(everything=over or not follow)
+            if over or not follow:
+                return
+            time.sleep(POLL)
+
+    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+        after = ""
+        while True:
+            over = self.status(execution_id) in TERMINAL
+            page = self._reading.task_logs.read(execution_id, after, LINES, everything=over)
+            yield from page.lines
+            after = page.next
+            if page.more:
+                continue
             if over or not follow:
                 return
             time.sleep(POLL)

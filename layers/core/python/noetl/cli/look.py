@@ -64,6 +64,27 @@ def events(
     end(reading.show_events(execution, follow=follow, vocabulary=vocabulary, as_json=as_json, at=at))
 
 
+def logs(
+    execution: Id = "latest",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the execution ends.")] = False,
+    step: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this step.")] = None,
+    as_json: Json = False,
+    remote: Remote = False,
+    context: Context = None,
+    home: Home = None,
+) -> None:
+    """What the tasks of an execution have printed.
+
+    \b
+      noetl logs latest -f
+      noetl logs 342881230712832 --step load --json | jq -r .line
+    """
+    from noetl.cli import reading
+
+    at = where(home, remote, context)
+    end(reading.show_logs(execution, follow=follow, step=step, as_json=as_json, at=at))
+
+
 def result(
     execution: Id = "latest",
     as_json: Json = False,

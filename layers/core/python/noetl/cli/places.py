@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from noetl.cli.options import Where
 from noetl.cli.watch import Feed
+from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services.analyze import Analysis
 from noetl.services.awaited import OpenCallback
@@ -69,6 +70,9 @@ class Place(Protocol):
     def status(self, execution_id: int) -> str: ...
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         """In order; ``follow``: until the execution ends."""
+
+    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+        """What its tasks have printed; ``follow``: until the execution ends."""
 
     def result(self, execution_id: int) -> Any:
         """Whole."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import to_builtins
+
 from noetl.cli import errors, wiring
 from noetl.cli.callbacks import about
 from noetl.cli.execute import resolve_id, tell_parked
 from noetl.cli.here import Here
 from noetl.cli.options import Where
 from noetl.cli.places import open_place
-from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, table
+from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, printable, table
 from noetl.cli.watch import run_of, step_line
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.history import HistoryEvent
 from noetl.services.read_execution import STATUSES, ExecutionView
@@ -100,6 +103,32 @@ def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: 
             else:
                 out(event_line(event))
     return errors.DONE
+
+
+def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: Where) -> int:
+    """What tasks have printed, and with ``follow`` what they print until the execution ends."""
+    told = 0
+    with open_place(at) as place:
+        execution_id = resolve_id(place, name)
+        for line in place.lines(execution_id, follow=follow):
+            if step is not None and line.step != step:
+                continue
+            told += 1
+            if as_json:
+                out_json({"execution_id": str(execution_id), **to_builtins(line)})
+            else:
+                out(log_line(line))
+        if not told and not as_json:
+            which = f"step {step!r} of execution {execution_id}" if step else f"execution {execution_id}"
+            note(f"tasks of {which} have printed nothing (what is kept: docs/logs.md)")
+    return errors.DONE
+
+
+def log_line(line: TaskLine) -> str:
+    """``01:02:03.004  fetch[3]  printed text``; the second and later attempts of a task as ``fetch #2``."""
+    where = line.step if line.index is None else f"{line.step}[{line.index}]"
+    again = f" #{line.attempt}" if line.attempt > 1 else ""
+    return f"{line.time[11:23]}  {where + again:<20} {printable(line.line, 10_000)}"
 
 
 def event_line(event: HistoryEvent) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from noetl.ports.inspection import Inspection
     from noetl.ports.results import ResultStore
     from noetl.ports.schedule_store import ScheduleStore
+    from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
     from noetl.runtime.programs import Programs
     from noetl.services.fire_schedule import Fired
@@ -48,6 +49,8 @@ class Reading(Protocol):
     def prune(self) -> PruneDeps: ...
     @property
     def triggers(self) -> TriggerDeps: ...
+    @property
+    def task_logs(self) -> TaskLogs: ...
 
 
 class Runtime(Reading, Protocol):

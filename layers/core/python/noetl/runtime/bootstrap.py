@@ -11,6 +11,7 @@ from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.server import WORKSPACE, open_embedded
+from noetl.adapters.embedded.task_logs import FileTaskLogs
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
@@ -31,6 +32,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
+from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
 from noetl.runtime.local_keys import local_keys
 from noetl.runtime.new_ids import new_id
@@ -41,6 +43,7 @@ from noetl.runtime.settings import Settings
 from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.hydration import make_hydrate
+from noetl.services.keep_lines import LineKeeper
 from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.oauth_tokens import make_exchange
@@ -71,6 +74,7 @@ class Stores:
     variables: Variables
     prune: PruneDeps
     triggers: TriggerDeps
+    task_logs: TaskLogs
 
     @property
     def inspection(self) -> Inspection:
@@ -106,6 +110,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
         dsn = settings.database_url
         migrate(dsn)
     results = FileResultStore(settings.home / "results")
+    lines = FileTaskLogs(settings.home / "logs" / "executions")
     database = Database(dsn)
     stack.callback(database.close)
     catalog = PostgresCatalog(database)
@@ -123,13 +128,14 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
         database,
         _credentials(settings, database),
         PostgresVariables(database),
-        prune_deps(database, results, settings.retention),
+        prune_deps(database, results, lines, settings.retention),
         TriggerDeps(
             PostgresTriggerStore(database),
             LocalTriggerSources(),
             catalog,
             lambda fresh: local_keys(settings.home),
         ),
+        lines,
     )
 
 
@@ -215,6 +221,7 @@ def open_engine(
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
         callback_base=settings.public_url or LOCAL_SERVER,
         log=log,
+        lines=LineKeeper(stores.task_logs, log),
     )
     return Opened(
         stores.store,
@@ -229,6 +236,7 @@ def open_engine(
         stores.variables,
         stores.prune,
         stores.triggers,
+        stores.task_logs,
         engine,
         worker,
         names,

@@ -23,7 +23,7 @@ from noetl.api.gateway import make_resolver
 from noetl.domain.callbacks import shown_path
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_events import events_in
-from noetl.runtime.cloud_parts import CloudParts, open_parts
+from noetl.runtime.cloud_parts import CloudParts, open_parts, task_logs
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.registering import Registrar, schedule_deps, trigger_deps
@@ -105,7 +105,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     registrar = Registrar(catalog, stored)
     programs = Programs(StoredPrograms(stored), catalog, registrar)
     schedules = schedule_deps(settings, parts.database, catalog, programs)
-    inspection = PostgresInspection(parts.database)
+    inspection, lines = PostgresInspection(parts.database), task_logs(settings.results_bucket)
     claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)
     return ApiDeps(
         store=parts.store,
@@ -127,7 +127,8 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         workers=claims,
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,
-        prune=prune_deps(parts.database, parts.results, settings.retention),
+        prune=prune_deps(parts.database, parts.results, lines, settings.retention),
+        task_logs=lines,
         programs=programs,
         compile=registrar.compile,
         keep=registrar.keep,

@@ -10,6 +10,7 @@ from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.cloud_engine import CloudEngine, Engine
 from noetl.runtime.cloud_events import events_in
+from noetl.runtime.cloud_parts import task_logs
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.retention import prune_deps, tidy_deployment
 from noetl.runtime.sqs_records import batch_answer, deliveries
@@ -40,7 +41,12 @@ class CloudMaintenance:
                 _tell_backlog(engine, call)
                 gone = tidy_deployment(
                     PostgresCredentialStore(engine.database),
-                    prune_deps(engine.database, engine.results, self._settings.retention),
+                    prune_deps(
+                        engine.database,
+                        engine.results,
+                        task_logs(self._settings.results_bucket),
+                        self._settings.retention,
+                    ),
                     lambda: remaining() > MARGIN_SECONDS,
                     telemetry.log,
                 )

@@ -9,6 +9,7 @@ from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.aws.task_logs import S3TaskLogs
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
@@ -40,6 +41,11 @@ class CloudParts:
     def sender(self, who: str, limit: int) -> EventSender:
         """Publishes as ``who`` what was committed; ``limit``: bytes of a message."""
         return EventSender(self.store, self.events, self.results, self.keys, who, time.time, limit)
+
+
+def task_logs(bucket: str) -> S3TaskLogs:
+    """What tasks print lies beside the results of their execution."""
+    return S3TaskLogs(bucket, make_client("s3"))
 
 
 def open_parts(settings: CloudSettings) -> CloudParts:

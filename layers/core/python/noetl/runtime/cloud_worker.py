@@ -15,6 +15,7 @@ from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
 from noetl.adapters.aws.sqs import SqsQueue
+from noetl.adapters.aws.task_logs import S3TaskLogs
 from noetl.adapters.http_credentials import HttpCredentials
 from noetl.domain.capability import Capability
 from noetl.domain.commands import Command
@@ -26,6 +27,7 @@ from noetl.ports.queue import Delivery
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.keep_lines import LineKeeper
 from noetl.services.revoked import RevocationWatch
 from noetl.services.work_batch import BatchDeps, Worked, work_batch
 from noetl.services.worker_deps import WorkerDeps
@@ -134,6 +136,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         revoked=revoked,
         callback_base=settings.public_url or settings.api_url,
         log=telemetry.log,
+        lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),
     )
     deps = BatchDeps(
         worker=worker,

@@ -16,6 +16,7 @@ from noetl.adapters.http_work import (
     HttpEvents,
     HttpPrograms,
     HttpResults,
+    HttpTaskLogs,
 )
 from noetl.domain.capability import Capability
 from noetl.domain.errors import InfrastructureError, NoetlError
@@ -28,6 +29,7 @@ from noetl.runtime.settings import Settings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import telemetry
 from noetl.runtime.worker_loop import WorkerLoop
+from noetl.services.keep_lines import LineKeeper
 from noetl.services.work_batch import BatchDeps
 from noetl.services.worker_deps import WorkerDeps
 
@@ -80,6 +82,7 @@ class HttpWorker:
             inline_bytes=settings.inline_limit,
             callback_base=settings.public_url or wish.server,
             log=telemetry.log,
+            lines=LineKeeper(HttpTaskLogs(exchange), telemetry.log),
         )
         registered = HttpCredentials(
             "", lambda path, headers: exchange("GET", path, None, headers), worker.credentials

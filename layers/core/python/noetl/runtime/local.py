@@ -102,7 +102,7 @@ class LocalRuntime:
         self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables
         self.credentials, self.schedules, self.prune = opened.credentials, opened.schedules, opened.prune
-        self.triggers = opened.triggers
+        self.triggers, self.task_logs = opened.triggers, opened.task_logs
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         for dead in self.presence.dead():

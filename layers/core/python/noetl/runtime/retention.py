@@ -11,6 +11,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.ports.task_logs import TaskLogs
 from noetl.services.manage_credentials import forget_old
 from noetl.services.prune import KEY_SECONDS, PruneDeps, RetentionDays, keep_to
 
@@ -18,8 +19,8 @@ ROUND_SECONDS = 5.0
 """Longest that one look of the keeper removes: what is left goes at the next."""
 
 
-def prune_deps(database: Database, results: ResultStore, days: RetentionDays) -> PruneDeps:
-    return PruneDeps(PostgresRetention(database), results, time.time, days)
+def prune_deps(database: Database, results: ResultStore, logs: TaskLogs, days: RetentionDays) -> PruneDeps:
+    return PruneDeps(PostgresRetention(database), results, logs, time.time, days)
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:

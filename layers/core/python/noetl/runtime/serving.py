@@ -169,6 +169,7 @@ class Server:
             keys=lambda fresh: self._keys,
             results=opened.results,
             prune=opened.prune,
+            task_logs=opened.task_logs,
             programs=opened.programs,
             compile=opened.programs.cache.compile,
             keep=lambda program: None,

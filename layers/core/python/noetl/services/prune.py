@@ -16,6 +16,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
 from noetl.ports.retention import Removed, Retention
+from noetl.ports.task_logs import TaskLogs
 
 DAY = 86_400.0
 BATCH = 200
@@ -45,6 +46,7 @@ class PruneDeps:
 
     retention: Retention
     results: ResultStore
+    logs: TaskLogs
     clock: Callable[[], float]
     days: RetentionDays = RetentionDays()
 
@@ -116,6 +118,7 @@ def _remove(before: float, deps: PruneDeps, more_time: Callable[[], bool]) -> tu
             return removed, True
         for execution_id in claimed:
             deps.results.delete_execution(execution_id)
+            deps.logs.delete_execution(execution_id)
         events = ROWS
         while events == ROWS:
             if not more_time():

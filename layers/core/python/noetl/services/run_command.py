@@ -41,13 +41,18 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     except (NoetlError, LookupError) as error:
         emit(refused(command, Outcome("error", error=_unusable(command, error))))
         return
+
+    def emit_last(event: Event) -> None:
+        runner.flush_lines()
+        emit(event)
+
     if command.loop is not None:
-        run_items(runner, command.loop, emit)
+        run_items(runner, command.loop, emit_last)
         return
     overlay = runner.around.overlay()
     for patch in command.overlay:
         overlay.write(patch)
-    emit(_done(command, runner.run(None, overlay, command.machine, command.child)))
+    emit_last(_done(command, runner.run(None, overlay, command.machine, command.child)))
 
 
 def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -84,6 +85,7 @@ class TaskRunner:
             aliases_of(program),
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
         )
+        self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
@@ -258,7 +260,7 @@ class TaskRunner:
             self.settings,
             self.secrets.credential,
             lambda: self.deps.revoked(command.execution_id, command.run),
-            self._log,
+            partial(self._told, op.label, op.attempt, None if item is None else item.index),
             given,
             lambda name: self._lookup(run, name),
             self.secrets.conceal,
@@ -283,6 +285,18 @@ class TaskRunner:
 
     def _log(self, line: str) -> None:
         self.deps.log(self.secrets.redact_told(line))
+
+    def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
+        """A line of a task's own output."""
+        line = self.secrets.redact_told(line)
+        self.deps.log(line)
+        if self.lines is not None:
+            self.lines.add(task, attempt, index, line)
+
+    def flush_lines(self) -> None:
+        """What was printed can be read before it shows that its task has ended."""
+        if self.lines is not None:
+            self.lines.flush()
 
     def _default_timeout(self, kind: str) -> float:
         found = self.timeouts.get(kind)

@@ -17,6 +17,7 @@ from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate
+from noetl.services.keep_lines import LineKeeper
 
 
 class Kinds(Protocol):
@@ -70,6 +71,8 @@ class WorkerDeps:
     callback_base: str = ""
     """The address that callbacks are answered at, as those outside reach it."""
     log: Callable[[str], None] = _silent
+    lines: LineKeeper | None = None
+    """Keeps what tasks print; None: it is only told."""
 
     def __post_init__(self) -> None:
         if self.hydrate is None:

@@ -149,6 +149,7 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
         started_after=reading.moment(request, "started_after"),
         started_before=reading.moment(request, "started_before"),
         program=find_playbook(deps.catalog, path, version).program if path and version else None,
+        ids=reading.execution_ids(request),
     )
     found = read_execution.list_executions(
         deps.store, limit=limit, now=deps.clock(), before=before, status=status, wanted=wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.api import bodies
-from noetl.api.endpoints import executions
+from noetl.api.endpoints import executions, logs
 from noetl.api.routes.shape import AFTER, ONE, Parameter, Route, limit
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.read_execution import STATUSES
@@ -16,6 +16,7 @@ _WANTED = (
     Parameter("path", "Only executions of this playbook."),
     Parameter("version", "Only those that run this version of `path`.", {"type": "string"}),
     Parameter("parent", "Only what this execution has started.", {"type": "string", "pattern": "^[0-9]+$"}),
+    Parameter("ids", "Only these: execution ids with commas between them, at most 100."),
     Parameter("started_after", "From this moment on: RFC 3339, or seconds since 1970."),
     Parameter("started_before", "Before this moment."),
 )
@@ -108,6 +109,28 @@ ROUTES: tuple[Route, ...] = (
         {200: bodies.ResultAnswer},
         "executions",
         refuses=(409, 410),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/logs",
+        "getExecutionLogs",
+        "What tasks of an execution have printed. A page may be short, or empty, without being the last: `complete` tells.",
+        "read",
+        logs.get_logs,
+        {200: logs.LinesAnswer},
+        "executions",
+        query=(AFTER, limit(200, logs.MOST)),
+    ),
+    Route(
+        "POST",
+        f"{ONE}/logs",
+        "addExecutionLogs",
+        "Keep lines that tasks have printed: from workers over HTTP. A request that is repeated keeps them twice.",
+        "worker",
+        logs.put_logs,
+        {202: logs.KeptAnswer},
+        "workers",
+        body=logs.LinesBody,
     ),
     Route(
         "GET",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 from urllib.request import getproxies, proxy_bypass
@@ -23,7 +23,10 @@ from noetl.domain import codec
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError
 
 T = TypeVar("T")
+E = TypeVar("E")
 
+PAGE = 500
+"""Entries that are asked for at once."""
 PATIENCE = 60.0
 """Seconds that a server may be away (503, no connection) before a command gives up."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0
@@ -94,6 +97,17 @@ class Client:
             if not after:
                 return
             query = {**query, "after": after}
+
+    def entries(
+        self, path: str, shape: type[T], of: Callable[[T], Sequence[E]], limit: int, /, **query: Any
+    ) -> list[E]:
+        """What the pages of a list hold, at most ``limit``."""
+        found: list[E] = []
+        for page in self.pages(path, shape, limit=min(limit, PAGE), **query):
+            found += of(page)
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
     def request(
         self,

@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 from noetl.api.bodies import EventPage, StatusAnswer
+from noetl.api.endpoints.logs import LinesAnswer
 from noetl.cli.remote.client import Client
 from noetl.domain.state import TERMINAL
+from noetl.domain.task_lines import TaskLine
 from noetl.services.history import HistoryEvent
 from noetl.services.progress import Progress
 
@@ -59,6 +61,22 @@ class History:
                 sleep(pace.after(False))
             else:
                 pace.after(True)
+
+
+def lines(
+    client: Client, execution_id: int, *, follow: bool, sleep: Callable[[float], None] = time.sleep
+) -> Iterator[TaskLine]:
+    """What tasks have printed; ``follow``: until the execution ends."""
+    after, pace = None, Pace()
+    while True:
+        page = client.get(f"{ONE.format(execution_id)}/logs", LinesAnswer, after=after, limit=PAGE)
+        yield from page.lines
+        moved, after = page.next != after, page.next
+        if page.complete or not (moved or follow):
+            return
+        pause = pace.after(bool(page.lines))
+        if not moved:
+            sleep(pause)
 
 
 class Pace:

@@ -37,15 +37,16 @@ from noetl.cli.context_patch import ContextPatch
 from noetl.cli.places import Change, Registered
 from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
-from noetl.cli.remote.following import ONE, History, RemoteFeed, run_until, status_of
+from noetl.cli.remote.following import ONE, History, RemoteFeed, lines, run_until, status_of
 from noetl.cli.remote.problems import diagnostics
 from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
 from noetl.domain import codec
 from noetl.domain.callbacks import PATH
-from noetl.domain.errors import InvalidInputError, NotFoundError, TaskError
+from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
+from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
 from noetl.services import read_execution
 from noetl.services.analyze import Analysis
@@ -66,7 +67,6 @@ from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
 from noetl.services.take_callback import AskedFor
 
 CANCEL_SECONDS = 30.0
-PAGE = 500
 
 
 class RemotePlace(RemoteTriggers):
@@ -94,18 +94,12 @@ class RemotePlace(RemoteTriggers):
         )
 
     def executions(self, wanted: ManyFilter, *, limit: int) -> Sequence[ExecutionSummary]:
-        if wanted.ids is not None:
-            raise InvalidInputError(
-                "a server lists no executions by id", code="invalid_filter", hint="use `noetl status ID`"
-            )
         query = {key: value for key, value in msgspec.structs.asdict(wanted).items() if value is not None}
-        found: list[ExecutionSummary] = []
-        size = min(limit, PAGE)
-        for page in self._client.pages("/api/executions", ExecutionPage, limit=size, **query):
-            found += page.executions
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        if wanted.ids is not None:
+            query["ids"] = ",".join(wanted.ids)
+        return self._client.entries(
+            "/api/executions", ExecutionPage, lambda page: page.executions, limit, **query
+        )
 
     def analyze(self, execution_id: int) -> Analysis:
         return self._client.post(f"{ONE.format(execution_id)}/analyze", Analysis, {})
@@ -140,6 +134,9 @@ class RemotePlace(RemoteTriggers):
     def history(self, execution_id: int, words: Vocabulary, *, follow: bool) -> Iterable[HistoryEvent]:
         history = History(self._client, execution_id, words)
         return history.follow() if follow else history.all()
+
+    def lines(self, execution_id: int, *, follow: bool) -> Iterable[TaskLine]:
+        return lines(self._client, execution_id, follow=follow)
 
     def result(self, execution_id: int) -> Any:
         """What is too large for an answer is downloaded. Raises TaskError when a part is gone, or is not what was kept."""
@@ -237,12 +234,7 @@ class RemotePlace(RemoteTriggers):
     # --- schedules ---
 
     def schedules(self, limit: int) -> Sequence[ScheduleView]:
-        found: list[ScheduleView] = []
-        for page in self._client.pages("/api/schedules", SchedulePage, limit=min(limit, PAGE)):
-            found += page.schedules
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        return self._client.entries("/api/schedules", SchedulePage, lambda page: page.schedules, limit)
 
     def schedule(self, name: str) -> ScheduleView:
         return self._client.get(f"/api/schedules/{segment(name)}", ScheduleView)
@@ -265,12 +257,7 @@ class RemotePlace(RemoteTriggers):
     # --- limits ---
 
     def limits(self, limit: int) -> Sequence[LimitView]:
-        found: list[LimitView] = []
-        for page in self._client.pages("/api/limits", LimitPage, limit=min(limit, PAGE)):
-            found += page.limits
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        return self._client.entries("/api/limits", LimitPage, lambda page: page.limits, limit)
 
     def limit(self, key: str) -> LimitView:
         return self._client.get(_limit(key), LimitView)
@@ -287,13 +274,9 @@ class RemotePlace(RemoteTriggers):
         return self._client.post("/api/credentials", CredentialView, msgspec.to_builtins(wish))
 
     def credentials(self, type_: str, limit: int) -> Sequence[CredentialView]:
-        found: list[CredentialView] = []
-        asked = {"type": type_ or None, "limit": min(limit, PAGE)}
-        for page in self._client.pages("/api/credentials", CredentialPage, **asked):
-            found += page.credentials
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        return self._client.entries(
+            "/api/credentials", CredentialPage, lambda page: page.credentials, limit, type=type_ or None
+        )
 
     def credential(self, name: str, *, reveal: bool) -> CredentialView:
         """``reveal``: what a worker gets; of a type that is exchanged, the token instead of the secret."""
@@ -309,13 +292,10 @@ class RemotePlace(RemoteTriggers):
     def credential_accesses(
         self, name: str, execution_id: int | None, limit: int
     ) -> Sequence[CredentialAccessView]:
-        found: list[CredentialAccessView] = []
-        asked = {"name": name or None, "execution_id": execution_id, "limit": min(limit, PAGE)}
-        for page in self._client.pages("/api/access/credentials", CredentialAccessPage, **asked):
-            found += page.accesses
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        asked = {"name": name or None, "execution_id": execution_id}
+        return self._client.entries(
+            "/api/access/credentials", CredentialAccessPage, lambda page: page.accesses, limit, **asked
+        )
 
     # --- running ---
 

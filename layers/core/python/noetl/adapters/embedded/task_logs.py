@@ -1,0 +1,95 @@
+"""Lines of tasks in files: one per execution, which several processes may add to."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from noetl.adapters.line_pages import as_text, from_text, number
+from noetl.domain.errors import InfrastructureError
+from noetl.domain.task_lines import LinePage, TaskLine
+from noetl.ports.task_logs import PAGE_BYTES
+
+
+class FileTaskLogs:
+    """``<root>/<execution id>.jsonl``, readable by this user only. A cursor is a place in the file.
+
+    They are told, not promised: nothing waits for the disk, so a power cut may cost the last ones.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def append(self, execution_id: int, lines: Sequence[TaskLine]) -> None:
+        text = as_text(lines)
+        try:
+            with contextlib.closing(_Handle(self._open(execution_id))) as file:
+                file.write(text)
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
+        start = number(after)
+        try:
+            with self._path(execution_id).open("rb") as file:
+                return _page(file, start, limit)
+        except FileNotFoundError:
+            return LinePage([], str(start))
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def delete_execution(self, execution_id: int) -> None:
+        try:
+            self._path(execution_id).unlink(missing_ok=True)
+        except OSError as error:
+            raise _unusable(execution_id, error) from error
+
+    def _open(self, execution_id: int) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        try:
+            return os.open(self._path(execution_id), flags, 0o600)
+        except FileNotFoundError:
+            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return os.open(self._path(execution_id), flags, 0o600)
+
+    def _path(self, execution_id: int) -> Path:
+        return self._root / f"{int(execution_id)}.jsonl"
+
+
+class _Handle:
+    """What is written at once stays together, also beside another process (O_APPEND)."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+
+    def write(self, text: bytes) -> None:
+        left = memoryview(text)
+        while left:
+            left = left[os.write(self._handle, left) :]
+
+    def close(self) -> None:
+        os.close(self._handle)
+
+
+def _page(file: BinaryIO, start: int, limit: int) -> LinePage:
+    """Whole lines only: what is being written at this moment is told by the next page."""
+    file.seek(start)
+    texts: list[bytes] = []
+    place = start
+    while len(texts) < limit and place - start < PAGE_BYTES:
+        text = file.readline()
+        if not text.endswith(b"\n"):
+            break
+        texts.append(text)
+        place += len(text)
+    more = file.readline().endswith(b"\n")
+    return LinePage([line for line in from_text(texts) if line is not None], str(place), more)
+
+
+def _unusable(execution_id: int, error: OSError) -> InfrastructureError:
+    return InfrastructureError(
+        f"the lines of execution {execution_id}: {error.strerror or error}", code="task_logs_failed"
+    )
