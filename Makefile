@@ -1,6 +1,8 @@
 # One door for everything that is done in this repository. `make help` lists it.
 
 SHELL := /bin/bash
+# Every process of the suite reads the same compiled files, instead of compiling them for itself.
+unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
