@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from noetl.domain.errors import InvalidInputError
 
 PREFIX = "noetl://execution/"
@@ -19,3 +21,9 @@ def check_uri(uri: str) -> tuple[int, str]:
             hint="results are named noetl://execution/<execution id>/result/<step>/<uuid>",
         )
     return int(execution), rest
+
+
+def result_key(uri: str) -> tuple[int, str]:
+    """(execution id, SHA-256 of the URI in hexadecimal): what objects are called in stores whose names must be safe."""
+    execution_id, _ = check_uri(uri)
+    return execution_id, hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import TaskContext
+from noetl.domain.kinds import TaskSettings
 from noetl.kinds.http_answer import failure_of
 from noetl.kinds.http_client import Answer, Limits, Request, send
 from noetl.kinds.net_guard import Allowed, parse_url
@@ -16,10 +16,22 @@ from noetl.kinds.net_guard import Allowed, parse_url
 CONNECT_SECONDS = 5.0
 
 
+class Caller(Protocol):
+    """On whose behalf calls are made: a task (``TaskContext``), or a part of the system itself."""
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that all calls together may take."""
+
+    @property
+    def settings(self) -> TaskSettings:
+        """What may be reached, and how large an answer may be."""
+
+
 class Api:
     """One task's calls of one API: they share the task's time."""
 
-    def __init__(self, context: TaskContext, headers: Mapping[str, str]) -> None:
+    def __init__(self, context: Caller, headers: Mapping[str, str]) -> None:
         self._context = context
         self._headers = {"User-Agent": "noetl", "Accept-Encoding": "gzip, deflate", **headers}
         self._deadline = time.monotonic() + context.timeout

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets as randomness
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from pydantic import Field, model_validator
 
@@ -14,6 +12,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult
 from noetl.kinds.base import KindParams
+from noetl.kinds.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
 from noetl.kinds.object_format import Format, read_object, write_object
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ EXAMPLE: dict[str, Any] = {
     "body": {"total": 17},
 }
 
-ENDPOINT = "https://storage.googleapis.com"
-SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
 MOST_LISTED = 10_000
 PAGE = 1000
 MOST_SOURCES = 32
@@ -126,21 +123,11 @@ def _upload(api: Api, endpoint: str, params: Params, context: TaskContext) -> di
     what = f"gs://{params.bucket}/{params.object}"
     data, kind = write_object(params.body, params.format, params.object or "", what)
     about = {"name": params.object, "contentType": params.content_type or kind, "metadata": params.metadata}
-    mark = randomness.token_hex(16)
-    body = b"".join(
-        [
-            f"--{mark}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n".encode(),
-            codec.encode(about),
-            f"\r\n--{mark}\r\nContent-Type: {about['contentType']}\r\n\r\n".encode(),
-            data,
-            f"\r\n--{mark}--\r\n".encode(),
-        ]
-    )
-    query = urlencode({"uploadType": "multipart", **_absent(params)})
-    url = f"{endpoint}/upload/storage/v1/b/{quote(params.bucket, safe='')}/o?{query}"
-    made = _json(api, "POST", url, body, {"Content-Type": f"multipart/related; boundary={mark}"})
+    body, headers = multipart(about, data)
+    url = upload_url(endpoint, params.bucket, uploadType="multipart", **_absent(params))
+    made = _json(api, "POST", url, body, headers)
     arrived = made.get("md5Hash")
-    if arrived and arrived != _md5(data):
+    if arrived and arrived != md5_of(data):
         raise TaskError(
             f"{what} is not what was sent", kind="storage_access", code="object_changed", retryable=True
         )
@@ -179,9 +166,7 @@ def _list(api: Api, endpoint: str, params: Params, context: TaskContext) -> dict
         }
         query |= {"delimiter": params.delimiter} if params.delimiter else {}
         query |= {"pageToken": token} if token else {}
-        page = _json(
-            api, "GET", f"{endpoint}/storage/v1/b/{quote(params.bucket, safe='')}/o?{urlencode(query)}"
-        )
+        page = _json(api, "GET", f"{bucket_url(endpoint, params.bucket)}?{urlencode(query)}")
         objects += [_described(one) for one in page.get("items", ())]
         folders += page.get("prefixes", ())
         token = page.get("nextPageToken")
@@ -228,18 +213,12 @@ def _json(
 
 
 def _url(endpoint: str, params: Params) -> str:
-    return f"{endpoint}/storage/v1/b/{quote(params.bucket, safe='')}/o/{quote(params.object or '', safe='')}"
+    return object_url(endpoint, params.bucket, params.object or "")
 
 
 def _absent(params: Params) -> dict[str, str]:
     """Generation 0: only where no object is."""
     return {"ifGenerationMatch": "0"} if params.if_absent else {}
-
-
-def _md5(data: bytes) -> str:
-    import base64
-
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 def _described(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import Credential, TaskContext
-from noetl.kinds.api_call import Api, json_of
+from noetl.domain.kinds import Credential
+from noetl.kinds.api_call import Api, Caller, json_of
 from noetl.kinds.signed_jwt import sign
 
 TOKEN_URI = "https://oauth2.googleapis.com/token"
@@ -37,7 +37,7 @@ def forget_tokens() -> None:
         _tokens.clear()
 
 
-def access_token(credential: Credential, scope: str, context: TaskContext) -> str:
+def access_token(credential: Credential, scope: str, context: Caller) -> str:
     """An access token: given with the credential, or got for its service account's signature and kept until it ends."""
     data = credential.data
     if data.get("access_token"):
@@ -72,7 +72,7 @@ def _account(credential: Credential) -> Mapping[str, Any]:
     return found
 
 
-def _exchanged(account: Mapping[str, Any], scope: str, context: TaskContext) -> tuple[str, float]:
+def _exchanged(account: Mapping[str, Any], scope: str, context: Caller) -> tuple[str, float]:
     """(token, seconds it lives), for an assertion signed by the account (RFC 7523)."""
     target, now = str(account.get("token_uri") or TOKEN_URI), int(time.time())
     claims = {

@@ -72,6 +72,10 @@ WITH gone AS MATERIALIZED (
     DELETE FROM noetl.auth_cache a USING gone g WHERE a.execution_id = g.execution_id
 ), keys AS (
     DELETE FROM noetl.idempotency i USING gone g WHERE i.execution_id = g.execution_id
+), objects AS (
+    DELETE FROM noetl.result_object o USING gone g WHERE o.execution_id = g.execution_id
+), parts AS (
+    DELETE FROM noetl.result_part p USING gone g WHERE p.execution_id = g.execution_id
 ), executions AS (
     DELETE FROM noetl.execution e USING gone g WHERE e.execution_id = g.execution_id RETURNING 1
 )

@@ -1,0 +1,1 @@
+"""The tier ``disk``: a local folder in front of the cloud tier. ``pools`` holds copies, ``spill`` brings new objects to the cloud."""

@@ -1,0 +1,117 @@
+"""All tiers of one place as one result store: writes go where the router says, reads where the reference says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+from noetl.adapters.result_uri import check_uri
+from noetl.domain.errors import NotFoundError
+from noetl.domain.tiers import MOST, TIERS, Remark, route
+from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
+
+_TOLD: Mapping[Remark, str] = {
+    "renamed": "`store: object` is now called disk",
+    "unknown": "there is no tier {wish!r} (there are {known}): what asks for it goes to {tier}",
+    "absent": "the tier {wish} is not set up here: what asks for it goes to {tier} (docs/results.md says how to set it up)",
+    "too_large": "the tier {wish} takes values of at most {most} bytes: larger ones go to {tier}",
+}
+
+
+class TieredResults:
+    """``tiers``: what this place has, by name. ``default``: where everything goes that is not told to go elsewhere.
+
+    As a store it is its default tier: what is written and read without a reference (messages, parts of a loop's result) lies there.
+    """
+
+    def __init__(
+        self, tiers: Mapping[str, ResultStore], default: str, log: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self._tiers = dict(tiers)
+        self._default = self._tiers[default]
+        self.name = default
+        self._log = log
+        self._told: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def tiers(self) -> Mapping[str, ResultStore]:
+        return self._tiers
+
+    def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
+        tier, remark = route(size, wish, self._tiers, self.name)
+        if remark:
+            self._tell(str(wish).strip(), remark, tier)
+        return self._tiers[tier]
+
+    def at(self, store: str | None) -> ResultStore:
+        name = "disk" if store == "object" else store or self.name
+        if name in self._tiers:
+            return self._tiers[name]
+        return _NotHere(name) if name in TIERS and name != "disk" else self._default
+
+    def put(self, uri: str, data: bytes) -> None:
+        self._default.put(uri, data)
+
+    def get(self, uri: str) -> bytes:
+        return self._default.get(uri)
+
+    def writer(self, uri: str) -> ObjectWriter:
+        return self._default.writer(uri)
+
+    def reader(self, uri: str, start: int = 0) -> ObjectReader:
+        return self._default.reader(uri, start)
+
+    def path(self, uri: str) -> Path | None:
+        return self._default.path(uri)
+
+    def delete_execution(self, execution_id: int) -> int:
+        """In every tier; a cache and what is behind it count as one."""
+        return sum(tier.delete_execution(execution_id) for tier in self._tiers.values())
+
+    def _tell(self, wish: str, remark: Remark, tier: str) -> None:
+        """Once in the life of a process."""
+        key = (wish[:80], remark)
+        with self._lock:
+            if key in self._told or len(self._told) > 100:
+                return
+            self._told.add(key)
+        known = ", ".join(TIERS)
+        self._log(
+            _TOLD[remark].format(wish=wish[:80], tier=tier, known=known, most=MOST.get(wish.lower(), 0))
+        )
+
+
+class _NotHere(OneTier):
+    """A tier that references name and this place does not have."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _missing(self, uri: str) -> NoReturn:
+        check_uri(uri)
+        raise NotFoundError(
+            f"{uri} is in the tier {self.name}, which is not set up here",
+            code="REFERENCE_NOT_AVAILABLE",
+            hint="set the tier up as where the result was written (docs/results.md), or run the step again",
+        )
+
+    def put(self, uri: str, data: bytes) -> None:
+        self._missing(uri)
+
+    def get(self, uri: str) -> bytes:
+        self._missing(uri)
+
+    def writer(self, uri: str) -> ObjectWriter:
+        self._missing(uri)
+
+    def reader(self, uri: str, start: int = 0) -> ObjectReader:
+        self._missing(uri)
+
+    def path(self, uri: str) -> Path | None:
+        self._missing(uri)
+
+    def delete_execution(self, execution_id: int) -> int:
+        return 0

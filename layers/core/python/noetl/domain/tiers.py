@@ -1,0 +1,50 @@
+"""Where a large result is kept: the tiers by name, and the one rule that picks among those that a place has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, NamedTuple
+
+KV_BYTES = 1024 * 1024
+"""Largest value of the tier ``kv``."""
+MEMORY_BYTES = 1024 * 1024
+"""Largest value of the tier ``memory``."""
+MOST = {"kv": KV_BYTES, "memory": MEMORY_BYTES}
+"""Largest value by tier; the others take any."""
+TIERS = ("memory", "kv", "disk", "file", "s3", "minio", "gcs", "pvc", "db")
+AUTO = frozenset({"", "auto"})
+
+Remark = Literal["", "renamed", "unknown", "absent", "too_large"]
+
+
+class Routed(NamedTuple):
+    """``remark``: why it is not the tier that was asked for (``renamed``: it is, under its newer name)."""
+
+    tier: str
+    remark: Remark = ""
+
+
+def route(size: int | None, wish: str | None, here: Collection[str], default: str) -> Routed:
+    """The tier for a value of ``size`` bytes (None: not known before it is written, and more than ``kv`` takes).
+
+    ``here``: the tiers that this place has; ``default``: the one of them for what nobody asks anything about. ``disk`` is a cache in front
+    of the default, so where there is none, the default itself is what was asked for.
+    """
+    wanted = (wish or "").strip().lower()
+    if wanted in AUTO:
+        return Routed("kv" if "kv" in here and _fits(size, "kv") else default)
+    name: str = "disk" if wanted == "object" else wanted
+    if name not in TIERS:
+        return Routed(default, "unknown")
+    if name not in here:
+        found = Routed(default, "" if name == "disk" else "absent")
+    elif not _fits(size, name):
+        found = Routed(default, "too_large")
+    else:
+        found = Routed(name)
+    return Routed(found.tier, "renamed") if wanted == "object" and not found.remark else found
+
+
+def _fits(size: int | None, tier: str) -> bool:
+    most = MOST.get(tier)
+    return most is None or (size is not None and size <= most)
