@@ -259,5 +259,3 @@ def told() -> Iterator[None]:
             retryable=plain.retryable,
             hint="the service account needs roles/storage.objectUser on the bucket" if refused else None,
         ) from error
-
-

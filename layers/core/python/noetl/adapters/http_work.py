@@ -17,6 +17,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.task_lines import LinePage, TaskLine
 from noetl.ports.queue import Delivery, Outgoing
+from noetl.ports.results import OneTier
 
 HOLD_SECONDS = 59
 """What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
@@ -201,7 +202,7 @@ class HttpTaskLogs:
         raise InvalidInputError("a worker removes no lines", code="not_removed")
 
 
-class HttpResults:
+class HttpResults(OneTier):
     """A server's store of results."""
 
     name = "http"

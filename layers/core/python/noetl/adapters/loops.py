@@ -48,7 +48,7 @@ class Collections:
             if name in self._lists:
                 self._lists.move_to_end(name)
                 return self._lists[name]
-        found = self._read(uri, loop.items_ref.get("sha256"))
+        found = self._read(uri, loop.items_ref.get("sha256"), loop.items_ref.get("store"))
         if loop.again is not None:
             found = _pick(found, loop)
         with self._lock:
@@ -57,12 +57,12 @@ class Collections:
                 self._lists.popitem(last=False)
         return found
 
-    def _read(self, uri: str, sha256: str | None) -> list[Any]:
+    def _read(self, uri: str, sha256: str | None, store: str | None) -> list[Any]:
         if self._results is None:
             raise InfrastructureError(
                 f"the loop's collection {uri} is in a result store and this process has none", retryable=False
             )
-        data = self._results.get(uri)
+        data = self._results.at(store).get(uri)
         if sha256 and hashlib.sha256(data).hexdigest() != sha256:
             raise InfrastructureError(
                 f"the bytes of {uri} do not match their checksum", code="result_corrupt"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class ObjectWriter(Protocol):
@@ -54,3 +54,22 @@ class ResultStore(Protocol):
 
     def delete_execution(self, execution_id: int) -> int:
         """Remove all objects of an execution; the number removed."""
+
+    def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
+        """The tier that a new object goes to; its ``name`` is what the reference says. ``size``: None when it is not known yet.
+
+        ``wish``: the tier that the playbook asks for (``spec.result.store``).
+        """
+
+    def at(self, store: str | None) -> ResultStore:
+        """The tier that an object is read from. ``store``: as its reference says; None: it says nothing."""
+
+
+class OneTier:
+    """What a store says about tiers that is the only one of its place, or one among several."""
+
+    def choose(self, size: int | None, wish: str | None = None) -> Self:
+        return self
+
+    def at(self, store: str | None) -> Self:
+        return self

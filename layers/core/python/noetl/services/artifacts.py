@@ -19,6 +19,8 @@ from noetl.services.hydration import store_calls
 from noetl.services.secret_stream import StreamMask
 
 CHUNK = 1024 * 1024
+SMALL = 1024 * 1024
+"""An artifact of at most this many bytes is held until it is complete."""
 MEDIA_TYPES: Mapping[str, str] = {
     "json": "application/json",
     "jsonl": "application/x-ndjson",
@@ -72,10 +74,10 @@ class TaskArtifacts:
         self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
     ) -> _Writer:
         uri = ref_uri(self._execution_id, self._step, f"artifact/{self._name()}")
-        with store_calls():
-            writer = self._results.writer(uri)
         media = content_type or MEDIA_TYPES[format]
-        return _Writer(writer, uri, self._results.name, format, media, self._max_bytes, self._masking)
+        wanted = wish or self._wish
+        place = _Place(self._results, uri, wanted.store if wanted is not None else None)
+        return _Writer(place, uri, format, media, self._max_bytes, self._masking)
 
     @contextlib.contextmanager
     def open(self, ref: Mapping[str, Any]) -> Iterator[BinaryIO]:
@@ -86,7 +88,7 @@ class TaskArtifacts:
     def file(self, ref: Mapping[str, Any], suffix: str = "") -> Iterator[Path]:
         with self.open(ref) as stream:
             try:
-                own = self._results.path(str(ref["ref"]))
+                own = self._results.at(ref.get("store")).path(str(ref["ref"]))
             except NotFoundError as error:
                 raise _not_available(ref) from error
             if own is not None:
@@ -101,12 +103,48 @@ class TaskArtifacts:
                 yield Path(copy.name)
 
 
+class _Place:
+    """Where an artifact goes. How large it gets shows while it is written: what stays small is held, and goes where small values go."""
+
+    def __init__(self, results: ResultStore, uri: str, wish: str | None) -> None:
+        self._results = results
+        self._uri = uri
+        self._wish = wish
+        self._held = bytearray()
+        self._writer: ObjectWriter | None = None
+        self.store = ""
+
+    def write(self, data: bytes) -> None:
+        if self._writer is None and len(self._held) + len(data) <= SMALL:
+            self._held += data
+            return
+        self._begin(None).write(data)
+
+    def commit(self) -> None:
+        writer = self._writer or self._begin(len(self._held))
+        writer.commit()
+
+    def abort(self) -> None:
+        self._held.clear()
+        if self._writer is not None:
+            self._writer.abort()
+
+    def _begin(self, size: int | None) -> ObjectWriter:
+        """The writer of the tier that is chosen now, with what was held. ``size``: all of it, when that is known."""
+        if self._writer is None:
+            tier = self._results.choose(size, self._wish)
+            self.store = tier.name
+            self._writer = tier.writer(self._uri)
+            self._writer.write(bytes(self._held))
+            self._held.clear()
+        return self._writer
+
+
 class _Writer:
     def __init__(
         self,
-        writer: ObjectWriter,
+        writer: _Place,
         uri: str,
-        store: str,
         format: ArtifactFormat,
         content_type: str,
         max_bytes: int,
@@ -114,7 +152,6 @@ class _Writer:
     ) -> None:
         self._writer = writer
         self._uri = uri
-        self._store = store
         self._format = format
         self._content_type = content_type
         self._max_bytes = max_bytes
@@ -163,7 +200,7 @@ class _Writer:
             self._writer.commit()
         return artifact_ref(
             self._uri,
-            store=self._store,
+            store=self._writer.store,
             size=self._size,
             sha256=self._hash.hexdigest(),
             format=self._format,
@@ -208,7 +245,7 @@ def _reader(results: ResultStore, ref: Mapping[str, Any]) -> ObjectReader:
         )
     try:
         with store_calls():
-            return results.reader(str(ref["ref"]))
+            return results.at(ref.get("store")).reader(str(ref["ref"]))
     except NotFoundError as error:
         raise _not_available(ref) from error
 

@@ -100,6 +100,7 @@ class _Fold:
         self.parts.append(
             {
                 "ref": uri,
+                "store": self.deps.results.name,
                 "sha256": hashlib.sha256(encoded).hexdigest(),
                 "count": len(self.values),
                 "bytes": len(encoded),

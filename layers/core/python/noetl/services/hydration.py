@@ -94,14 +94,10 @@ class _Hydrator:
             value = self._content(ref, form)
             self._keep(uri, value, ref["size"])
             return value
-        data = self._read(uri, ref.get("sha256"))
+        data = self._read(ref)
         value = codec.decode(data)
         if isinstance(value, dict) and value.get("kind") == "manifest":
-            value = [
-                item
-                for part in value["parts"]
-                for item in codec.decode(self._read(part["ref"], part["sha256"]))
-            ]
+            value = [item for part in value["parts"] for item in codec.decode(self._read(part))]
         self._keep(uri, value, len(data))
         return value
 
@@ -120,7 +116,7 @@ class _Hydrator:
                 code="result_too_large_to_load",
                 hint=hint,
             )
-        data = self._read(str(ref["ref"]), ref.get("sha256"))
+        data = self._read(ref)
         if form == "parquet":
             from noetl.kinds.row_streams import read_rows
 
@@ -137,13 +133,18 @@ class _Hydrator:
 
         return read_object(data, LOADED[form], "", "", what)
 
-    def _read(self, uri: str, sha256: Any) -> bytes:
+    def _read(self, ref: Mapping[str, Any]) -> bytes:
+        """The bytes of a reference, or of a part of a manifest."""
+        uri, sha256 = str(ref["ref"]), ref.get("sha256")
         try:
             with store_calls():
-                data = self.results.get(uri)
+                data = self.results.at(ref.get("store")).get(uri)
         except NotFoundError as error:
             raise TaskError(
-                f"the result {uri} is not available", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
+                f"the result {uri} is not available: {error.message}",
+                kind="storage_access",
+                code="REFERENCE_NOT_AVAILABLE",
+                hint=error.hint,
             ) from error
         if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
             raise TaskError(

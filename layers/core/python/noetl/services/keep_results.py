@@ -76,11 +76,12 @@ class Keeper:
             )
         digest = hashlib.sha256(encoded).hexdigest()
         uri = ref_uri(self._execution_id, self._step, f"{self._run}/{digest}")
-        self._results.put(uri, encoded)
+        tier = self._results.choose(len(encoded), spec.store if spec is not None else None)
+        tier.put(uri, encoded)
         preview = PREVIEW_LIMIT if spec is None or spec.preview_max_bytes is None else spec.preview_max_bytes
         ref = make_ref(
             uri,
-            store=self._results.name,
+            store=tier.name,
             size=len(encoded),
             sha256=digest,
             value=value,

@@ -294,10 +294,11 @@ def _kept(callback: CallbackId, step: str, body: Any, digest: str, deps: Callbac
     if len(encoded) <= deps.inline_bytes:
         return body
     uri = ref_uri(callback.execution_id, step, f"callback:{callback.place}:{callback.serial}:{digest}")
-    deps.results.put(uri, encoded)
+    tier = deps.results.choose(len(encoded))
+    tier.put(uri, encoded)
     return make_ref(
         uri,
-        store=deps.results.name,
+        store=tier.name,
         size=len(encoded),
         sha256=sha256(encoded).hexdigest(),
         value=body,

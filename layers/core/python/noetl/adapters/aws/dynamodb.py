@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.buffered import BufferedWriter, buffered_reader, too_large
+from noetl.adapters.held_stream import HeldWriter
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
 from noetl.domain.tiers import KV_BYTES
@@ -51,7 +51,11 @@ class DynamoResultStore(OneTier):
     def put(self, uri: str, data: bytes) -> None:
         """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
         if len(data) > KV_BYTES:
-            raise too_large(uri, len(data), KV_BYTES)
+            raise InfrastructureError(
+                f"{uri}: {len(data)} bytes, and the tier kv takes {KV_BYTES}",
+                code="result_store_full",
+                retryable=False,
+            )
         digest = hashlib.sha256(data).hexdigest()
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)] or [b""]
         with answering("dynamodb"):
@@ -85,12 +89,14 @@ class DynamoResultStore(OneTier):
             found.append(_bytes(chunk))
         return b"".join(found)
 
-    def writer(self, uri: str) -> BufferedWriter:
+    def writer(self, uri: str) -> HeldWriter:
         result_key(uri)
-        return BufferedWriter(lambda data: self.put(uri, data), KV_BYTES, uri)
+        return HeldWriter(self.put, uri)
 
     def reader(self, uri: str, start: int = 0) -> io.BytesIO:
-        return buffered_reader(self.get(uri), start)
+        stream = io.BytesIO(self.get(uri))
+        stream.seek(start)
+        return stream
 
     def path(self, uri: str) -> Path | None:
         return None

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.aws.s3_streams import MISSING, S3Reader, S3Writer
 from noetl.adapters.program_hash import check_hash
-from noetl.adapters.result_uri import check_uri
+from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
 from noetl.dsl.program import PROGRAM_VERSION
+from noetl.ports.results import OneTier
 
 ATTEMPTS = 4
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 
 
-class S3ResultStore:
+class S3ResultStore(OneTier):
     """``executions/<execution id>/<SHA-256 of the URI>``. Encryption at rest is the bucket's default.
 
     The role needs s3:ListBucket on the bucket, or S3 says "forbidden" where it means "missing".
     """
 
-    name = "s3"
-
-    def __init__(self, bucket: str, client: Any) -> None:
+    def __init__(self, bucket: str, client: Any, name: Literal["s3", "minio"] = "s3") -> None:
         self._bucket = bucket
         self._client = client
+        self.name: str = name
 
     def put(self, uri: str, data: bytes) -> None:
         """Raises ConflictError(code="result_exists") when the object exists with other bytes."""
@@ -97,8 +96,8 @@ class S3ResultStore:
 
     @staticmethod
     def _key(uri: str) -> str:
-        execution_id, _ = check_uri(uri)
-        return f"executions/{execution_id}/{hashlib.sha256(uri.encode('utf-8', 'surrogatepass')).hexdigest()}"
+        execution_id, key = result_key(uri)
+        return f"executions/{execution_id}/{key}"
 
 
 class S3ProgramStore:

@@ -70,9 +70,7 @@ def about(data: bytes) -> About:
 
 def is_block(data: bytes, number: int, known: About) -> bool:
     """Whether these are the bytes of that block."""
-    return (
-        number < len(known.sums) and hashlib.blake2b(data, digest_size=8).hexdigest() == known.sums[number]
-    )
+    return number < len(known.sums) and hashlib.blake2b(data, digest_size=8).hexdigest() == known.sums[number]
 
 
 class Rate:
@@ -191,7 +189,7 @@ class Pools:
 
     def delete_execution(self, execution_id: int) -> int:
         """Everything of it; how many of its objects had not reached the cloud tier. Raises OSError."""
-        pending = [path for path in (self._folder / "pending").glob(f"{execution_id}-*")]
+        pending = list((self._folder / "pending").glob(f"{execution_id}-*"))
         for path in pending:
             path.unlink(missing_ok=True)
         for pool in ("data", "meta"):

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
 import secrets
 import shutil
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
-from noetl.adapters.result_uri import check_uri
+from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
+from noetl.ports.results import OneTier
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
-class FileResultStore:
+class FileResultStore(OneTier):
     """``root`` is made when the first object is written. Names in URIs never become paths: files are called by their hash.
+
+    As the tier ``pvc``, ``root`` is a folder that every process of a deployment has mounted (EFS, NFS, a volume).
 
     Readable by this user only. Checksums are the reader's business (they stand in the reference).
     """
 
-    name = "file"
-
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, name: Literal["file", "pvc"] = "file") -> None:
         self._root = root
+        self.name: str = name
 
     def put(self, uri: str, data: bytes) -> None:
         """Raises ConflictError(code="result_exists") when the object exists with other bytes, InfrastructureError when it cannot be kept."""
@@ -72,7 +73,8 @@ class FileResultStore:
         return NotFoundError(
             f"{uri} is not among the results in {self._root}",
             code="REFERENCE_NOT_AVAILABLE",
-            hint="its execution was deleted, or it ran with another NOETL_HOME",
+            hint="its execution was deleted, or it ran with another "
+            + ("NOETL_HOME" if self.name == "file" else "folder (NOETL_STORAGE_PVC_DIR)"),
         )
 
     def delete_execution(self, execution_id: int) -> int:
@@ -87,10 +89,8 @@ class FileResultStore:
         return count
 
     def _path(self, uri: str) -> Path:
-        execution_id, _ = check_uri(uri)
-        return (
-            self._root / str(execution_id) / hashlib.sha256(uri.encode("utf-8", "surrogatepass")).hexdigest()
-        )
+        execution_id, key = result_key(uri)
+        return self._root / str(execution_id) / key
 
 
 class _Reader:
