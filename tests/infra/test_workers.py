@@ -18,7 +18,18 @@ DEV = load_environment("dev")
 PROD = load_environment("prod")
 
 
-LIGHT = ("eventbridge", "gcs", "http", "lambda", "postgres", "s3", "secrets", "snowflake")
+LIGHT = (
+    "artifact",
+    "eventbridge",
+    "gcs",
+    "http",
+    "lambda",
+    "postgres",
+    "resolve",
+    "s3",
+    "secrets",
+    "snowflake",
+)
 
 
 def plan(env: object = DEV, *specs: KindSpec) -> WorkerPlan:

@@ -30,11 +30,13 @@ class KindSpec:
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Published other spellings of parameters: alias → name (``{"endpoint": "url"}``)."""
     sql_fields: tuple[str, ...] = ()
-    """Parameters whose templates become bound SQL parameters."""
+    """Parameters whose templates become bound SQL parameters; ``source.query`` is one inside the mapping ``source``."""
     raw_fields: tuple[str, ...] = ()
     """Parameters that are never templates (``code``): taken literally, braces and all."""
     ref_fields: tuple[str, ...] = ()
     """Parameters that are given as they are, with references of large results in them; in all others these are read first."""
+    other_names: tuple[str, ...] = ()
+    """Published second names of the kind (``result`` of ``artifact``); programs and workers know the first alone."""
     lowered: bool = False
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False

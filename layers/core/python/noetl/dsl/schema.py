@@ -20,16 +20,20 @@ def playbook_schema(kinds: KindLookup) -> dict[str, Any]:
     schema = Document.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
     definitions: dict[str, Any] = schema["$defs"]
     branches = []
+    others: list[str] = []
     for name in kinds.names():
-        if find_spec(kinds, name) is None:
+        spec = find_spec(kinds, name)
+        if spec is None:
             continue
+        others += spec.other_names
         definition = f"kind_{name}"
         parameters = _hoist(kinds.schema(name), definition, definitions)
         definitions[definition] = parameters
-        condition = {"properties": {"kind": {"const": name}}, "required": ["kind"]}
+        told = {"enum": [name, *spec.other_names]} if spec.other_names else {"const": name}
+        condition = {"properties": {"kind": told}, "required": ["kind"]}
         branches.append({"if": condition, "then": {"$ref": f"#/$defs/{definition}"}})
     for model in _TASK_MODELS:
-        definitions[model]["properties"]["kind"] = {"enum": list(kinds.names())}
+        definitions[model]["properties"]["kind"] = {"enum": [*kinds.names(), *others]}
         definitions[model]["allOf"] = branches
     _add_conditions(definitions)
     describe(schema)

@@ -38,6 +38,7 @@ ENTRY_POINT_GROUP = "noetl.kinds"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
+        "artifact": "noetl.kinds.artifact",
         "duckdb": "noetl.kinds.duckdb",
         "eventbridge": "noetl.kinds.eventbridge",
         "gcs": "noetl.kinds.gcs",
@@ -48,6 +49,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "playbook": "noetl.kinds.playbook",
         "postgres": "noetl.kinds.postgres",
         "python": "noetl.kinds.python",
+        "resolve": "noetl.kinds.resolve",
         "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
         "secrets": "noetl.kinds.secrets",
@@ -57,6 +59,9 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "workbook": "noetl.kinds.workbook",
     }
 )
+
+OTHER_NAMES: Mapping[str, str] = MappingProxyType({"result": "artifact"})
+"""``KindSpec.other_names`` of the built-in kinds, known without importing them."""
 
 Run = Callable[[Any, TaskContext], TaskResult | ChildRequest | WaitRequest]
 
@@ -160,6 +165,8 @@ class Registry:
         found = self._loaded.get(name)
         if found is not None:
             return found
+        if name not in self._modules and name in OTHER_NAMES:
+            return self._load(OTHER_NAMES[name])
         path = self._modules[name]
         with self._lock:
             if name not in self._loaded:

@@ -20,7 +20,7 @@ from noetl.kinds.registry import Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
 
-ALWAYS_REAL = frozenset({"noop", "playbook", "python", "duckdb", "wait"})
+ALWAYS_REAL = frozenset({"artifact", "duckdb", "noop", "playbook", "python", "resolve", "wait"})
 """Kinds that run as they are: routing, code in its sandbox, SQL in memory over the playbook's own files, playbooks that are beside it."""
 PASTE: Mapping[str, str] = {"http": "{ body: {} }", "postgres": "{ rows: [] }", "duckdb": "{ rows: [] }"}
 SHOWN = 90

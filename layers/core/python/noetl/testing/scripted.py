@@ -18,7 +18,7 @@ from noetl.domain.outcomes import ChildRequest, WaitRequest
 from noetl.kinds.registry import Registry
 from noetl.templating.contract import RenderedSql
 
-REAL = frozenset({"noop", "playbook", "python", "duckdb", "wait"})
+REAL = frozenset({"artifact", "duckdb", "noop", "playbook", "python", "resolve", "wait"})
 STATUS_KINDS = {401: "auth", 403: "auth", 404: "not_found", 408: "timeout", 429: "rate_limit"}
 
 

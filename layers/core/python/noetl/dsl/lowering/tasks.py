@@ -74,7 +74,7 @@ def lower_task(
     code_pos, code_lines = raw.lines_pos() if isinstance(raw, Scalar) else (Pos(), False)
     return Task(
         label=label,
-        kind=kind,
+        kind=spec.name if spec is not None else kind,
         params=lower_params(lowering, body, params, spec, inside) if calls else Lit(None),
         input=lowering.optional(given, frame),
         rules=lower_rules(lowering, policy, inside.guard(), labels, label, lower_sink),
@@ -203,10 +203,28 @@ def lower_params(
             node: Node = Lit(value.plain())
         elif name in spec.sql_fields:
             node = lowering.sql(value, frame)
+        elif isinstance(value, Mapping) and (inside := _sql_inside(name, spec)):
+            node = _with_sql(lowering, value, inside, frame)
         else:
             node = lowering.node(value, frame)
         entries.append((name, node))
     _check_params(lowering, body, given, spec)
+    if all(isinstance(node, Lit) for _, node in entries):
+        return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
+    return Map(tuple(entries))
+
+
+def _sql_inside(name: str, spec: KindSpec) -> frozenset[str]:
+    """Keys of the mapping ``name`` that hold SQL: ``source.query`` of the kind's ``sql_fields``."""
+    return frozenset(field.removeprefix(f"{name}.") for field in spec.sql_fields if field.startswith(f"{name}."))
+
+
+def _with_sql(lowering: Lowering, mapping: Mapping, sql: frozenset[str], frame: Frame) -> Node:
+    lowering.check_keys(mapping)
+    entries = [
+        (key.text, lowering.sql(value, frame) if key.text in sql else lowering.node(value, frame))
+        for key, value in mapping.items()
+    ]
     if all(isinstance(node, Lit) for _, node in entries):
         return Lit({name: node.value for name, node in entries if isinstance(node, Lit)})
     return Map(tuple(entries))
