@@ -216,7 +216,9 @@ def lower_params(
 
 def _sql_inside(name: str, spec: KindSpec) -> frozenset[str]:
     """Keys of the mapping ``name`` that hold SQL: ``source.query`` of the kind's ``sql_fields``."""
-    return frozenset(field.removeprefix(f"{name}.") for field in spec.sql_fields if field.startswith(f"{name}."))
+    return frozenset(
+        field.removeprefix(f"{name}.") for field in spec.sql_fields if field.startswith(f"{name}.")
+    )
 
 
 def _with_sql(lowering: Lowering, mapping: Mapping, sql: frozenset[str], frame: Frame) -> Node:
