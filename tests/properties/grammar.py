@@ -78,6 +78,8 @@ class Grammar:
             found["fail_first"] = self.rng.randint(1, 2)
         if self.rng.random() < 0.15:
             found["size"] = self.rng.choice((600, 5000, 40_000))
+        if self.rng.random() < 0.15:
+            found["polls"] = self.rng.randint(1, 3)
         return found
 
     # --- blocks ---

@@ -184,7 +184,8 @@ class Simulation:
         self.commands.append(command)
         del self.commands[:-REMEMBERED]
         try:
-            if not command.delay or process.driver.is_open(command):
+            driver = process.driver
+            if not command.delay or driver.is_open(command) or driver.is_left_behind(command):
                 process.driver.execute(command)
         except InfrastructureError:
             process.driver.ready.append(command)

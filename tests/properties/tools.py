@@ -7,6 +7,7 @@ An ``http`` call is steered by its query parameters; everything else it is asked
 | ``fail_first: n`` | fails with 503 in its first n tries (``only: [indexes]`` limits that to some iterations) |
 | ``fail: kind`` | always fails, with that kind of error (``only`` as above) |
 | ``pages: n``, ``page: k`` | answers page k of n: ``{rows: [two numbers], next: k + 1 or null}`` |
+| ``polls: n`` | goes on elsewhere: it is asked for n times before it comes to anything |
 | ``size: n`` | answers with a text of n bytes besides ``v`` |
 """
 
@@ -14,16 +15,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest, WaitRequest
-from noetl.kinds.registry import Registry
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.outcomes import PollRequest
+from noetl.kinds.registry import Answer, Registry
 
-STEERING = frozenset({"fail_first", "fail", "only", "size"})
+STEERING = frozenset({"fail_first", "fail", "only", "size", "polls"})
+PATIENCE = 100_000.0
+"""Seconds that a call has: the disturbances of a run may take hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +50,11 @@ class PureTools(Registry):
         self._sent = sent
         self.calls: list[Call] = []
 
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest:
+    def spec(self, name: str) -> KindSpec:
+        found = super().spec(name)
+        return replace(found, default_timeout=PATIENCE) if name == "http" else found
+
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> Answer:
         if name != "http":
             return super().run(name, raw_params, context)
         self._load(name).params.parse(raw_params)
@@ -61,6 +66,9 @@ class PureTools(Registry):
             self._sent(token)
         self.calls.append(Call(context.execution_id, context.idempotency_key, asked))
         self.spend()
+        asked_for = (context.pending or {}).get("times", 0)
+        if asked_for < params.get("polls", 0):
+            return PollRequest({"times": asked_for + 1}, 3.0)
         body = _answer(params, context.attempt, index, asked)
         return TaskResult({"status_code": 200, "headers": {}, "url": "", "elapsed": 0.0, "data": body})
 

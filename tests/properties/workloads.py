@@ -61,6 +61,7 @@ FIXED = tuple(
             "limited",
             "alone",
             "callbacks",
+            "polls",
         )
     ]
     + [

@@ -14,7 +14,7 @@ from noetl.domain.events import Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
-from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted
+from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted, Poll
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services.callback_keys import callback_key
@@ -77,6 +77,12 @@ class WatchedStore(MemoryExecutionStore):
                 f"{key} was claimed twice as attempt {command.attempt}"
             )
             self.attempts[key] = command.attempt
+        return found
+
+    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
+        found = super().ask_again(polls, owner)
+        for command in found:
+            self.attempts[command.execution_id, command.command_id] = command.attempt
         return found
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
@@ -202,6 +208,7 @@ class Process:
             credentials=NoCredentials(),
             inline_bytes=setting.inline_bytes,
             clock=world.clock.now,
+            now=world.clock.epoch,
             chance=world.rng.random,
             callback_key=lambda command: callback_key(command, world.programs, RING),
             deadline=self._deadline,

@@ -62,6 +62,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     ``machine`` is the pipeline state a suspension left (None on turn 0); ``child`` the outcome of the sub-execution it waited for.
     ``overlay`` are the writes that earlier items of a sequential loop made. ``rule`` is the index into ``Step.cases`` for stage ``case``.
     ``delay``: seconds, by the database's clock, before it may run. ``limits``: what it has to have before it is given out.
+    ``remote``: its machine stands for work that goes on elsewhere, which has to be stopped when the command is not wanted any more.
     """
 
     execution_id: int
@@ -82,6 +83,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     overlay: list[Patch] = []
     priority: int = 0
     limits: tuple[Limit, ...] = ()
+    remote: bool = False
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):

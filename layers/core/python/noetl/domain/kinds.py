@@ -1,7 +1,8 @@
 """What a tool kind declares about itself, and what it is given when it runs.
 
 A kind is one module in ``noetl.kinds`` with ``SPEC`` (a KindSpec), ``Params`` (a pydantic model that refuses unknown
-fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest``. See ``noetl.kinds.registry``.
+fields) and ``run(params, context) -> TaskResult | ChildRequest | WaitRequest | PollRequest``. One that answers with a PollRequest also has
+``stop(state, context)``, which ends the work that goes on elsewhere. See ``noetl.kinds.registry``.
 """
 
 from __future__ import annotations
@@ -41,6 +42,9 @@ class KindSpec:
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False
     long_running: bool = False
+    poll_seconds: float = 0.0
+    """More than 0: it begins work elsewhere and asks how that is getting on (PollRequest). One call takes at most so many seconds; the
+    task's time-out counts from the first call to the end of the work."""
     extra: str | None = None
     """Optional dependency group that must be installed (``local``)."""
 
@@ -211,6 +215,12 @@ class TaskContext:
     """``data`` is secret, and is read again by calling the kind ``secrets`` with ``params``."""
     artifacts: Artifacts = field(default_factory=NoArtifacts)
     """Large results as streams."""
+    pending: Mapping[str, Any] | None = None
+    """What the last call of this task said of the work that goes on elsewhere; None when nothing was begun."""
+    left: float = 0.0
+    """Seconds until the task's time-out is over; with ``pending`` it counts from the first call on."""
+    wake: str = ""
+    """Names the suspended task to those outside who may wake it before its delay is over (``services/wake_polls.py``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,14 @@ class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: dict[str, Any] | None = None
 
 
+class PollRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Work that goes on elsewhere was begun, or is not over: the task is asked again after ``delay`` seconds, with ``state`` as
+    ``TaskContext.pending``. No worker is held meanwhile. ``state``: plain JSON values that say which work it is."""
+
+    state: dict[str, Any]
+    delay: float
+
+
 class CallbackRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """A callback the pipeline waits for: the ``serial``-th of its run, from 0, asked for by ``task``. The rest: see WaitRequest."""
 
@@ -97,6 +105,9 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     Exactly one reason: ``delay`` seconds or a moment (``until``, epoch seconds) to wait for, ``child`` (a sub-execution), or ``callback``.
     ``task``: the ``wait`` that asked for the delay or the moment; empty: a retry. ``machine`` is the pipeline's own state, opaque to the
     engine; the next turn gets it back.
+
+    ``remote``: the delay is that of work that goes on elsewhere (``PollRequest``): given up, it has to be stopped there. ``deadline``: epoch
+    seconds at which it is given up. ``again``: the turn did nothing but ask how it is getting on; no history is made of it.
     """
 
     machine: dict[str, Any]
@@ -105,6 +116,9 @@ class Suspend(msgspec.Struct, frozen=True, omit_defaults=True):
     until: float | None = None
     task: str = ""
     callback: CallbackRequest | None = None
+    remote: bool = False
+    deadline: float = 0.0
+    again: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -10,7 +10,10 @@ from noetl.domain.outcomes import Outcome, Trace
 
 
 class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="name", omit_defaults=True):
-    """A pipeline waits for time to pass; it goes on at ``until`` (epoch seconds). ``seconds``: from now."""
+    """A pipeline waits for time to pass; it goes on at ``until`` (epoch seconds). ``seconds``: from now.
+
+    ``remote``: it waits for work that goes on elsewhere, and asks again after ``seconds``, then as often as it takes; ``until``: when that
+    is given up. Told once, when the waiting begins."""
 
     run: int
     step: str
@@ -19,6 +22,7 @@ class WaitStarted(msgspec.Struct, frozen=True, tag="wait.started", tag_field="na
     seconds: float
     until: float
     trace: list[Trace] = []
+    remote: bool = False
 
 
 class CallbackAwaited(

@@ -178,8 +178,9 @@ def suspend(d: Decider, step: Step, token: Token, outcome: Outcome) -> None:
         delay = max(0.0, reason.until - d.now)
     command = msgspec.structs.replace(command, delay=delay)
     if reason.task:
-        until = d.now + delay if reason.until is None else reason.until
-        d.emit(WaitStarted(token.run, step.name, command.turn, reason.task, delay, until, outcome.trace))
+        until = reason.deadline or (d.now + delay if reason.until is None else reason.until)
+        remote, trace = reason.remote, outcome.trace
+        d.emit(WaitStarted(token.run, step.name, command.turn, reason.task, delay, until, trace, remote))
     else:
         d.emit(Suspended(token.run, step.name, command.turn, delay, outcome.trace))
     start_detached(d, token, children)
@@ -191,7 +192,8 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
     """The command again, one turn later, over the scope as it is now."""
     assert outcome.suspend is not None
     if token.phase == "compensate":
-        return compensation(d, step, token.run, token.turn + 1, outcome.suspend.machine)
+        again = compensation(d, step, token.run, token.turn + 1, outcome.suspend.machine)
+        return msgspec.structs.replace(again, remote=outcome.suspend.remote)
     stage = "case" if token.phase == "case" else "body"
     extra = {}
     if stage == "case":
@@ -210,6 +212,7 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
         turn=token.turn + 1,
         scope=freeze(d.scope(token.run), reads, extra),
         machine=outcome.suspend.machine,
+        remote=outcome.suspend.remote,
     )
 
 

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest, WaitRequest
+from noetl.domain.outcomes import ChildRequest, PollRequest, WaitRequest
 
 if TYPE_CHECKING:
     from noetl.kinds.params import ParamsChecker
@@ -63,7 +63,9 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
 OTHER_NAMES: Mapping[str, str] = MappingProxyType({"result": "artifact"})
 """``KindSpec.other_names`` of the built-in kinds, known without importing them."""
 
-Run = Callable[[Any, TaskContext], TaskResult | ChildRequest | WaitRequest]
+Answer = TaskResult | ChildRequest | WaitRequest | PollRequest
+Run = Callable[[Any, TaskContext], Answer]
+Stop = Callable[[Mapping[str, Any], TaskContext], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ class LoadedKind:
     run: Run | None
     example: Mapping[str, Any]
     extra_check: Callable[[Mapping[str, Any]], Iterable[ParamProblem]] | None
+    stop: Stop | None = None
 
 
 class Registry:
@@ -118,9 +121,7 @@ class Registry:
         with self._lock:
             self._loaded[loaded.spec.name] = loaded
 
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest:
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> Answer:
         """Call a kind with rendered parameters.
 
         Raises TaskError: ``kind="schema"`` with code ``kind_params`` (a field does not fit), ``unknown_kind``
@@ -149,6 +150,14 @@ class Registry:
             raise TaskError(
                 f"{name} failed: {type(error).__name__}: {error}", kind="unknown", code=type(error).__name__
             ) from error
+
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """End what a call of the kind began elsewhere, as its PollRequest told of it. Nothing, for a kind that cannot.
+
+        Raises KeyError (unknown kind), and what the kind raises."""
+        stop = self._load(name).stop
+        if stop is not None:
+            stop(state, context)
 
     def _discover(self) -> None:
         for point in metadata.entry_points(group=ENTRY_POINT_GROUP):
@@ -207,6 +216,7 @@ def _loaded(kind: Any) -> LoadedKind:
         run=run,
         example=getattr(kind, "EXAMPLE", {}),
         extra_check=getattr(kind, "check", None),
+        stop=getattr(kind, "stop", None),
     )
 
 

@@ -96,8 +96,13 @@ def render_call(run: PipelineRun, frame: Frame, task: Task) -> RunTask | None:
         bind(run, TaskOutcome(error=error_of(error, run.around.source_name)))
         return None
     frame.phase = "wait"
-    given = frame.input or {}
-    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, nested.key(run, task))
+    given, key = frame.input or {}, nested.key(run, task)
+    return RunTask(task.label, task.kind, params, given, frame.attempt, timeout, key, frame.pending)
+
+
+def ask_again(run: PipelineRun, frame: Frame) -> RunTask | None:
+    """The call of a task whose work goes on elsewhere, once more: neither another visit nor another try."""
+    return render_call(run, frame, run.sequences[-1][frame.pc])
 
 
 def begin_plain(run: PipelineRun) -> RunTask | None:
@@ -189,6 +194,7 @@ def bind(run: PipelineRun, outcome: TaskOutcome) -> None:
     """Keep what came back under the names that rules read."""
     frame = run.state.frames[-1]
     task = run.sequences[-1][frame.pc]
+    frame.pending = None
     meta = dict(outcome.meta)
     result, envelope = None, None
     if outcome.error is None:

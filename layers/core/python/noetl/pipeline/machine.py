@@ -25,7 +25,7 @@ from noetl.pipeline.faults import told_at
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.scope import Item, Surroundings
-from noetl.pipeline.state import EACH, Frame, Last, State, dump, load
+from noetl.pipeline.state import EACH, Frame, Last, State, dump, forget, load
 from noetl.templating import is_true, render
 
 Sequence = tuple[Task, ...]
@@ -46,6 +46,7 @@ class PipelineRun:
         "overlay",
         "pipeline",
         "plain",
+        "progressed",
         "retrying",
         "sequences",
         "state",
@@ -73,6 +74,8 @@ class PipelineRun:
         self.retrying = False
         self.max_attempts = 1
         self.plain = False
+        self.progressed = True
+        """Something was done since the machine was resumed, besides asking for work that goes on elsewhere."""
 
     # --- the four doors ---------------------------------------------------------------------------
 
@@ -92,19 +95,25 @@ class PipelineRun:
         frame = self.state.frames[-1] if self.state.frames else None
         if frame is not None and frame.phase == "wait":
             if child is not None:
-                return self.feed(_child_outcome(child))
+                return self.feed(waits.child_outcome(child))
             if frame.waited is not None:
                 return self.feed(waits.over(frame))
+            if frame.pending is not None:
+                self.progressed = False
+                return calls.ask_again(self, frame) or self._advance()
             frame.phase = "call"
             frame.attempt -= 1
         return self._advance()
 
     def feed(self, outcome: TaskOutcome) -> Op:
         """The outcome of the RunTask that was asked for last."""
+        self.progressed = self.progressed or outcome.pending is None
         if outcome.child is not None and outcome.child.wait:
             return Finish(self._suspended(Suspend({}, child=outcome.child)))
         if outcome.wait is not None:
             return Finish(self._suspended(waits.suspension(self, outcome.wait)))
+        if outcome.pending is not None:
+            return Finish(self._suspended(waits.poll(self, outcome.pending, outcome.delay)))
         if outcome.child is not None:
             outcome = self._detached(outcome.child)
         elif self.plain and outcome.error is None:
@@ -294,7 +303,12 @@ class PipelineRun:
         trace, about = journal.take(state), journal.children(state)
         state.moves = 0
         state.patches = combine(state.patches)
-        _forget(state)
+        forget(state)
+        pending = state.frames[-1].pending if state.frames else None
+        if pending is not None:
+            suspend = msgspec.structs.replace(
+                suspend, remote=True, deadline=pending.until, again=not self.progressed
+            )
         return Outcome(
             "suspended",
             trace=trace,
@@ -370,22 +384,6 @@ _NOTHING: dict[str, Any] = {}
 
 def _is_sink(address: list[Any]) -> bool:
     return bool(address) and str(address[0]).endswith("sink")
-
-
-def _forget(state: State) -> None:
-    """Drop what the next turn makes anew, so that it does not travel."""
-    frame = state.frames[-1] if state.frames else None
-    if frame is not None and frame.phase in ("call", "wait"):
-        frame.last = None
-        if frame.phase == "call":
-            frame.input = None
-
-
-def _child_outcome(child: Outcome) -> TaskOutcome:
-    if child.status in ("ok", "skipped"):
-        return TaskOutcome(child.result, meta=child.meta)
-    error = child.error or ErrorInfo(f"the sub-execution ended as {child.status}", "unknown", "child_failed")
-    return TaskOutcome(error=error, meta=child.meta)
 
 
 _PHASES: dict[str, Callable[[PipelineRun], Op | None]] = {

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, WaitRequest
+from noetl.pipeline.state import Pending
 
 
 @dataclass(frozen=True, slots=True)
 class RunTask:
-    """Call this tool. ``key`` is the task's part of the idempotency key: the same for every attempt of one visit."""
+    """Call this tool. ``key`` is the task's part of the idempotency key: the same for every attempt of one visit. ``pending``: the same
+    call again, because the work that it began elsewhere was not over."""
 
     label: str
     kind: str
@@ -20,6 +22,7 @@ class RunTask:
     attempt: int
     timeout: float | None
     key: str
+    pending: Pending | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,8 @@ Op = RunTask | Finish
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a RunTask: a result, an error, a sub-execution to start, or what to wait for. ``chance`` in [0, 1) feeds a retry's jitter."""
+    """What came of a RunTask: a result, an error, a sub-execution to start, what to wait for, or work that goes on elsewhere (``pending``:
+    asked for again after ``delay`` seconds). ``chance`` in [0, 1) feeds a retry's jitter."""
 
     result: Any = None
     error: ErrorInfo | None = None
@@ -43,3 +47,5 @@ class TaskOutcome:
     meta: Mapping[str, Any] = field(default_factory=dict)
     duration_ms: float = 0.0
     chance: float = 0.0
+    pending: Pending | None = None
+    delay: float = 0.0

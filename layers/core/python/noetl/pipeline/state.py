@@ -34,6 +34,14 @@ class Last(msgspec.Struct, omit_defaults=True):
         return self.error is None
 
 
+class Pending(msgspec.Struct, omit_defaults=True):
+    """Work that a task began elsewhere: what its kind said of it, and the moments (epoch seconds) of the first call and of its time-out."""
+
+    state: dict[str, Any]
+    since: float
+    until: float
+
+
 class Frame(msgspec.Struct, omit_defaults=True):
     """One sequence of tasks being run: the body, the inline tasks of a rule, or one sink.
 
@@ -68,6 +76,8 @@ class Frame(msgspec.Struct, omit_defaults=True):
     """Addresses of sinks to run before the phase ``then``."""
     waited: dict[str, Any] | None = None
     """What the task gives when the time it waits for has passed."""
+    pending: Pending | None = None
+    """The work that the task began elsewhere and asks for again."""
     then: Phase = "leave"
 
 
@@ -149,3 +159,12 @@ def load(machine: dict[str, Any]) -> State:
             hint="deploy the workers of the newer version",
         )
     return state
+
+
+def forget(state: State) -> None:
+    """Drop what the next turn makes anew, so that it does not travel."""
+    frame = state.frames[-1] if state.frames else None
+    if frame is not None and frame.phase in ("call", "wait"):
+        frame.last = None
+        if frame.phase == "call":
+            frame.input = None

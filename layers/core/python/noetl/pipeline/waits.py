@@ -1,13 +1,14 @@
-"""A ``wait``: the run is suspended for a time, or until somebody outside says something."""
+"""A ``wait``: the run is suspended for a time, or until somebody outside says something. Or a task's work goes on elsewhere, and the task is
+asked for it again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.domain.outcomes import Suspend, WaitRequest
+from noetl.domain.outcomes import ErrorInfo, Outcome, Suspend, WaitRequest
 from noetl.domain.waiting import callback_request, iso
 from noetl.pipeline.ops import TaskOutcome
-from noetl.pipeline.state import Frame
+from noetl.pipeline.state import Frame, Pending
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
@@ -32,7 +33,22 @@ def _plain(seconds: float | None) -> float | int:
     return int(found) if found.is_integer() else found
 
 
+def poll(run: PipelineRun, pending: Pending, delay: float) -> Suspend:
+    """How the run is suspended while the work of the task at hand goes on elsewhere."""
+    frame = run.state.frames[-1]
+    frame.pending = pending
+    return Suspend({}, delay=delay, task=run.sequences[-1][frame.pc].label)
+
+
 def over(frame: Frame) -> TaskOutcome:
     """The time that a frame's task waited for has passed."""
     waited, frame.waited = frame.waited, None
     return TaskOutcome(waited)
+
+
+def child_outcome(child: Outcome) -> TaskOutcome:
+    """What a task is told of the sub-execution it waited for."""
+    if child.status in ("ok", "skipped"):
+        return TaskOutcome(child.result, meta=child.meta)
+    error = child.error or ErrorInfo(f"the sub-execution ended as {child.status}", "unknown", "child_failed")
+    return TaskOutcome(error=error, meta=child.meta)

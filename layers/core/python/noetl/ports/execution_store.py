@@ -215,6 +215,17 @@ class ItemsCommitted(msgspec.Struct, frozen=True):
     """Nothing was counted, because the execution is paused: the event has to be held."""
 
 
+class Poll(msgspec.Struct, frozen=True):
+    """A command whose work elsewhere is not over: the same turn again after ``delay`` seconds, with what its pipeline knows by now."""
+
+    execution_id: int
+    command_id: str
+    attempt: int
+    turn: int
+    machine: dict[str, Any]
+    delay: float
+
+
 class ExecutionInfo(msgspec.Struct, frozen=True):
     """What lists and status show."""
 
@@ -270,6 +281,14 @@ class ExecutionStore(LimitStore, Protocol):
         once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the
         issued count) emits the LoopDone, once.
         """
+
+    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
+        """Keep the machines of commands that are open at their attempt and turn, as their next attempts, given out to ``owner`` after
+        their delay; the others are left alone. No execution is locked, and nothing is told of it: two round trips, however many."""
+
+    def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
+        """(execution, command) of work elsewhere that has got on: those that are delayed are due, and given out to ``owner`` as their
+        next attempts."""
 
     def create(
         self,

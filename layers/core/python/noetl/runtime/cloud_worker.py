@@ -134,6 +134,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         ),
         inline_bytes=settings.inline_limit,
         revoked=revoked,
+        given_up=revoked.now,
         callback_base=settings.public_url or settings.api_url,
         log=telemetry.log,
         lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),

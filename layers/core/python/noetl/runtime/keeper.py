@@ -78,6 +78,17 @@ class Keeper:
             heapq.heappush(self._heap, (time.monotonic() + command.delay, next(self._number), ready))
             self._wake.notify_all()
 
+    def hasten(self, wanted: Callable[[Command], bool]) -> None:
+        """Delays of such commands are over now."""
+        with self._wake:
+            now = time.monotonic()
+            self._heap = [
+                (min(due, now) if wanted(command) else due, number, command)
+                for due, number, command in self._heap
+            ]
+            heapq.heapify(self._heap)
+            self._wake.notify_all()
+
     def delayed(self) -> int:
         with self._wake:
             return len(self._heap)

@@ -6,7 +6,6 @@ delayed commands, fires timers and adopts what dead processes left. Everything i
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import deque
@@ -29,7 +28,9 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.ends import Ends
 from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
-from noetl.runtime.new_ids import change_name, process_name, random_bits
+from noetl.runtime.left_behind import LeftBehind
+from noetl.runtime.local_starts import local_starts
+from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
 from noetl.runtime.outstanding import outstanding
 from noetl.runtime.pools import Pool
@@ -37,12 +38,10 @@ from noetl.runtime.presence import Presence
 from noetl.runtime.retention import tidy
 from noetl.runtime.scheduler import Scheduler
 from noetl.runtime.settings import Settings
-from noetl.services.check_keychain import check_keychain
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
 from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
-from noetl.services.start_execution import start_event
 from noetl.services.worker_lost import worker_lost
 
 BATCH = 512
@@ -112,6 +111,7 @@ class LocalRuntime:
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
         self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
         self._engine.start()
@@ -158,20 +158,7 @@ class LocalRuntime:
         self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]], priority: int | None = None
     ) -> list[int]:
         """One execution per payload, many in a commit."""
-        program = self.programs(entry.program)
-        events = [
-            start_event(
-                program,
-                payload,
-                now_ms=time.time_ns() // 1_000_000,
-                random_bits=random_bits(),
-                principal=f"local:{os.getuid()}",
-                priority=priority,
-            )
-            for payload in payloads
-        ]
-        for event in events if program.keychain else ():
-            check_keychain(program, event, self.opened.names, time.time())
+        events = local_starts(self.programs(entry.program), payloads, priority, self.opened.names)
         for first in range(0, len(events), BATCH):
             self._handle(events[first : first + BATCH])
         return [event.execution_id for event in events]
@@ -236,6 +223,7 @@ class LocalRuntime:
             with self._changed:
                 if not self._settled(wanted):
                     self._changed.wait(tick if on_tick is not None else 0.25)
+        self.left_behind.wait()
 
     # --- inside ---
 
@@ -249,6 +237,11 @@ class LocalRuntime:
 
     def _settled(self, wanted: Collection[int]) -> bool:
         return all(one in self._ended for one in wanted)
+
+    def _fence(self, command: Command) -> Fence | None:
+        found = self.store.load([LoadRequest(command.execution_id, commands=(command.command_id,))])
+        snapshot = found.executions.get(command.execution_id)
+        return None if snapshot is None else snapshot.fences.get(command.command_id)
 
     def _tell(self, on_tick: Callable[[], None]) -> None:
         """Whoever watches reads the database too, and misses a look while it is away."""
@@ -307,6 +300,7 @@ class LocalRuntime:
 
     def dispatch(self, *commands: Command) -> None:
         for command in self.offers.pass_on(commands, self.keeper.delay):
+            self.left_behind.comes(command)
             if command.delay > 0:
                 self.keeper.delay(command)
                 continue
@@ -316,22 +310,26 @@ class LocalRuntime:
 
     def _delayed(self, command: Command) -> None:
         """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
-        request = LoadRequest(command.execution_id, commands=(command.command_id,))
-        found = self.store.load([request]).executions.get(command.execution_id)
-        fence = found.fences.get(command.command_id) if found is not None else None
-        if fence == Fence(command.attempt, command.turn):
-            self.dispatch(command)
+        fence = self._fence(command)
+        if fence is None and command.remote:
+            # Whoever gave it up: what it began elsewhere is ended here.
+            self._given_up.add((command.execution_id, command.run))
+        elif fence != Fence(command.attempt, command.turn):
+            self.left_behind.goes(command)
+            return
+        self.dispatch(command)
 
     def _run(self, command: Command) -> None:
         key = (command.execution_id, command.command_id, command.turn)
         try:
-            if not self._revoked(command.execution_id, command.run):
+            if command.remote or not self._revoked(command.execution_id, command.run):
                 run_command(command, self.opened.worker, self.emit)
             self._broken.pop(key, None)
         except Exception as error:
             self.log(f"command {command.command_id} of {command.execution_id} could not be run: {error!r}")
             self._again(command, key, error)
         finally:
+            self.left_behind.goes(command)
             with self._changed:
                 self._running -= 1
 
@@ -398,3 +396,5 @@ class LocalRuntime:
             if handled.ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
+        if handled.ended or handled.dropped:
+            self.left_behind.hasten()

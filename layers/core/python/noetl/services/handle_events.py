@@ -41,6 +41,7 @@ from noetl.ports.execution_store import (
     EventRow,
     Loaded,
     LoadRequest,
+    Poll,
     Snapshot,
     VersionConflictError,
 )
@@ -50,6 +51,7 @@ from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
+from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
 from noetl.services.hydration import outages
 from noetl.services.make_change import late_row, make_change
@@ -70,15 +72,20 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     handled = Handled() if handled is None else handled
     holding = Holding()
     items: list[ItemsDone] = []
+    polls: list[Poll] = []
     work: dict[int, _Work] = {}
     batch, refused = admitted(holding.unwrap(events), deps, handled)
     for event in batch:
-        if isinstance(event, ItemsDone):
+        if (poll := asks_again(event)) is not None:
+            polls.append(poll)
+        elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, Held):
             work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
     for execution_id, error in refused.items():
         work[execution_id].refused = error
+    if polls:
+        handle_polls(polls, deps, handled)
     if items:
         handle_items(items, deps, handled, holding)
     if work:

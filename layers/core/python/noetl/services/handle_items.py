@@ -230,6 +230,7 @@ def _command(
         delay=_delay(suspend, now),
         loop=piece,
         machine=suspend.machine if suspend is not None else None,
+        remote=suspend is not None and suspend.remote,
         overlay=rest.overlay if rest is not None else [],
     )
 

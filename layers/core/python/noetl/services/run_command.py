@@ -49,6 +49,9 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     if command.loop is not None:
         run_items(runner, command.loop, emit_last)
         return
+    if command.remote and deps.unwanted(command):
+        runner.stop(None, command.machine)
+        return
     overlay = runner.around.overlay()
     for patch in command.overlay:
         overlay.write(patch)

@@ -49,7 +49,7 @@ class _Chunk:
 
     def run(self) -> None:
         for number, index in enumerate(self.indexes):
-            if self.deps.revoked(self.command.execution_id, self.command.run):
+            if self._unwanted(index, first=number == 0):
                 break
             if number and self.deps.deadline() < self.runner.longest_seen:
                 self._send(closed=False, rest=Rest(index, overlay=self._visible()))
@@ -74,6 +74,16 @@ class _Chunk:
         """Send the outcomes there are; the command stays open."""
         if self.pending:
             self._send(closed=False)
+
+    def _unwanted(self, index: int, *, first: bool) -> bool:
+        """Whether nothing of the loop is wanted any more; what an item began elsewhere is stopped then."""
+        command = self.command
+        if not first or not command.remote:
+            return self.deps.revoked(command.execution_id, command.run)
+        if not self.deps.unwanted(command):
+            return False
+        self.runner.stop(item_of(command, index), command.machine)
+        return True
 
     def _indexes(self) -> Iterator[int]:
         skipped = frozenset(self.loop.skip)

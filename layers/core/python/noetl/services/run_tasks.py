@@ -17,7 +17,7 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
-from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend, WaitRequest
+from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, PollRequest, Suspend, WaitRequest
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
@@ -26,9 +26,11 @@ from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.callback_tokens import callback_tokens
+from noetl.services.elsewhere import Elsewhere
 from noetl.services.hydration import hydrated
 from noetl.services.keep_results import Keeper, short_error, unpack
 from noetl.services.secrecy import Secrets
+from noetl.services.task_errors import SECRET_IN_PAYLOAD, internal, too_long, unstorable
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import unwrap
 
@@ -93,6 +95,7 @@ class TaskRunner:
         """The last pass was handed back before its first call."""
         undoing = ".compensate" if command.stage == "compensate" else ""
         self.prefix = f"{command.execution_id}/{command.run}{undoing}"
+        self.elsewhere = Elsewhere(command, deps, self._log)
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
 
@@ -129,6 +132,18 @@ class TaskRunner:
             for name in HELPERS & outcome.meta.keys():
                 del outcome.meta[name]
         return outcome
+
+    def stop(self, item: Item | None, machine: Mapping[str, Any] | None) -> None:
+        """Nobody waits any more for what a pipeline began elsewhere: end it there. What goes wrong with that is logged."""
+        run = PipelineRun(self.pipeline, self.around, item)
+        try:
+            op = run.resume(self.secrets.unseal(unpack(dict(machine or {}), self.hydrate)))
+            if isinstance(op, RunTask):
+                self.elsewhere.stop(op, self._context(op, run, op.input, self._timeout(op)))
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            self._log(f"what {self.prefix} began elsewhere could not be stopped: {error}")
 
     def _kept(self, value: Any) -> Any:
         """One result of a nested loop: a large one is stored at once (without secrets), so that the loop's state stays small."""
@@ -168,6 +183,8 @@ class TaskRunner:
         timeout = op.timeout or min(self._default_timeout(op.kind), longest)
         if op.kind in PLAIN_KINDS:
             return min(timeout, MARGIN_SECONDS)
+        if one := self.elsewhere.seconds_of(op.kind):
+            timeout = min(op.timeout or one, one, longest)
         if timeout <= longest < math.inf:
             self.longest_seen = max(self.longest_seen, timeout)
         return timeout
@@ -178,28 +195,35 @@ class TaskRunner:
         deps = self.deps
         began = deps.clock()
         if timeout > deps.longest:
-            return self._error(_too_long(op, timeout, deps.longest), began, op)
+            return self._error(too_long(op, timeout, deps.longest), began, op)
+        whole = op.timeout or self._default_timeout(op.kind)
         try:
+            if self.elsewhere.is_over(op):
+                self.elsewhere.stop(op, self._context(op, run, op.input, timeout))
+                return self._error(self.elsewhere.too_late(op, whole), began, op)
             params, given = op.params, op.input
             if op.kind not in PLAIN_KINDS:
                 params = self._loaded_params(op.kind, params)
                 given = hydrated(given, self.hydrate)
-            answer = deps.registry.run(op.kind, params, self._context(op, run, given, timeout))
+            context = self._context(op, run, given, timeout)
+            answer = deps.registry.run(op.kind, params, context)
+            if isinstance(answer, PollRequest):
+                return self.elsewhere.goes_on(op, answer, whole, context)
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began, op)
         except Exception as error:
             self._log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
             return self._error(internal(error), began, op)
-        elapsed = (deps.clock() - began) * 1000
+        elapsed = self._elapsed(op, began)
         if isinstance(answer, TaskResult):
             problem = codec.find_unstorable(answer.result)
             if problem is not None:
-                return self._error(_unstorable(op.label, problem), began, op)
+                return self._error(unstorable(op.label, problem), began, op)
             return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)
         if isinstance(answer, WaitRequest):
             return TaskOutcome(wait=within(answer, op.timeout), duration_ms=elapsed)
         if self.secrets.holds_secret(answer.payload):
-            return self._error(_SECRET_IN_PAYLOAD, began, op)
+            return self._error(SECRET_IN_PAYLOAD, began, op)
         return TaskOutcome(child=answer, duration_ms=elapsed)
 
     def _loaded_params(self, kind: str, params: Any) -> Any:
@@ -232,11 +256,17 @@ class TaskRunner:
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
         """Secrets are taken out where the pipeline binds it."""
         deps = self.deps
-        elapsed = (deps.clock() - began) * 1000
+        elapsed = self._elapsed(op, began)
         shown = call_input(op.params, op.input, self.secrets.redact, leave_out=self._raw_fields(op.kind))
         if shown:
             error = msgspec.structs.replace(error, details={**error.details, "input": shown})
         return TaskOutcome(error=error, duration_ms=elapsed, chance=deps.chance())
+
+    def _elapsed(self, op: RunTask, began: float) -> float:
+        """Milliseconds of a call, from its first turn on."""
+        if op.pending is not None:
+            return max(0.0, self.deps.now() - op.pending.since) * 1000
+        return (self.deps.clock() - began) * 1000
 
     def _raw_fields(self, kind: str) -> tuple[str, ...]:
         try:
@@ -265,6 +295,9 @@ class TaskRunner:
             lambda name: self._lookup(run, name),
             self.secrets.conceal,
             self._artifacts(op.label),
+            pending=op.pending.state if op.pending is not None else None,
+            left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
+            wake=self.elsewhere.wake(item),
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:
@@ -350,39 +383,3 @@ class TaskRunner:
         }
         redacted: dict[str, Any] = self.secrets.redact(found)
         return redacted
-
-
-def internal(error: Exception) -> ErrorInfo:
-    """A defect of ours or of a kind: no traceback reaches the playbook."""
-    return ErrorInfo(
-        f"{type(error).__name__}: {error}"[:500],
-        "unknown",
-        "internal",
-        hint="this is a defect, not the playbook's fault: the worker's log has the details",
-    )
-
-
-def _too_long(op: RunTask, timeout: float, longest: float) -> ErrorInfo:
-    return ErrorInfo(
-        f"{op.label} may take {timeout:g} s, and no call can have more than {longest:g} s in this worker",
-        "schema",
-        "timeout_too_long",
-        hint=f"set `spec.timeout` to at most {longest:g}, or run the kind {op.kind} on Fargate (long_running)",
-    )
-
-
-_SECRET_IN_PAYLOAD = ErrorInfo(
-    "a secret cannot be passed to a sub-playbook",
-    "schema",
-    "secret_in_payload",
-    hint="name the credential in the sub-playbook's own keychain",
-)
-
-
-def _unstorable(label: str, problem: str) -> ErrorInfo:
-    return ErrorInfo(
-        f"the result of {label} cannot be kept: {problem}",
-        "schema",
-        "unstorable_result",
-        hint="return JSON values: mappings with text keys, lists, texts, finite numbers, true, false, null",
-    )

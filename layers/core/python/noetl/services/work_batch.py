@@ -218,9 +218,14 @@ class _Batch:
         """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.
 
         The items of a loop are answered always: a loop that closes counts the chunks that are out. (A revoked one is answered at once.)
+        A command whose work goes on elsewhere is run always, if only to stop that.
         """
         command = job.command
-        if command.loop is not None or self.deps.now() - job.delivery.sent_at <= YOUNG_SECONDS:
+        if (
+            command.loop is not None
+            or command.remote
+            or self.deps.now() - job.delivery.sent_at <= YOUNG_SECONDS
+        ):
             return False
         return self.deps.revoked(command.execution_id, command.run)
 

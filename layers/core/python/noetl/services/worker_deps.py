@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from noetl.domain.commands import Command
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes import ChildRequest, WaitRequest
+from noetl.domain.outcomes import ChildRequest, PollRequest, WaitRequest
 from noetl.domain.results import INLINE_LIMIT
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
@@ -28,8 +28,11 @@ class Kinds(Protocol):
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest:
+    ) -> TaskResult | ChildRequest | WaitRequest | PollRequest:
         """Raises TaskError, and other errors of ours."""
+
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """End what a call began elsewhere. Raises KeyError, and errors of ours."""
 
 
 def _silent(line: str) -> None:
@@ -48,8 +51,9 @@ class WorkerDeps:
     ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
     between two calls when they get short. ``longest``: seconds that one call can have here at all; where it is finite, a call is only
     begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
-    so it has to be cheap. ``folder_of``: where a program's own files are, which its tasks may read (local runs). ``clock``: monotonic
-    seconds. ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
+    so it has to be cheap; ``given_up`` asks now. ``folder_of``: where a program's own files are, which its tasks may read (local runs).
+    ``clock``: monotonic seconds; ``now``: epoch seconds.
+    ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
     """
 
     programs: Callable[[str], Program]
@@ -61,11 +65,14 @@ class WorkerDeps:
     """Reads a result reference; made over ``results`` when not given."""
     inline_bytes: int = INLINE_LIMIT
     clock: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.time
     chance: Callable[[], float] = random.random
     folder_of: Callable[[Program], str | None] = _nowhere
     deadline: Callable[[], float] = lambda: math.inf
     longest: float = math.inf
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
+    given_up: Callable[[int, int], bool] | None = None
+    """``revoked``, when not given."""
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
     callback_base: str = ""
@@ -77,3 +84,7 @@ class WorkerDeps:
     def __post_init__(self) -> None:
         if self.hydrate is None:
             object.__setattr__(self, "hydrate", make_hydrate(self.results))
+
+    def unwanted(self, command: Command) -> bool:
+        """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""
+        return (self.given_up or self.revoked)(command.execution_id, command.run)

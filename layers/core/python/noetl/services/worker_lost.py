@@ -76,6 +76,9 @@ class _Lost:
     def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> NoReturn:
         raise self._error()
 
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """Nobody is there who could."""
+
     def get(self, name: str, execution_id: int) -> NoReturn:
         raise self._error()
 

@@ -15,10 +15,12 @@ from typing import Protocol
 
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
-from noetl.ports.execution_store import LoadRequest
+from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_events import handle_events
 
+EPOCH = 1_800_000_000.0
+"""Epoch seconds at which virtual time begins."""
 MOST_TICKS = 20_000
 TIMERS_AT_ONCE = 100
 LEASE = 10.0**9
@@ -42,7 +44,7 @@ class Time(Protocol):
 class VirtualClock:
     """Time for a store that asks for it: ``clock.epoch`` is what it calls."""
 
-    start: float = 1_800_000_000.0
+    start: float = EPOCH
     seconds: float = 0.0
 
     def now(self) -> float:
@@ -123,7 +125,7 @@ class Driver:
             self.handle(batch)
         else:
             command = self.ready.pop(self.pick(self.ready))
-            if not command.delay or self.is_open(command):
+            if not command.delay or self.is_open(command) or self.is_left_behind(command):
                 self.execute(command)
 
     def handle(self, batch: Sequence[Event]) -> None:
@@ -157,10 +159,17 @@ class Driver:
 
     def is_open(self, command: Command) -> bool:
         """Whether the engine still waits for this command: a worker looks before it runs one that is not fresh."""
+        fence = self._fence(command)
+        return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
+
+    def is_left_behind(self, command: Command) -> bool:
+        """Whether work goes on elsewhere that nobody waits for any more: a worker ends it."""
+        return command.remote and self._fence(command) is None
+
+    def _fence(self, command: Command) -> Fence | None:
         request = LoadRequest(command.execution_id, commands=(command.command_id,))
         found = self.deps.store.load([request]).executions.get(command.execution_id)
-        fence = found.fences.get(command.command_id) if found is not None else None
-        return fence is not None and (fence.attempt, fence.turn) == (command.attempt, command.turn)
+        return found.fences.get(command.command_id) if found is not None else None
 
     def advance(self, limit: float | None = None) -> bool:
         """Let time pass to the next moment at which something is due, at most to ``limit``. False: nothing is due before it."""

@@ -11,13 +11,14 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import TaskError
 from noetl.domain.events import Event
 from noetl.domain.kinds import Credential
+from noetl.domain.state import decode_state
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.programs import Programs
 from noetl.services.callback_keys import callback_key
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.callbacks import BASE, RING
-from noetl.testing.driver import VirtualClock
+from noetl.testing.driver import EPOCH, VirtualClock
 from noetl.testing.playing import Backend
 from noetl.testing.scripted import ScriptedRegistry
 
@@ -34,6 +35,12 @@ class MemoryBackend:
 
     def __post_init__(self) -> None:
         self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch, self.results)
+
+
+def is_gone(store: ExecutionStore, execution_id: int, run: int) -> bool:
+    """Whether nobody waits for a step run (any more)."""
+    info = store.info(execution_id)
+    return info is None or run not in decode_state(info.state).tokens
 
 
 class NoCredentials:
@@ -54,7 +61,9 @@ def real_worker(
         results=backend.results,
         credentials=NoCredentials(),
         clock=backend.time.now,
+        now=lambda: EPOCH + backend.time.now(),
         chance=lambda: 0.0,
+        given_up=lambda execution_id, run: is_gone(backend.store, execution_id, run),
         callback_key=lambda command: callback_key(command, programs, RING),
         callback_base=BASE,
     )

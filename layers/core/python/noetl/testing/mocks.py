@@ -15,8 +15,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest, WaitRequest
-from noetl.kinds.registry import Registry
+from noetl.kinds.registry import Answer, Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
 
@@ -35,9 +34,7 @@ class MockRegistry(ScriptedRegistry):
         self.playbook = ""
         """Name of the playbook whose command is run, with a colon, when it is not the tested one."""
 
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest:
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> Answer:
         found = call_of(name, raw_params, context)
         call = replace(found, step=f"{self.playbook}{found.step}")
         reply = self.find(call)

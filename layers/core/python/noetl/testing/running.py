@@ -24,9 +24,9 @@ from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.callbacks import BASE, RING
 from noetl.testing.coverage import Coverage, Meter
-from noetl.testing.driver import EndlessError, Pick, VirtualClock
+from noetl.testing.driver import EPOCH, EndlessError, Pick, VirtualClock
 from noetl.testing.expecting import Finding, Seen, check, differences, path_text
-from noetl.testing.memory import MemoryBackend
+from noetl.testing.memory import MemoryBackend, is_gone
 from noetl.testing.mocks import MockRegistry
 from noetl.testing.playing import PICKS, Cast, Observed, perform
 from noetl.testing.testfile import TestCase, TestFile, prefixed
@@ -196,7 +196,9 @@ def _worker(
         credentials=credentials,
         settings=TaskSettings(http_allow=LOOPBACK),
         clock=lambda: backend.time.now() + tools.spent,
+        now=lambda: EPOCH + backend.time.now() + tools.spent,
         chance=lambda: 0.0,
+        given_up=lambda execution_id, run: is_gone(backend.store, execution_id, run),
         folder_of=lambda program: str(Path(program.source_name).parent),
         callback_key=lambda command: callback_key(command, programs.__getitem__, RING),
         callback_base=BASE,

@@ -14,8 +14,8 @@ from typing import Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
-from noetl.domain.outcomes import ChildRequest, WaitRequest
-from noetl.kinds.registry import Registry
+from noetl.domain.outcomes import PollRequest
+from noetl.kinds.registry import Answer, Registry
 from noetl.templating.contract import RenderedSql
 
 REAL = frozenset({"artifact", "duckdb", "noop", "playbook", "python", "resolve", "wait"})
@@ -115,9 +115,13 @@ class ScriptedRegistry(Script, Registry):
         Registry.__init__(self, discover=False)
         Script.__init__(self, script)
 
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest:
+    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
+        """Told of like a call: ``fetch.stop``."""
+        with self.guard:
+            for key in {context.step, f"{context.step}/{context.task}", context.task}:
+                self.calls.setdefault(f"{key}.stop", []).append({"state": dict(state)})
+
+    def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> Answer:
         reply = self.find(call_of(name, raw_params, context))
         if reply is None:
             return super().run(name, raw_params, context)
@@ -127,7 +131,10 @@ class ScriptedRegistry(Script, Registry):
 
 def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
     """A call of a kind as a script sees it."""
-    return Call(kind, context.step, context.task, _index(context), _told(params, context.input))
+    told = _told(params, context.input)
+    if context.pending is not None:
+        told["pending"] = dict(context.pending)
+    return Call(kind, context.step, context.task, _index(context), told)
 
 
 def _told(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,8 +155,11 @@ def _index(context: TaskContext) -> int | None:
         return None
 
 
-def answer(reply: Mapping[str, Any]) -> TaskResult:
-    """What a reply stands for. ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure."""
+def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
+    """What a reply stands for. ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
+    ``{pending: {delay, state}}``: work that goes on elsewhere, to be asked for again."""
+    if "pending" in reply:
+        return PollRequest(dict(reply["pending"].get("state") or {}), reply["pending"]["delay"])
     if "error" in reply:
         error = dict(reply["error"])
         raise TaskError(error.pop("message", "scripted failure"), **error)

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.loops import Collections
-from noetl.adapters.memory import committing, counting, recovery
+from noetl.adapters.memory import committing, counting, polling, recovery
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain import codec, ids
@@ -43,6 +43,7 @@ from noetl.ports.execution_store import (
     LoopProgress,
     LoopRow,
     Offer,
+    Poll,
     Posted,
     Published,
     Snapshot,
@@ -118,6 +119,14 @@ class MemoryExecutionStore(MemoryLimits):
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
         with self._lock:
             return counting.commit_items(self._tables, batches, owner)
+
+    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
+        with self._lock:
+            return polling.ask_again(self._tables, polls, owner)
+
+    def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
+        with self._lock:
+            return polling.wake_early(self._tables, commands, owner)
 
     def create(
         self,

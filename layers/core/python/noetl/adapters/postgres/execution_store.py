@@ -1,4 +1,4 @@
-"""Executions in Postgres. Every method is one statement: one round trip, one transaction."""
+"""Executions in Postgres. Every method is one statement (``ask_again``: two): one round trip, one transaction."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import Collections, resume
-from noetl.adapters.postgres import asking, doubts, handing, shapes, snapshots
+from noetl.adapters.postgres import asking, doubts, handing, polling, shapes, snapshots
 from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import Counting, KnownLoops
@@ -41,6 +41,7 @@ from noetl.ports.execution_store import (
     LoopProgress,
     LoopRow,
     Offer,
+    Poll,
     Posted,
     Published,
     StoredEvent,
@@ -99,6 +100,12 @@ class PostgresExecutionStore(PostgresLimits):
                 "commit_items_limited" if counting.limited else "commit_items", parameters
             )
         return counting.answer(answers)
+
+    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
+        return polling.ask_again(self.database, polls, owner, self._collections)
+
+    def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
+        return polling.wake_early(self.database, commands, owner, self._collections)
 
     def create(
         self,
