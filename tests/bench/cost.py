@@ -106,7 +106,7 @@ class Deployment:
         self.kinds = _kinds()
         self.stored = MeteredPrograms(self.bill)
         self.results = MeteredResults(self.bill)
-        self.store: Any = MeteredStore(MemoryExecutionStore(results=self.results), self.bill)
+        self.store: Any = MeteredStore(MemoryExecutionStore(), self.bill)
         self.events = MeteredQueue("events", self.bill, fifo=True)
         self.timers = MeteredQueue("timers", self.bill, fifo=False)
         self.commands = MeteredQueue("commands", self.bill, fifo=False)

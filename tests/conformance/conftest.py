@@ -93,7 +93,7 @@ def case_store(postgres: Any) -> Iterator[tuple[str, ExecutionStore, MemoryResul
     with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
         connection.execute(make)
     results = MemoryResultStore()
-    store = PostgresExecutionStore(postgres.dsn(name), results=results)
+    store = PostgresExecutionStore(postgres.dsn(name))
     yield postgres.dsn(name), store, results
     store.close()
 

@@ -48,11 +48,11 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     results = MemoryResultStore()
     if request.param == "memory":
         clock = _Clock()
-        yield Harness(MemoryExecutionStore(clock, results), results, clock.sleep, "memory")
+        yield Harness(MemoryExecutionStore(clock), results, clock.sleep, "memory")
         return
     from noetl.adapters.postgres import PostgresExecutionStore
 
-    store = PostgresExecutionStore(request.getfixturevalue("database"), results=results)
+    store = PostgresExecutionStore(request.getfixturevalue("database"))
     yield Harness(store, results, time.sleep, "postgres")
     store.close()
 

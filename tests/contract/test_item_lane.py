@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 
 import msgspec
 import pytest
 
-from noetl.domain import codec, ids
+from noetl.domain import ids
 from noetl.domain.again import Again
 from noetl.domain.commands import FrozenScope, LoopSlice, Rest
-from noetl.domain.errors import NotFoundError
 from noetl.domain.events import ContextPatched, LoopAlert, LoopDone
 from noetl.domain.outcomes import Outcome, Patch, Suspend
 from noetl.ports.execution_store import GateChange, Wake
@@ -268,28 +266,28 @@ def test_a_waiting_item_is_woken_with_its_whole_scope(store, make):
     assert woken.child == outcome and woken.loop.items == [{"n": 0}] and woken.scope == command.scope
 
 
-def test_large_collections_come_from_the_result_store(harness, make):
-    uri = ids_uri("each")
-    data = codec.encode([{"n": index, "nul": "\x00"} for index in range(6)])
-    harness.results.put(uri, data)
-    reference = {"ref": uri, "sha256": hashlib.sha256(data).hexdigest()}
-    commands = begin(harness.store, make, 6, 2, items=None, items_ref=reference)
-    assert [command.loop.items for command in commands] == [
-        [{"n": 0, "nul": "\x00"}],
-        [{"n": 1, "nul": "\x00"}],
-    ]
-    _, committed = harness.store.commit_items([make.items(c, c.loop.start, chunk=2) for c in commands], ME)
-    assert [item["n"] for item in committed.commands[0].loop.items] == [2, 3]
+def test_of_a_collection_in_the_result_store_commands_carry_where_it_is(store, make):
+    reference = {"ref": f"noetl://execution/{EID}/result/each/0", "sha256": "a" * 64, "store": "memory"}
+    told = {**reference, "kind": "result_ref", "preview": {"sample": "x" * 500}}
+    commands = begin(store, make, 6, 2, items=None, items_ref=told)
+    assert [command.loop.source for command in commands] == [reference, reference]
+    assert [command.loop.items for command in commands] == [[], []]
+    _, committed = store.commit_items([make.items(c, c.loop.start, chunk=2) for c in commands], ME)
+    (following,) = committed.commands
+    assert following.loop.source == reference and (following.loop.start, following.loop.stop) == (2, 4)
 
 
-def test_a_missing_collection_stops_the_commit_before_it_writes(store, make):
-    with pytest.raises(NotFoundError):
-        begin(store, make, 6, 2, items=None, items_ref={"ref": ids_uri("nowhere")})
-    assert store.info(EID) is None
-
-
-def ids_uri(step):
-    return f"noetl://execution/{EID}/result/{step}/0"
+def test_items_of_a_stored_collection_that_run_again_keep_what_they_are_called(store, make):
+    again, picked = Again(1, 0), ((2, 4), (6, 7), (9, 12))
+    loop = make.loop(6, 9, items=None, items_ref={"ref": "noetl://x"}, again=again, picked=picked, whole=12)
+    commands = list(store.commit([make.change(loops=(loop,))], ME).commands)
+    assert [command.loop.called for command in commands] == [((i, i + 1),) for i in (2, 3, 6, 9, 10, 11)]
+    one = make.loop(6, 9, mode="sequential", run=2, items=None, items_ref={"ref": "noetl://x"}, again=again)
+    one = msgspec.structs.replace(one, picked=picked, whole=12)
+    (whole,) = store.commit([make.change(1, loops=(one,))], ME).commands
+    assert (
+        whole.loop.called == picked and whole.loop.indexes == () and whole.loop.source == {"ref": "noetl://x"}
+    )
 
 
 def test_rounds_and_loops_are_apart(store, make):

@@ -26,7 +26,6 @@ import localstack_client.session
 import pytest
 from psycopg import conninfo
 
-from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.local import aws, state
 from noetl.local.emulator import free_port
@@ -213,7 +212,7 @@ def deployment() -> Iterator[Deployment]:
 @pytest.fixture(scope="session")
 def remote(deployment: Deployment) -> Iterator[Remote]:
     """Playbooks on the deployment."""
-    store = PostgresExecutionStore(deployment.database(), results=MemoryResultStore())
+    store = PostgresExecutionStore(deployment.database())
     yield Remote(deployment, store)
     store.close()
 

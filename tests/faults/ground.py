@@ -199,7 +199,7 @@ class Ground:
 
         ``started``: executions of ``paths``, as far as they were told; what was made without being told of has to be sound as well.
         """
-        store = PostgresExecutionStore(self.server.dsn(), results=self.results())
+        store = PostgresExecutionStore(self.server.dsn())
         try:
             calls = self.calls()
             check_keys(calls)

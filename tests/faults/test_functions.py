@@ -255,7 +255,7 @@ def postgres_ground(database: str) -> Iterator[Ground]:
 
     opened = Database(database)
     results = MemoryResultStore()
-    yield Ground(PostgresExecutionStore(opened, results=results), results, shift)
+    yield Ground(PostgresExecutionStore(opened), results, shift)
     opened.close()
     connection.close()
 

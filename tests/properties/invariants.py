@@ -28,7 +28,7 @@ from noetl.services.replay import replay
 from tests.conformance.order import check_order
 
 STATE_LIMIT = 8 * 1024
-COMMANDED = ("body", "case", "compensate")
+COMMANDED = ("body", "collection", "case", "compensate")
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 

@@ -59,7 +59,7 @@ class Deployed:
 
     def __init__(self, dsn: str, auth: str) -> None:
         self.database = Database(dsn)
-        self.store = PostgresExecutionStore(self.database, results=(results := MemoryResultStore()))
+        self.store, results = PostgresExecutionStore(self.database), MemoryResultStore()
         self.catalog = PostgresCatalog(self.database)
         stored = MemoryProgramStore()
         registrar = Registrar(self.catalog, stored)

@@ -60,7 +60,7 @@ class Deployment:
         self.secret = client("secretsmanager").create_secret(Name="tokens", SecretString=KEY)["ARN"]
         self.database = Database(dsn)
         self.results = S3ResultStore("results", client("s3"))
-        self.store = PostgresExecutionStore(self.database, results=self.results)
+        self.store = PostgresExecutionStore(self.database)
         stored = S3ProgramStore("results", client("s3"))
         self.program = (
             Registrar(PostgresCatalog(self.database), stored).register(TEXT, source_name="it.yaml").program

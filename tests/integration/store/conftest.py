@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from tests.contract.builders import Make
 
@@ -19,7 +18,7 @@ def make() -> Make:
 
 @pytest.fixture
 def store(database: str) -> Iterator[PostgresExecutionStore]:
-    found = PostgresExecutionStore(database, results=MemoryResultStore())
+    found = PostgresExecutionStore(database)
     yield found
     found.close()
 

@@ -140,7 +140,7 @@ class Database:
         self.now = time.time()
         self.results = MemoryResultStore()
         kept = MemoryCredentialStore(self.clock)
-        self.store = MemoryExecutionStore(self.clock, self.results, kept.forget_execution)
+        self.store = MemoryExecutionStore(self.clock, kept.forget_execution)
         self.credentials = credentials(kept)
         self.names: CredentialNames | None = None
         """What keychains are held against; None: they are not."""

@@ -53,7 +53,7 @@ class Bench:
         self.time = NOW
         clock = lambda: self.time  # noqa: E731
         self.results = MemoryResultStore()
-        self.store = MemoryExecutionStore(clock, self.results)
+        self.store = MemoryExecutionStore(clock)
         self.events = RefusingQueue(fifo=True, clock=clock)
         self.timers = RefusingQueue(clock=clock)
         self.commands = {name: RefusingQueue(clock=clock) for name in ("http", "plain", "mixed")}

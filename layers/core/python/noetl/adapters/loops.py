@@ -1,82 +1,25 @@
 """Loop commands as every store makes them: a command row says which items, the loop's row says the rest.
 
 A chunk carries no payload of its own in a store: collection, scope and settings are kept once, in the loop's row, and are put
-back when the command is given out.
+back when the command is given out. A collection in the result store is not touched here: the worker reads the elements it needs.
 """
 
 from __future__ import annotations
 
-import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.again import Places, indexes
+from noetl.domain.again import Places
 from noetl.domain.commands import Command, FrozenScope, LoopSlice
-from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import LoopAlert, LoopDone
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.patches import combine
 from noetl.ports.execution_store import EventRow, ItemBatch, LoopRow
-from noetl.ports.results import ResultStore
 
 OUTCOME = codec.decoder(Outcome)
-
-
-class Collections:
-    """Slices of loop collections, inline or behind a reference (the last ``keep`` decoded references stay in memory)."""
-
-    def __init__(self, results: ResultStore | None, keep: int = 8) -> None:
-        self._results = results
-        self._keep = keep
-        self._lists: OrderedDict[str, list[Any]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def items(self, loop: LoopRow) -> list[Any]:
-        """What the run goes over, in its order. Raises NotFoundError or InfrastructureError when its object cannot be read."""
-        if loop.items is not None:
-            return loop.items if loop.again is None else _pick(loop.items, loop)
-        if loop.items_ref is None:
-            return []
-        uri = loop.items_ref["ref"]
-        name = uri if loop.again is None else f"{uri} {loop.run}.{loop.round}"
-        with self._lock:
-            if name in self._lists:
-                self._lists.move_to_end(name)
-                return self._lists[name]
-        found = self._read(uri, loop.items_ref.get("sha256"), loop.items_ref.get("store"))
-        if loop.again is not None:
-            found = _pick(found, loop)
-        with self._lock:
-            self._lists[name] = found
-            while len(self._lists) > self._keep:
-                self._lists.popitem(last=False)
-        return found
-
-    def _read(self, uri: str, sha256: str | None, store: str | None) -> list[Any]:
-        if self._results is None:
-            raise InfrastructureError(
-                f"the loop's collection {uri} is in a result store and this process has none", retryable=False
-            )
-        data = self._results.at(store).get(uri)
-        if sha256 and hashlib.sha256(data).hexdigest() != sha256:
-            raise InfrastructureError(
-                f"the bytes of {uri} do not match their checksum", code="result_corrupt"
-            )
-        found = codec.decode(data)
-        if not isinstance(found, list):
-            raise InfrastructureError(
-                f"{uri} holds a {type(found).__name__}, not a list", code="result_corrupt", retryable=False
-            )
-        return found
-
-
-def _pick(items: list[Any], loop: LoopRow) -> list[Any]:
-    return [items[index] for index in indexes(loop.picked)]
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
@@ -93,10 +36,8 @@ def refill(cursor: int, total: int, free: int, chunk: int, closed: int) -> list[
     return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
 
 
-def chunk_command(
-    execution_id: int, loop: LoopRow, start: int, stop: int, items: Sequence[Any], attempt: int = 1
-) -> Command:
-    """The command that carries items ``start <= i < stop``; ``items`` is the whole collection."""
+def chunk_command(execution_id: int, loop: LoopRow, start: int, stop: int, attempt: int = 1) -> Command:
+    """The command that carries items ``start <= i < stop``."""
     return Command(
         execution_id=execution_id,
         command_id=ids.chunk_id(loop.run, loop.round, start),
@@ -106,45 +47,58 @@ def chunk_command(
         pool=loop.pool,
         attempt=attempt,
         scope=loop.scope,
-        loop=_slice(loop, start, stop, items),
+        loop=_slice(loop, start, stop),
         overlay=loop.overlay,
         priority=loop.priority,
     )
 
 
-def _slice(loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> LoopSlice:
+def _slice(loop: LoopRow, start: int, stop: int) -> LoopSlice:
     places = Places(loop.picked)
-    return LoopSlice(
+    piece = LoopSlice(
         round=loop.round,
         start=start,
         stop=stop,
         total=loop.total,
         iterator=loop.iterator,
         mode=loop.mode,
-        items=list(items[start:stop]),
         fail_fast=loop.fail_fast,
         iterator_vars=loop.iterator_vars,
         parent=loop.parent,
-        indexes=() if loop.again is None else tuple(places.index(place) for place in range(start, stop)),
         whole=loop.whole,
     )
+    if loop.items is None:
+        called = () if loop.again is None else places.ranges(start, stop)
+        return msgspec.structs.replace(piece, source=_where(loop.items_ref), called=called)
+    if loop.again is None:
+        return msgspec.structs.replace(piece, items=loop.items[start:stop])
+    indexes = tuple(places.index(place) for place in range(start, stop))
+    return msgspec.structs.replace(piece, items=[loop.items[index] for index in indexes], indexes=indexes)
+
+
+def _where(ref: dict[str, Any] | None) -> dict[str, Any]:
+    """Of a reference what reading takes."""
+    assert ref is not None
+    return {name: ref[name] for name in ("ref", "sha256", "store") if name in ref}
 
 
 def stripped(command: Command) -> Command:
     """A loop command without what its loop's row holds anyway."""
     if command.loop is None:
         return command
-    bare = msgspec.structs.replace(command.loop, items=[], skip=(), parent=None, indexes=())
+    bare = msgspec.structs.replace(
+        command.loop, items=[], skip=(), parent=None, indexes=(), source=None, called=()
+    )
     return msgspec.structs.replace(command, scope=FrozenScope(), loop=bare)
 
 
-def completed(command: Command, loop: LoopRow, start: int, stop: int, items: Sequence[Any]) -> Command:
+def completed(command: Command, loop: LoopRow, start: int, stop: int) -> Command:
     """A stored or half-known loop command with everything that its loop's row says.
 
     What is the command's own stays: id, attempt, turn, machine, child, overlay, delay.
     """
     own = command.loop
-    filled = _slice(loop, start, stop, items)
+    filled = _slice(loop, start, stop)
     if own is not None and own.skip:
         filled = msgspec.structs.replace(filled, skip=own.skip)
     return msgspec.structs.replace(

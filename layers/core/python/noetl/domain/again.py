@@ -61,3 +61,12 @@ class Places:
             return place
         number = min(bisect_right(self._ends, place) - 1, len(self._ranges) - 1)
         return self._ranges[number][0] + place - self._ends[number]
+
+    def ranges(self, start: int, stop: int) -> Ranges:
+        """The indexes of places ``start <= place < stop``, as ranges."""
+        found = []
+        for (first, past), place in zip(self._ranges, self._ends, strict=False):
+            begin, end = max(start, place), min(stop, place + past - first)
+            if begin < end:
+                found.append((first + begin - place, first + end - place))
+        return tuple(found)

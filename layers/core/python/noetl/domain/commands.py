@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain.again import Ranges
 from noetl.domain.limits import Limit
 from noetl.domain.outcomes import Outcome, Patch
 
-Stage = Literal["body", "case", "compensate"]
-"""Which pipeline of a step a command runs: what it calls, the tasks of one of its cases, or what undoes a run of it."""
+Stage = Literal["body", "case", "compensate", "collection"]
+"""Which part of a step a command runs: what it calls, the tasks of one of its cases, what undoes a run of it, or (``collection``) the
+reading of what its loop goes over."""
 
 
 class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,8 +39,9 @@ class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
 class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
     """Which items of which loop: indexes ``start <= i < stop``, without those in ``skip`` (already done before a crash).
 
-    ``items`` are the elements of exactly this slice. ``parent`` is the enclosing iteration (``iter.parent``), if any.
-    ``indexes``: what these items are called in the whole loop, of ``whole`` items, when only some of it runs again.
+    ``items`` are the elements of exactly this slice; empty where ``source`` is a collection in the result store, which the worker reads.
+    ``parent`` is the enclosing iteration (``iter.parent``), if any. When only some of a loop of ``whole`` items runs again, ``indexes``
+    (beside ``items``) or ``called`` (beside ``source``) are what the items of the slice are called in the whole loop.
     """
 
     round: int
@@ -54,6 +57,8 @@ class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
     parent: dict[str, Any] | None = None
     indexes: tuple[int, ...] = ()
     whole: int = 0
+    source: dict[str, Any] | None = None
+    called: Ranges = ()
 
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,6 +89,15 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     limits: tuple[Limit, ...] = ()
     remote: bool = False
+
+
+class Collected(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a command of stage ``collection`` gives (its outcome's result): the elements themselves while they are few and small, else
+    ``ref``, the reference of the manifest they were written to."""
+
+    total: int
+    items: list[Any] | None = None
+    ref: dict[str, Any] | None = None
 
 
 class ItemOutcome(msgspec.Struct, frozen=True, omit_defaults=True):

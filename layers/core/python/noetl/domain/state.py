@@ -16,7 +16,9 @@ from noetl.domain.events import Parent
 from noetl.domain.outcomes import ErrorInfo, Target
 
 Status = Literal["running", "paused", "completed", "failed", "cancelled"]
-Phase = Literal["arrived", "parked", "entered", "body", "loop", "case", "called", "failed", "compensate"]
+Phase = Literal[
+    "arrived", "parked", "entered", "body", "collection", "loop", "case", "called", "failed", "compensate"
+]
 WAITING: frozenset[Phase] = frozenset({"arrived", "parked"})
 """Phases of a token that has not entered its step yet."""
 RUN_TIMERS = ("step", "admit", "deadline")
@@ -33,8 +35,9 @@ LEGAL_STATUS: dict[str, frozenset[str]] = {
 LEGAL_PHASE: dict[str, frozenset[str]] = {
     "arrived": frozenset({"parked", "entered"}),
     "parked": frozenset({"entered", "failed"}),
-    "entered": frozenset({"body", "loop", "case", "called", "failed"}),
+    "entered": frozenset({"body", "collection", "loop", "case", "called", "failed"}),
     "body": frozenset({"body", "called", "failed"}),
+    "collection": frozenset({"collection", "loop", "failed"}),
     "loop": frozenset({"loop", "called", "failed"}),
     "case": frozenset({"case", "entered", "called", "failed"}),
     "called": frozenset({"case", "called", "failed"}),
@@ -47,8 +50,8 @@ LEGAL_PHASE: dict[str, frozenset[str]] = {
 class Token(msgspec.Struct, omit_defaults=True):
     """A step run: a token at a step.
 
-    ``arrived``: waiting at a join · ``parked``: not admitted yet · ``body``/``case``: its command is out · ``loop``: its loop runs ·
-    ``called``/``failed``: its outcome is known, routing follows ·
+    ``arrived``: waiting at a join · ``parked``: not admitted yet · ``body``/``case``: its command is out · ``collection``: what its loop
+    goes over is being read · ``loop``: its loop runs · ``called``/``failed``: its outcome is known, routing follows ·
     ``compensate``: the run is over, and is being undone. ``event``, ``rule`` and ``route`` keep what routing needs while a case stage runs.
     """
 

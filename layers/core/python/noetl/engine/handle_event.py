@@ -49,7 +49,7 @@ from noetl.engine.ending import cancel_execution, complete_if_done, endless, fai
 from noetl.engine.entering import fire, look_again, past_deadline, retry_parked, start_body, timed_out
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
 from noetl.engine.limits import priority_of
-from noetl.engine.loops import loop_alert, loop_done
+from noetl.engine.loops import collected, loop_alert, loop_done
 from noetl.engine.mutex import next_in_line
 from noetl.engine.outcomes import (
     body_outcome,
@@ -265,6 +265,9 @@ def _command_done(d: Decider, event: CommandDone) -> None:
         _stage_done(d, event)
     elif token.phase == "compensate":
         compensated(d, step, token, event.outcome)
+    elif token.phase == "collection":
+        if collected(d, step, token, event.outcome):
+            cases.after_call(d, step, token)
     else:
         body_outcome(d, step, token, event.outcome)
 

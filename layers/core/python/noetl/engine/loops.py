@@ -6,51 +6,85 @@ Items never pass here one by one: they count themselves in the loop's row (the i
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.again import Again, count
+from noetl.domain.commands import Collected
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import LoopAlert, LoopDone, LoopSummary
 from noetl.domain.facts import LoopFinished, LoopItem, LoopStarted
-from noetl.domain.outcomes import ErrorInfo
-from noetl.domain.results import is_ref, make_ref, ref_uri
+from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.domain.parts import PartsWriter
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
 from noetl.engine.callbacks import call_off
+from noetl.engine.collections import collection_of, issue_reading
 from noetl.engine.decision import Decider, LoopStart
 from noetl.engine.limits import limits_of
+from noetl.engine.outcomes import suspend
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope, freeze
-from noetl.templating.access import describe
 
 
 def start_loop(d: Decider, step: Step, token: Token) -> bool:
-    """Store the loop run and let the store issue its first window. True when there was nothing to do (an empty list)."""
+    """Store the loop run and let the store issue its first window. True when there was nothing to do (an empty list).
+
+    What the engine cannot or should not hold is read by a worker first; the loop begins with ``collected``.
+    """
     loop = step.loop
-    assert loop is not None and step.body is not None
+    assert loop is not None
     if token.again is not None:
         _go_on(d, step, token, token.again)
         return False
     try:
+        items = collection_of(d, step, token)
+    except NoetlError as error:
+        fail_step(d, token, step, d.error_of(error))
+        return False
+    if items is None:
+        issue_reading(d, step, token)
+        return False
+    return _begin(d, step, token, _kept(d, step, items))
+
+
+def collected(d: Decider, step: Step, token: Token, outcome: Outcome) -> bool:
+    """A worker has read what the loop goes over. True as ``start_loop``."""
+    if outcome.status == "suspended":
+        suspend(d, step, token, outcome)
+        return False
+    if outcome.status != "ok":
+        error = outcome.error or ErrorInfo(message="the collection could not be read")
+        fail_step(d, token, step, d.at_step(error, step.name))
+        return False
+    try:
+        found = codec.convert(outcome.result, Collected)
+    except ValueError:
+        error = ErrorInfo("the worker's answer is no collection", "unknown", "internal")
+        fail_step(d, token, step, d.at_step(error, step.name))
+        return False
+    return _begin(d, step, token, found)
+
+
+def _begin(d: Decider, step: Step, token: Token, found: Collected) -> bool:
+    loop = step.loop
+    assert loop is not None and step.body is not None
+    try:
         scope = d.scope(token.run)
-        items = _collection(d, loop, scope)
-        window = _window(d, loop, scope, len(items))
+        window = _window(d, loop, scope, found.total)
         limits = limits_of(d, step, token)
     except NoetlError as error:
         fail_step(d, token, step, d.error_of(error))
         return False
     round_ = token.round + 1
     keys = tuple(limit.key for limit in limits)
-    d.emit(LoopStarted(token.run, step.name, round_, len(items), loop.mode, window, limits=keys))
-    if not items:
+    d.emit(LoopStarted(token.run, step.name, round_, found.total, loop.mode, window, limits=keys))
+    if not found.total:
         d.emit(LoopFinished(token.run, step.name, round_, 0, 0, 0, results=[]))
         return True
-    inline, ref = _keep(d, step, token.run, round_, items)
     frozen = freeze(scope, step.body.reads)
     d.decision.loops.append(
-        LoopStart(token.run, round_, step, len(items), window, inline, ref, frozen, limits=limits)
+        LoopStart(token.run, round_, step, found.total, window, found.items, found.ref, frozen, limits=limits)
     )
     return False
 
@@ -104,25 +138,6 @@ def _go_on(d: Decider, step: Step, token: Token, again: Again) -> None:
     )
 
 
-def _collection(d: Decider, loop: Loop, scope: EngineScope) -> list[Any]:
-    """The list to go over. Raises TemplateError(code="template_type") for anything else: never one silent iteration over a text."""
-    value = d.value(loop.collection, scope)
-    if is_ref(value):
-        value = d.view.load(value)
-    if isinstance(value, dict) and isinstance(value.get("rows"), list) and "row_count" in value:
-        value = value["rows"]
-    if isinstance(value, list):
-        return value
-    shown = repr(value)
-    place = getattr(loop.collection, "pos", loop.pos)
-    raise TemplateError(
-        f"loop.in is not a list but {describe(value)}: {shown[:80]}",
-        code="template_type",
-        hint="give a list; a mapping needs `| list` or `.items()`",
-        details={"line": place.line, "column": place.column, "value": shown[:80]},
-    )
-
-
 def _window(d: Decider, loop: Loop, scope: EngineScope, total: int) -> int:
     """Most items in flight."""
     if loop.mode == "sequential":
@@ -141,19 +156,19 @@ def _window(d: Decider, loop: Loop, scope: EngineScope, total: int) -> int:
     return min(wanted, cap)
 
 
-def _keep(
-    d: Decider, step: Step, run: int, round_: int, items: list[Any]
-) -> tuple[list[Any] | None, dict[str, Any] | None]:
-    """The collection inline, or as a blob that is written before the decision is committed."""
-    encoded = codec.encode(items)
-    if len(encoded) <= d.view.limits.inline_bytes:
-        return items, None
-    uri = ref_uri(d.execution_id, step.name, f"collection:{run}:{round_}")
-    d.decision.blobs.append((uri, encoded))
-    digest = hashlib.sha256(encoded).hexdigest()
-    return None, make_ref(
-        uri, store=d.view.limits.tier, size=len(encoded), sha256=digest, value=items, encoded=encoded
+def _kept(d: Decider, step: Step, items: list[Any]) -> Collected:
+    """A list that templates gave: inline, or in parts that are written before the decision is committed."""
+    if len(codec.encode(items)) <= d.view.limits.inline_bytes:
+        return Collected(len(items), items)
+    writer = PartsWriter(
+        lambda uri, data: d.decision.blobs.append((uri, data)),
+        d.execution_id,
+        step.name,
+        tier=d.view.limits.tier,
+        item_limit=d.view.limits.inline_bytes,
     )
+    writer.extend(items)
+    return Collected(writer.count, ref=writer.close())
 
 
 def loop_alert(d: Decider, event: LoopAlert) -> bool:

@@ -27,6 +27,7 @@ from noetl.dsl.program import Step
 from noetl.engine import cases
 from noetl.engine.boundary import boundary_scope
 from noetl.engine.callbacks import begin_waiting, going_on
+from noetl.engine.collections import reading
 from noetl.engine.compensating import compensation, require
 from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
@@ -194,6 +195,8 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
     if token.phase == "compensate":
         again = compensation(d, step, token.run, token.turn + 1, outcome.suspend.machine)
         return msgspec.structs.replace(again, remote=outcome.suspend.remote)
+    if token.phase == "collection":
+        return reading(d, step, token, token.turn + 1, outcome.suspend.machine)
     stage = "case" if token.phase == "case" else "body"
     extra = {}
     if stage == "case":

@@ -19,6 +19,8 @@ def prefetch(program: Program, event: Event) -> Names:
     if isinstance(event, CommandDone) and event.stage == "compensate":
         names, scopes = undo_reads(program)
         return (*names, str(event.run), *_folded(event)), scopes
+    if isinstance(event, CommandDone) and event.stage == "collection":
+        return _entering(_Hashed(program), event.step)
     if isinstance(event, (CommandDone, LoopDone)):
         names, scopes = _after(_Hashed(program), event.step)
         return (*names, *_folded(event)), scopes

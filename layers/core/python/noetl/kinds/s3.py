@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -120,16 +120,22 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     ``object_exists``, ``object_format``, ``bucket_refused``.
     """
     what = f"s3://{params.bucket}/{params.key or params.prefix}"
-    if {params.bucket, params.to_bucket} & set(context.settings.own_buckets):
+    refuse_own((params.bucket, params.to_bucket), context)
+    s3 = client("s3", params, context)
+    with answering("s3", what):
+        return TaskResult(_ACTIONS[params.action](s3, params, context, what))
+
+
+def refuse_own(buckets: Iterable[str | None], context: TaskContext) -> None:
+    """Raises TaskError(code="bucket_refused") for a bucket of the deployment itself."""
+    own = next((bucket for bucket in buckets if bucket in context.settings.own_buckets), None)
+    if own is not None:
         raise TaskError(
-            f"{params.bucket} holds the results of this deployment; a task may not reach into it",
+            f"{own} holds the results of this deployment; a task may not reach into it",
             kind="auth",
             code="bucket_refused",
             hint="read another step's result by its name in a template",
         )
-    s3 = client("s3", params, context)
-    with answering("s3", what):
-        return TaskResult(_ACTIONS[params.action](s3, params, context, what))
 
 
 def _get(s3: Any, params: Params, context: TaskContext, what: str) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from noetl.domain import ids
+from noetl.domain.again import Places
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome
@@ -68,15 +69,18 @@ def declared_workload(program: Program) -> tuple[str, ...]:
     return tuple(value) if isinstance(value, dict) else ()
 
 
-def item_of(command: Command, index: int) -> Item | None:
-    """The iteration at place ``index`` of a command's loop slice."""
+def item_of(command: Command, index: int, stored: Sequence[Any] = ()) -> Item | None:
+    """The iteration at place ``index`` of a command's loop slice. ``stored``: the whole collection, where the slice has a ``source``."""
     loop = command.loop
     if loop is None:
         return None
     place = index - loop.start
     called = loop.indexes[place] if loop.indexes else index
+    if loop.called:
+        called = Places(loop.called).index(place)
     total = loop.whole or loop.total
-    return Item(called, loop.items[place], loop.iterator, total, loop.parent, loop.iterator_vars, index)
+    value = loop.items[place] if loop.source is None else stored[called]
+    return Item(called, value, loop.iterator, total, loop.parent, loop.iterator_vars, index)
 
 
 def child_ids(command: Command) -> ChildId:

@@ -114,7 +114,7 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     database = Database(dsn)
     stack.callback(database.close)
     catalog = PostgresCatalog(database)
-    store = PostgresExecutionStore(database, results=results)
+    store = PostgresExecutionStore(database)
     kinds = registry or default_registry()
     programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
     return Stores(

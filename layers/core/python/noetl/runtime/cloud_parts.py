@@ -55,7 +55,7 @@ def open_parts(settings: CloudSettings) -> CloudParts:
     results = S3ResultStore(settings.results_bucket, s3)
     return CloudParts(
         database=database,
-        store=PostgresExecutionStore(database, results=results),
+        store=PostgresExecutionStore(database),
         catalog=PostgresCatalog(database),
         results=results,
         stored_programs=S3ProgramStore(settings.results_bucket, s3),

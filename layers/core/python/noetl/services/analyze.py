@@ -239,7 +239,7 @@ class _Live:
             yield self._joining(token)
         elif token.phase == "loop":
             yield from self._looping(token)
-        elif token.command is not None and token.phase in ("body", "case", "compensate"):
+        elif token.command is not None and token.phase in ("body", "case", "compensate", "collection"):
             yield from self._working(token, token.command)
 
     def _locked(self, token: Token) -> Finding:

@@ -15,6 +15,7 @@ from noetl.domain import codec
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+from noetl.domain.parts import manifest
 from noetl.domain.patches import combine
 from noetl.domain.results import make_ref, ref_uri
 from noetl.engine.callbacks import CLOSING
@@ -22,7 +23,6 @@ from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
 from noetl.services.earlier_loop import chain, outcomes
 from noetl.services.engine_deps import EngineDeps
-from noetl.services.hydration import manifest
 
 PAGE = 1000
 """Results in one part of a manifest."""

@@ -29,11 +29,6 @@ NOT_VALUES = ("result_too_large_to_load", "result_not_a_value")
 """Codes: the reference is all there is to show."""
 
 
-def manifest(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a list too long for one object is stored as: references of its parts, in order."""
-    return {"kind": "manifest", "strategy": "concat", "parts": parts, "total_parts": len(parts)}
-
-
 class ResultsAway(BaseException):
     """The result store cannot be reached now, which is nobody's fault.
 
@@ -71,6 +66,27 @@ def make_hydrate(
     It raises TaskError(code="REFERENCE_NOT_AVAILABLE", or "result_too_large_to_load"), and ResultsAway.
     """
     return _Hydrator(results, cache_bytes, most)
+
+
+def fetch(results: ResultStore, ref: Mapping[str, Any]) -> bytes:
+    """The bytes of a reference, or of a part of a manifest, verified. Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError."""
+    uri, sha256 = str(ref["ref"]), ref.get("sha256")
+    try:
+        data = results.at(ref.get("store")).get(uri)
+    except NotFoundError as error:
+        raise TaskError(
+            f"the result {uri} is not available: {error.message}",
+            kind="storage_access",
+            code="REFERENCE_NOT_AVAILABLE",
+            hint=error.hint,
+        ) from error
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise TaskError(
+            f"the result {uri} does not match its checksum",
+            kind="storage_access",
+            code="REFERENCE_NOT_AVAILABLE",
+        )
+    return data
 
 
 class _Hydrator:
@@ -135,24 +151,8 @@ class _Hydrator:
 
     def _read(self, ref: Mapping[str, Any]) -> bytes:
         """The bytes of a reference, or of a part of a manifest."""
-        uri, sha256 = str(ref["ref"]), ref.get("sha256")
-        try:
-            with store_calls():
-                data = self.results.at(ref.get("store")).get(uri)
-        except NotFoundError as error:
-            raise TaskError(
-                f"the result {uri} is not available: {error.message}",
-                kind="storage_access",
-                code="REFERENCE_NOT_AVAILABLE",
-                hint=error.hint,
-            ) from error
-        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-            raise TaskError(
-                f"the result {uri} does not match its checksum",
-                kind="storage_access",
-                code="REFERENCE_NOT_AVAILABLE",
-            )
-        return data
+        with store_calls():
+            return fetch(self.results, ref)
 
     def _keep(self, uri: str, value: Any, size: int) -> None:
         if size > self.limit // 4:

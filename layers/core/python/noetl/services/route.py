@@ -11,6 +11,8 @@ from noetl.pipeline import stage_pipeline
 
 MIXED = "mixed"
 """The worker for pipelines whose kinds belong to several workers."""
+READER = "s3"
+"""The kind whose worker reads what loops go over: it may reach the buckets."""
 PLAIN = "noop"
 """The kind whose worker takes what has no task to run."""
 
@@ -18,13 +20,15 @@ PLAIN = "noop"
 def worker_of(command: Command, program: Program, workers: Mapping[str, str]) -> str:
     """``workers``: kind → worker. A kind that none is named for (of a package that the deployment does not know) goes to ``mixed``,
     which answers that there is no such kind. Raises InvalidInputError(code="no_worker") when there is no worker at all."""
+    if not workers:
+        raise InvalidInputError("no worker is deployed", code="no_worker")
+    if command.stage == "collection":
+        return workers.get(READER, MIXED)
     try:
         kinds = kinds_of(stage_pipeline(program.step(command.step), command))
     except LookupError:
         kinds = frozenset()
     found = {workers.get(kind, MIXED) for kind in kinds or (PLAIN,)}
-    if not workers:
-        raise InvalidInputError("no worker is deployed", code="no_worker")
     return found.pop() if len(found) == 1 else MIXED
 
 

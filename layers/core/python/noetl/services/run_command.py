@@ -35,6 +35,12 @@ def run_command(command: Command, deps: WorkerDeps, emit: Emit) -> None:
 
 def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     try:
+        if command.stage == "collection":
+            from noetl.services.read_collection import read_collection  # kinds come with it
+
+            program = deps.programs(command.program)
+            emit(_done(command, read_collection(command, program, program.step(command.step), deps)))
+            return
         runner = _prepare(command, deps)
     except InfrastructureError:
         raise

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 
 from noetl.domain import ids
 from noetl.domain.commands import ItemOutcome, LoopSlice, Rest
+from noetl.domain.errors import TaskError
 from noetl.domain.events import Event, ItemsDone
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.patches import combine
 from noetl.pipeline import item_of
+from noetl.pipeline.faults import error_of
 from noetl.pipeline.overlay import Overlay
 from noetl.services.run_tasks import TaskRunner
 
@@ -40,6 +42,8 @@ class _Chunk:
         self.sequential = loop.mode == "sequential"
         self.written: list[Patch] = list(self.command.overlay)
         self.overlay = self._overlay()
+        assert self.deps.lists is not None
+        self.stored = () if loop.source is None else self.deps.lists.open(loop.source)
         self.indexes = list(self._indexes())
         self.undone = len(self.indexes)
         self.pending: list[ItemOutcome] = []
@@ -95,7 +99,11 @@ class _Chunk:
         command = self.command
         machine = command.machine if first else None
         child = command.child if first else None
-        return self.runner.run(item_of(command, index), overlay, machine, child)
+        try:
+            item = item_of(command, index, self.stored)
+        except TaskError as error:
+            return self.runner.failed(error_of(error))
+        return self.runner.run(item, overlay, machine, child)
 
     def _overlay(self) -> Overlay:
         overlay = self.runner.around.overlay()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -66,10 +65,7 @@ class TaskRunner:
         self.specs: dict[str, ResultSpec | None] = {task.label: task.result for task in pipeline.tasks}
         self.source_name = program.source_name
         key = deps.callback_key(command) if pipeline.calls_back else ""
-        folder = deps.folder_of(program)
-        self.settings = (
-            replace(deps.settings, data_dirs=(folder, *deps.settings.data_dirs)) if folder else deps.settings
-        )
+        self.settings = deps.settings_of(program)
         assert deps.hydrate is not None
         self.hydrate = deps.hydrate
         self.around = Surroundings(

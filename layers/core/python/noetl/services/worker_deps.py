@@ -6,7 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from noetl.domain.commands import Command
@@ -18,6 +18,7 @@ from noetl.ports.credentials import Credentials
 from noetl.ports.results import ResultStore
 from noetl.services.hydration import make_hydrate
 from noetl.services.keep_lines import LineKeeper
+from noetl.services.stored_lists import StoredLists
 
 
 class Kinds(Protocol):
@@ -63,6 +64,8 @@ class WorkerDeps:
     settings: TaskSettings = field(default_factory=TaskSettings)
     hydrate: Callable[[Mapping[str, Any]], Any] | None = None
     """Reads a result reference; made over ``results`` when not given."""
+    lists: StoredLists | None = None
+    """What loops go over, where that is stored; made over ``results`` when not given."""
     inline_bytes: int = INLINE_LIMIT
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
@@ -84,7 +87,16 @@ class WorkerDeps:
     def __post_init__(self) -> None:
         if self.hydrate is None:
             object.__setattr__(self, "hydrate", make_hydrate(self.results))
+        if self.lists is None:
+            object.__setattr__(self, "lists", StoredLists(self.results))
 
     def unwanted(self, command: Command) -> bool:
         """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""
         return (self.given_up or self.revoked)(command.execution_id, command.run)
+
+    def settings_of(self, program: Program) -> TaskSettings:
+        """Limits and grants of the tasks of a program: they may read its own folder."""
+        folder = self.folder_of(program)
+        return (
+            replace(self.settings, data_dirs=(folder, *self.settings.data_dirs)) if folder else self.settings
+        )

@@ -34,7 +34,7 @@ class MemoryBackend:
     results: MemoryResultStore = field(default_factory=MemoryResultStore)
 
     def __post_init__(self) -> None:
-        self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch, self.results)
+        self.store: ExecutionStore = MemoryExecutionStore(self.time.epoch)
 
 
 def is_gone(store: ExecutionStore, execution_id: int, run: int) -> bool:

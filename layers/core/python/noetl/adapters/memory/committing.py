@@ -22,9 +22,6 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
     refused = [change.execution_id for change in changes if not _fits(tables, change)]
     if refused:
         raise VersionConflictError(refused)
-    for change in changes:
-        for loop in change.loops:
-            tables.collections.items(loop)
     commands: list[Command] = []
     events: list[Event] = []
     for change in changes:

@@ -24,9 +24,6 @@ def commit_items(
     tables: Tables, batches: Sequence[ItemBatch], owner: str | None
 ) -> tuple[list[ItemsCommitted], Committed]:
     """Fence and count each batch; then refill and end each loop once."""
-    for batch in batches:
-        if (loop := loop_of(tables, batch)) is not None:
-            tables.collections.items(loop.row)
     commands: list[Command] = []
     events: list[Event] = []
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]
@@ -149,7 +146,7 @@ def _continue(
     """Store the next turn of a chunk, or an item that goes on alone. ``piece``: first index, end, items to answer for, attempt."""
     event = batch.event
     start, stop, left, attempt = piece
-    whole = completed(command, loop.row, start, stop, tables.collections.items(loop.row))
+    whole = completed(command, loop.row, start, stop)
     whole = msgspec.structs.replace(whole, attempt=attempt)
     tables.add_command(
         CommandEntry(

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
-from noetl.adapters.loops import Collections
 from noetl.adapters.memory import committing, counting, polling, recovery
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
@@ -49,22 +48,20 @@ from noetl.ports.execution_store import (
     Snapshot,
     StoredEvent,
 )
-from noetl.ports.results import ResultStore
 
 _NOTHING = Published()
 
 
 class MemoryExecutionStore(MemoryLimits):
-    """``clock`` gives epoch seconds (virtual in the simulator); ``results`` is asked for loop collections kept by reference; ``ended``
-    is told of each execution that ended (its copies of credentials go)."""
+    """``clock`` gives epoch seconds (virtual in the simulator); ``ended`` is told of each execution that ended (its copies of
+    credentials go)."""
 
     def __init__(
         self,
         clock: Callable[[], float] = time.time,
-        results: ResultStore | None = None,
         ended: Callable[[int], object] = lambda execution_id: None,
     ) -> None:
-        self._tables = Tables(clock, Collections(results))
+        self._tables = Tables(clock)
         self._ended = ended
         self._lock = threading.RLock()
 

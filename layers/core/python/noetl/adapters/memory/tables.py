@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from noetl.adapters.loops import Collections, chunk_command, completed, loop_done
+from noetl.adapters.loops import chunk_command, completed, loop_done
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, encode_event
@@ -148,9 +148,8 @@ class Work:
 
 
 class Tables:
-    def __init__(self, clock: Callable[[], float], collections: Collections) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.collections = collections
         self.executions: dict[int, ExecutionEntry] = {}
         self.work: defaultdict[int, Work] = defaultdict(Work)
         self.outbox: dict[tuple[int, str], OutboxEntry] = {}
@@ -220,7 +219,7 @@ class Tables:
     def add_chunk(
         self, execution_id: int, loop: LoopEntry, start: int, stop: int, owner: str | None
     ) -> Command:
-        command = chunk_command(execution_id, loop.row, start, stop, self.collections.items(loop.row))
+        command = chunk_command(execution_id, loop.row, start, stop)
         self.add_command(
             CommandEntry(
                 execution_id,
@@ -240,17 +239,16 @@ class Tables:
         return command
 
     def command(self, entry: CommandEntry) -> Command:
-        """The whole command of an entry. Raises NotFoundError or InfrastructureError when its collection cannot be read."""
+        """The whole command of an entry."""
         if entry.round < 0:
             assert entry.payload is not None
             command = codec.decode_as(_COMMAND, entry.payload)
             return msgspec.structs.replace(command, attempt=entry.attempt)
         loop = self.work[entry.execution_id].loops[entry.run, entry.round].row
-        items = self.collections.items(loop)
         if entry.payload is None:
-            return chunk_command(entry.execution_id, loop, entry.start, entry.stop, items, entry.attempt)
+            return chunk_command(entry.execution_id, loop, entry.start, entry.stop, entry.attempt)
         command = codec.decode_as(_COMMAND, entry.payload)
-        whole = completed(command, loop, entry.start, entry.stop, items)
+        whole = completed(command, loop, entry.start, entry.stop)
         return msgspec.structs.replace(whole, attempt=entry.attempt)
 
     def finish_loop(self, execution_id: int, loop: LoopEntry, owner: str | None) -> list[Event]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.changes import applied_timers
-from noetl.adapters.loops import Collections, chunk_command, first_chunks
+from noetl.adapters.loops import chunk_command, first_chunks
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
     EMPTY,
@@ -55,14 +55,10 @@ _NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_CO
 class Writing:
     """One commit: its parameters, and how to read the answer. ``changes`` are sorted by execution."""
 
-    def __init__(self, changes: Sequence[Change], owner: str | None, collections: Collections) -> None:
+    def __init__(self, changes: Sequence[Change], owner: str | None) -> None:
         self._changes = changes
         self._owner = owner
-        self._collections = collections
         self._attempts: dict[tuple[int, str], int] = {}
-        for change in changes:
-            for loop in change.loops:
-                collections.items(loop)
 
     def parameters(self) -> dict[str, bytes | None]:
         """Raises InvalidInputError for names and ids that Postgres cannot hold."""
@@ -188,7 +184,7 @@ class Writing:
             if kind == b"partly":
                 posted = set()
                 continue
-            if slots.read(answer, self._collections):
+            if slots.read(answer):
                 continue
             key = (int(execution or b""), (identity or b"").decode())
             if kind == b"posted":
@@ -223,17 +219,15 @@ class Writing:
             found.append(command if same else msgspec.structs.replace(command, attempt=attempt))
         found += woken.get(change.execution_id, [])
         for loop in change.loops:
-            items = self._collections.items(loop)
             found += [
-                chunk_command(change.execution_id, loop, start, stop, items)
-                for start, stop in first_chunks(loop)
+                chunk_command(change.execution_id, loop, start, stop) for start, stop in first_chunks(loop)
             ]
         return found
 
     def _woken(
         self, counts: list[int], body: bytes | None, child: bytes | None, loop: bytes | None
     ) -> Command:
-        return whole_command(0, counts, body, child, loop, self._collections)
+        return whole_command(0, counts, body, child, loop)
 
 
 def payload(command: Command) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from noetl.adapters.changes import one_change_each
-from noetl.adapters.loops import Collections, resume
+from noetl.adapters.loops import resume
 from noetl.adapters.postgres import asking, doubts, handing, polling, shapes, snapshots
 from noetl.adapters.postgres.changes import Writing, variable_rows
 from noetl.adapters.postgres.connection import Database, Row
@@ -16,7 +16,6 @@ from noetl.adapters.postgres.literals import documents, flag, number, numbers, r
 from noetl.adapters.postgres.slots import LOOP, integers, whole_command
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
 from noetl.domain.owners import QUEUE
@@ -46,24 +45,20 @@ from noetl.ports.execution_store import (
     Published,
     StoredEvent,
 )
-from noetl.ports.results import ResultStore
 
 MAX_ID = 2**63 - 1
 _NOTHING = Published()
 
 
 class PostgresExecutionStore(PostgresLimits):
-    """``database``: a connection string, or a Database shared with other adapters. ``results``: where large collections are.
+    """``database``: a connection string, or a Database shared with other adapters.
 
     ``pooled``: behind RDS Proxy or pgbouncer (see Database). Safe to use from several threads.
     """
 
-    def __init__(
-        self, database: str | Database, *, results: ResultStore | None = None, pooled: bool = False
-    ) -> None:
+    def __init__(self, database: str | Database, *, pooled: bool = False) -> None:
         self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
         self.fetched = frozenset[str]()
-        self._collections = Collections(results)
         self._loops = KnownLoops()
         self._doubts = doubts.Doubts()
 
@@ -78,7 +73,7 @@ class PostgresExecutionStore(PostgresLimits):
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
         if not changes:
             return Committed()
-        writing = Writing(one_change_each(changes), owner, self._collections)
+        writing = Writing(one_change_each(changes), owner)
         parameters = writing.parameters()
         with self._doubts.about(doubts.of_changes(changes, owner)):
             answers = self.database.run("commit_limited" if writing.limited else "commit_changes", parameters)
@@ -93,7 +88,7 @@ class PostgresExecutionStore(PostgresLimits):
     ) -> tuple[Sequence[ItemsCommitted], Committed]:
         if not batches:
             return [], Committed()
-        counting = Counting(batches, owner, self._loops, self._collections)
+        counting = Counting(batches, owner, self._loops)
         parameters = counting.parameters()
         with self._doubts.about(doubts.of_batches(batches, owner)):
             answers = self.database.run(
@@ -102,10 +97,10 @@ class PostgresExecutionStore(PostgresLimits):
         return counting.answer(answers)
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
-        return polling.ask_again(self.database, polls, owner, self._collections)
+        return polling.ask_again(self.database, polls, owner)
 
     def wake_early(self, commands: Sequence[tuple[int, str]], owner: str | None = None) -> Sequence[Command]:
-        return polling.wake_early(self.database, commands, owner, self._collections)
+        return polling.wake_early(self.database, commands, owner)
 
     def create(
         self,
@@ -232,25 +227,9 @@ class PostgresExecutionStore(PostgresLimits):
         self.database.run("release", {"owner": text(owner)})
 
     def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
-        """A command that cannot be made whole (its collection is away) is put back for a while; the others are given out."""
         self._settle_doubts(owner)
         asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer)}
-        rows = self.database.run("claim_commands", asked)
-        found: list[Command] = []
-        lost: list[Row] = []
-        for row in rows:
-            try:
-                found.append(self._claimed(row))
-            except (NotFoundError, InfrastructureError):
-                lost.append(row)
-        if lost:
-            values: dict[str, bytes | None] = {
-                "execution_ids": numbers([int(row[0] or b"") for row in lost]),
-                "command_ids": texts([(row[1] or b"").decode() for row in lost]),
-                "owner": text(owner),
-            }
-            self.database.run("put_back", values)
-        return found
+        return [self._claimed(row) for row in self.database.run("claim_commands", asked)]
 
     def _settle_doubts(self, owner: str) -> None:
         """Free what an unanswered commit may have leased to ``owner`` (a second round trip, after a lost connection only)."""
@@ -267,7 +246,7 @@ class PostgresExecutionStore(PostgresLimits):
 
     def _claimed(self, row: Row) -> Command:
         execution, _, counts, body, child, loop, done, outcomes, suspended = row
-        command = whole_command(int(execution or b""), integers(counts), body, child, loop, self._collections)
+        command = whole_command(int(execution or b""), integers(counts), body, child, loop)
         encoded = [codec.encode(outcome) for outcome in codec.decode(outcomes or b"[]")]
         return resume(command, list(zip(integers(done), encoded, strict=True)), integers(suspended))
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.loops import (
-    Collections,
     chunk_command,
     completed,
     counted_rows,
@@ -55,18 +54,11 @@ class KnownLoops:
 class Counting:
     """One call of ``commit_items``: its parameters, and how to read the answer."""
 
-    def __init__(
-        self, batches: Sequence[ItemBatch], owner: str | None, loops: KnownLoops, collections: Collections
-    ) -> None:
+    def __init__(self, batches: Sequence[ItemBatch], owner: str | None, loops: KnownLoops) -> None:
         self._batches = batches
         self._owner = owner
         self._loops = loops
-        self._collections = collections
         self._continued: list[tuple[ItemBatch, Command, bool]] = []
-        for batch in batches:
-            loop = loops.get(_key(batch))
-            if loop is not None:
-                collections.items(loop)
 
     def parameters(self) -> dict[str, bytes | None]:
         """Raises InvalidInputError for ids that Postgres cannot hold."""
@@ -124,7 +116,6 @@ class Counting:
         return found
 
     def answer(self, rows: list[Row]) -> tuple[list[ItemsCommitted], Committed]:
-        """Raises NotFoundError or InfrastructureError when a collection cannot be read; ``given`` names the commands then."""
         counted: dict[int, int] = {}
         early: dict[int, list[int]] = {}
         paused: set[int] = set()
@@ -135,7 +126,7 @@ class Counting:
         slots = Slots()
         for row in rows:
             kind, execution, identity, counts, body, _, _ = row
-            if slots.read(row, self._collections):
+            if slots.read(row):
                 continue
             if kind == b"batch":
                 number, items = integers(counts)
@@ -185,7 +176,7 @@ class Counting:
             loop = self._loops.get(_key(batch))
             if waiting or loop is None:
                 continue
-            whole = completed(command, loop, first, past, self._collections.items(loop))
+            whole = completed(command, loop, first, past)
             found.append(msgspec.structs.replace(whole, attempt=attempt))
         return found
 
@@ -195,9 +186,8 @@ class Counting:
             loop = self._loops.get(key)
             if loop is None or cursor == end:
                 continue
-            items = self._collections.items(loop)
             found += [
-                chunk_command(key[0], loop, start, stop, items)
+                chunk_command(key[0], loop, start, stop)
                 for start, stop in refill(cursor, end, end - cursor, chunk, end - cursor)
             ]
         return found

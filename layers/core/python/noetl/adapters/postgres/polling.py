@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl.adapters.loops import Collections, stripped
+from noetl.adapters.loops import stripped
 from noetl.adapters.postgres.changes import payload
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import numbers, text, texts
@@ -21,9 +21,7 @@ Key = tuple[int, str]
 """(execution, command)."""
 
 
-def ask_again(
-    database: Database, polls: Sequence[Poll], owner: str | None, collections: Collections
-) -> list[Command]:
+def ask_again(database: Database, polls: Sequence[Poll], owner: str | None) -> list[Command]:
     by_key: dict[Key, Poll] = {(poll.execution_id, poll.command_id): poll for poll in polls}
     if not by_key:
         return []
@@ -32,7 +30,7 @@ def ask_again(
     commands: dict[Key, Command] = {}
     for execution, identity, counts, body, child, loop in rows:
         key = (int(execution or b""), (identity or b"").decode())
-        whole = whole_command(key[0], integers(counts), body, child, loop, collections)
+        whole = whole_command(key[0], integers(counts), body, child, loop)
         commands[key] = msgspec.structs.replace(whole, machine=by_key[key].machine, child=None)
     kept = [poll for poll in asked if (poll.execution_id, poll.command_id) in commands]
     if not kept:
@@ -52,9 +50,7 @@ def ask_again(
     return found
 
 
-def wake_early(
-    database: Database, commands: Sequence[Key], owner: str | None, collections: Collections
-) -> list[Command]:
+def wake_early(database: Database, commands: Sequence[Key], owner: str | None) -> list[Command]:
     if not commands:
         return []
     values = {
@@ -65,7 +61,7 @@ def wake_early(
     found = []
     for execution, _, counts, body, child, loop in database.run("wake_early", values):
         execution_id = int(execution or b"")
-        found.append(whole_command(execution_id, integers(counts), body, child, loop, collections))
+        found.append(whole_command(execution_id, integers(counts), body, child, loop))
     return found
 
 

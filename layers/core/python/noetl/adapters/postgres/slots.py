@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from noetl.adapters.loops import OUTCOME, Collections, chunk_command, completed
+from noetl.adapters.loops import OUTCOME, chunk_command, completed
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import EMPTY, name, numbers, records
 from noetl.domain import codec
@@ -91,8 +91,8 @@ class Slots:
         self.delays: dict[Key, float] = {}
         self.given: list[Command] = []
 
-    def read(self, answer: Row, collections: Collections) -> bool:
-        """False when ``answer`` is about something else. Raises NotFoundError or InfrastructureError like ``whole_command``."""
+    def read(self, answer: Row) -> bool:
+        """False when ``answer`` is about something else."""
         kind, execution, identity, counts, body, child, loop = answer
         if kind not in (b"waits", b"delayed", b"given"):
             return False
@@ -102,7 +102,7 @@ class Slots:
         elif kind == b"delayed":
             self.delays[key] = integers(counts)[0] / 1e6
         else:
-            self.given.append(whole_command(key[0], integers(counts), body, child, loop, collections))
+            self.given.append(whole_command(key[0], integers(counts), body, child, loop))
         return True
 
     def given_out(self, issued: list[Command]) -> list[Command]:
@@ -125,22 +125,17 @@ def whole_command(
     body: bytes | None,
     child: bytes | None,
     loop: bytes | None,
-    collections: Collections,
 ) -> Command:
-    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay.
-
-    Raises NotFoundError or InfrastructureError when its loop's collection cannot be read.
-    """
+    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay."""
     _, round_, attempt, first, past, *delay = counts
     if round_ < 0 or loop is None:
         command = codec.decode_as(COMMAND, body or b"")
     else:
         row = codec.decode_as(LOOP, loop)
-        items = collections.items(row)
         if body is None:
-            command = chunk_command(execution_id, row, first, past, items)
+            command = chunk_command(execution_id, row, first, past)
         else:
-            command = completed(codec.decode_as(COMMAND, body), row, first, past, items)
+            command = completed(codec.decode_as(COMMAND, body), row, first, past)
     command = msgspec.structs.replace(command, attempt=attempt, delay=delay[0] / 1e6 if delay else 0.0)
     return (
         command if child is None else msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from noetl.domain.sources import SCHEMES, SOURCE_KEYS, is_source
 from noetl.dsl.expressions import has_template
 
 TEMPLATE_SCHEMA: dict[str, Any] = {"type": "string", "pattern": r"\{\{|\{%"}
@@ -182,15 +183,34 @@ Identifier = _name_type(_name("the name"))
 def _collection(value: Any) -> Any:
     if isinstance(value, list) or is_template(value):
         return value
-    raise problem(
-        "wrong-type",
-        f"the collection must be a list or a template, not {_shown(value)}",
-        'write "{{ … }}" or a YAML list',
-    )
+    if not is_source(value):
+        raise problem(
+            "wrong-type",
+            f"the collection must be a list, a template or where one is, not {_shown(value)}",
+            'write "{{ … }}", a YAML list, or s3://bucket/key.csv',
+        )
+    unknown = sorted(set(value) - SOURCE_KEYS) if isinstance(value, dict) else []
+    if unknown:
+        raise problem(
+            "unknown-key",
+            f"`{unknown[0]}` is not a key of a collection",
+            f"it has one of {', '.join(SCHEMES)}, and {', '.join(sorted(SOURCE_KEYS - set(SCHEMES)))}",
+        )
+    return value
 
 
+_WHERE = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in sorted(SOURCE_KEYS)},
+    "additionalProperties": False,
+    "anyOf": [{"required": [scheme]} for scheme in SCHEMES],
+}
 Collection = Annotated[
-    Any, PlainValidator(_collection), WithJsonSchema({"anyOf": [{"type": "array"}, TEMPLATE_SCHEMA]})
+    Any,
+    PlainValidator(_collection),
+    WithJsonSchema(
+        {"anyOf": [{"type": "array"}, TEMPLATE_SCHEMA, {"type": "string", "pattern": "^(s3|file):"}, _WHERE]}
+    ),
 ]
 
 

@@ -118,12 +118,6 @@ DELETE FROM noetl.idempotency i USING (
     WHERE created_at < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY created_at LIMIT :limit::bigint
 ) old WHERE i.namespace = old.namespace AND i.key = old.key;
 
--- name: put_back
--- Claimed or issued commands that could not be made whole: free again, after a while.
-UPDATE noetl.command c SET owner = '', not_before = clock_timestamp() + interval '30 seconds'
-FROM unnest(:execution_ids::bigint[], :command_ids::text[]) AS b (execution_id, command_id)
-WHERE c.execution_id = b.execution_id AND c.command_id = b.command_id AND c.owner = :owner;
-
 -- name: free_doubtful
 -- Commands of step runs, and events of executions, that an unanswered commit may have given to an owner.
 WITH doubt AS (

@@ -1,0 +1,19 @@
+"""Where a loop's collection may be, in place of a list: an object, what lies under a prefix, a file.
+
+As a text, ``s3://bucket/key.csv``, ``s3://bucket/prefix/``, ``file:orders.csv``; as a mapping with more to say, ``{s3: …, format: csv}``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SCHEMES = ("s3", "file")
+SOURCE_KEYS = frozenset((*SCHEMES, "format", "delimiter", "member", "auth", "region"))
+"""What the mapping may say."""
+
+
+def is_source(value: Any) -> bool:
+    """Whether ``value`` names a collection instead of being one. (What is wrong with it, its reader tells.)"""
+    if isinstance(value, str):
+        return value.partition(":")[0] in SCHEMES and ":" in value
+    return isinstance(value, dict) and any(isinstance(value.get(scheme), str) for scheme in SCHEMES)

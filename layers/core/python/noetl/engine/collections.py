@@ -1,0 +1,92 @@
+"""What a loop goes over: a list that its template gives, or something that a worker reads first.
+
+The engine has no access to users' buckets and files, and never loads a large result. A source (``s3://…``), a large result, or a template
+that would have to load one is read by a command of stage ``collection``, which leaves a manifest of parts (domain/parts.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from noetl.domain import ids
+from noetl.domain.commands import Command
+from noetl.domain.errors import TemplateError
+from noetl.domain.facts import CommandIssued
+from noetl.domain.results import is_ref
+from noetl.domain.sources import is_source
+from noetl.domain.state import Token
+from noetl.dsl.program import Loop, Step
+from noetl.engine.decision import Decider
+from noetl.engine.scope import freeze
+from noetl.templating import render, unwrap
+from noetl.templating.access import describe
+
+LOAD_BYTES = 256 * 1024
+"""Largest result the engine loads for ``loop.in``."""
+POOL = "io"
+
+
+class _TooLarge(BaseException):
+    """Not an error: a worker evaluates it. (A BaseException, because template evaluation turns every Exception into an author's error.)"""
+
+
+def collection_of(d: Decider, step: Step, token: Token) -> list[Any] | None:
+    """The list to go over; None when a worker has to read it. Raises TemplateError(code="template_type") for anything else."""
+    assert step.loop is not None
+    scope = d.scope(token.run)
+    scope.hydrate = lambda ref: _load(d, ref)
+    try:
+        value = unwrap(render(step.loop.collection, scope))
+        if is_ref(value):
+            value = _load(d, value)
+    except _TooLarge:
+        return None
+    return None if is_source(value) else listed(value, step.loop)
+
+
+def _load(d: Decider, ref: Mapping[str, Any]) -> Any:
+    if ref.get("size", 0) > LOAD_BYTES or (ref.get("meta") or {}).get("format", "json") != "json":
+        raise _TooLarge
+    return d.view.load(ref)
+
+
+def listed(value: Any, loop: Loop) -> list[Any]:
+    """The list behind a value, rows for a SQL result. Never one silent iteration over a text."""
+    if isinstance(value, dict) and isinstance(value.get("rows"), list) and "row_count" in value:
+        value = value["rows"]
+    if isinstance(value, list):
+        return value
+    shown = repr(value)
+    place = getattr(loop.collection, "pos", loop.pos)
+    raise TemplateError(
+        f"loop.in is not a list but {describe(value)}: {shown[:80]}",
+        code="template_type",
+        hint="give a list, or where one is (s3://bucket/key.csv); a mapping needs `| list` or `.items()`",
+        details={"line": place.line, "column": place.column, "value": shown[:80]},
+    )
+
+
+def issue_reading(d: Decider, step: Step, token: Token) -> None:
+    """The first turn of the command that reads the collection."""
+    command = reading(d, step, token, turn=0)
+    d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, "collection"))
+    d.decision.issue.append(command)
+
+
+def reading(
+    d: Decider, step: Step, token: Token, turn: int, machine: dict[str, Any] | None = None
+) -> Command:
+    """The worker evaluates ``loop.in`` over the scope as it is now."""
+    return Command(
+        d.execution_id,
+        ids.command_id(token.run, f"collection.{token.round + 1}"),
+        token.run,
+        step.name,
+        d.program.hash,
+        POOL,
+        stage="collection",
+        turn=turn,
+        scope=freeze(d.scope(token.run), step.enter_reads),
+        machine=machine,
+    )

@@ -1,0 +1,116 @@
+"""Lists in the result store as sequences: an element, a slice or an iteration reads the parts that hold it, one or a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any, overload
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.ports.results import ResultStore
+from noetl.services.hydration import fetch, store_calls
+
+CACHE_BYTES = 16 * 1024 * 1024
+"""Most bytes of encoded parts and manifests kept decoded in one process."""
+
+
+class StoredLists:
+    """The lists of one result store. Thread-safe.
+
+    What reads raises TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError, and ResultsAway inside a template.
+    """
+
+    def __init__(self, results: ResultStore, cache_bytes: int = CACHE_BYTES) -> None:
+        self._results = results
+        self._limit = cache_bytes
+        self._size = 0
+        self._cache: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, ref: Mapping[str, Any]) -> StoredList:
+        """The list behind a reference. It is read when it is first asked for something."""
+        return StoredList(self, ref)
+
+    def value(self, ref: Mapping[str, Any]) -> Any:
+        """What an object holds, decoded."""
+        uri = str(ref["ref"])
+        with self._lock:
+            found = self._cache.get(uri)
+            if found is not None:
+                self._cache.move_to_end(uri)
+                return found[0]
+        with store_calls():
+            data = fetch(self._results, ref)
+        value = codec.decode(data)
+        self._keep(uri, value, len(data))
+        return value
+
+    def _keep(self, uri: str, value: Any, size: int) -> None:
+        with self._lock:
+            if uri not in self._cache:
+                self._size += size
+            self._cache[uri] = (value, size)
+            while self._size > self._limit and len(self._cache) > 1:
+                self._size -= self._cache.popitem(last=False)[1][1]
+
+
+class StoredList(Sequence[Any]):
+    """Read like a list, and never changed."""
+
+    __slots__ = ("_ends", "_lists", "_parts", "_ref")
+
+    def __init__(self, lists: StoredLists, ref: Mapping[str, Any]) -> None:
+        self._lists = lists
+        self._ref = ref
+        self._parts: list[Mapping[str, Any]] | None = None
+        self._ends: list[int] = []
+
+    def __len__(self) -> int:
+        self._open()
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Any]: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[index] for index in range(*place.indices(len(self)))]
+        count = len(self)
+        index = place + count if place < 0 else place
+        if not 0 <= index < count:
+            raise IndexError(place)
+        number = bisect_right(self._ends, index)
+        begin = self._ends[number - 1] if number else 0
+        return self._part(number)[index - begin]
+
+    def __iter__(self) -> Iterator[Any]:
+        for number in range(len(self._open())):
+            yield from self._part(number)
+
+    def _open(self) -> list[Mapping[str, Any]]:
+        if self._parts is None:
+            found = self._lists.value(self._ref)
+            if isinstance(found, dict) and found.get("kind") == "manifest":
+                parts = found["parts"]
+            elif isinstance(found, list):
+                parts = [{**self._ref, "count": len(found)}]
+            else:
+                raise TaskError(
+                    f"the result {self._ref['ref']} is not a list",
+                    kind="storage_access",
+                    code="REFERENCE_NOT_AVAILABLE",
+                )
+            self._ends = list(accumulate(part["count"] for part in parts))
+            self._parts = parts
+        return self._parts
+
+    def _part(self, number: int) -> list[Any]:
+        found: list[Any] = self._lists.value(self._open()[number])
+        return found
