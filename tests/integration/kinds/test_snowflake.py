@@ -10,7 +10,8 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
+from noetl.domain.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
 from noetl.kinds.snowflake_values import read
 
@@ -42,7 +44,8 @@ PART = 3
 
 
 class Snowflake:
-    """``slow``: seconds that each statement takes. ``lost``: so many submissions are carried out, and their answer is lost."""
+    """``slow``: seconds that each statement takes. ``lost``: so many submissions are carried out, and their answer is lost. ``broken``: so many
+    questions are answered 503. ``asked``: told of each time a task is suspended."""
 
     def __init__(self) -> None:
         self.database = duckdb.connect()
@@ -54,6 +57,9 @@ class Snowflake:
         self.slow = 0.0
         self.lost = 0
         self.port = 0
+        self.broken = 0
+        self.waits: list[PollRequest] = []
+        self.asked: Callable[[PollRequest], None] = lambda answer: None
 
     def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any] | None:
         if (refused := self.authorised(headers)) is not None:
@@ -67,6 +73,9 @@ class Snowflake:
             self.cancelled.append(parts[0])
             return 200, {"code": "000604", "message": "successfully canceled", "statementHandle": parts[0]}
         self.polls += 1
+        if self.broken:
+            self.broken -= 1
+            return 503, {"message": "busy"}
         return self.told(parts[0], int(query.get("partition", 0)))
 
     def authorised(self, headers: dict[str, str]) -> str | None:
@@ -212,7 +221,18 @@ def call(server, make_context):
         context = make_context(
             credentials=credentials, timeout=timeout, http_allow=("127.0.0.1",), output_max_bytes=10_000
         )
-        return default_registry().run("snowflake", {"auth": "warehouse", **params}, context).result
+        until, waits = time.monotonic() + timeout, list[PollRequest]()
+        while True:
+            pending = waits[-1].state if waits else None
+            again = replace(context, pending=pending, left=until - time.monotonic())
+            answer = default_registry().run("snowflake", {"auth": "warehouse", **params}, again)
+            if not isinstance(answer, PollRequest):
+                server.waits = waits
+                return answer.result
+            waits.append(answer)
+            json.dumps(answer.state)
+            server.asked(answer)
+            time.sleep(min(0.3, answer.delay))
 
     return call
 
@@ -273,6 +293,41 @@ def test_a_statement_that_takes_its_time_is_polled_seldom(server, call):
     server.slow = 1.0
     assert call(query="SELECT 1 AS one")["rows"] == [{"ONE": 1}]
     assert 2 <= server.polls <= 8
+
+
+def test_statements_go_on_over_turns_that_hold_nobody(server, call):
+    """Suspended again and again, each statement is handed in once; questions that go wrong on the way do not fail it."""
+    server.slow = 2.2
+
+    def asked(answer: PollRequest) -> None:
+        server.broken = 1 if answer.state.get("misses", 0) == 0 else 0
+
+    server.asked = asked
+    done = call(timeout=60.0, commands=["SELECT 1 AS one", "SELECT 2 AS two"])
+    assert done["rows"] == [{"TWO": 2}] and done["results"] == [{"row_count": 1}] * 2
+    assert [order["statement"] for order in server.orders] == ["SELECT 1 AS one", "SELECT 2 AS two"]
+    assert {wait.state["number"] for wait in server.waits} == {1, 2} and not server.cancelled
+    delays = [wait.delay for wait in server.waits if wait.state["number"] == 1]
+    assert delays == sorted(delays) and delays[0] == 0.5
+
+
+def test_a_statement_nobody_waits_for_is_stopped(server, call, make_context):
+    server.slow = 60.0
+
+    def asked(answer: PollRequest) -> None:
+        server.waits.append(answer)
+        raise InterruptedError
+
+    server.asked = asked
+    with pytest.raises(InterruptedError):
+        call(timeout=60.0, query="SELECT 1")
+    (waits,) = server.waits
+    data = {"account": "ab", "token": "open-sesame", "endpoint": f"http://127.0.0.1:{server.port}"}
+    credentials = {"warehouse": Credential("warehouse", "snowflake", data)}
+    default_registry().stop(
+        "snowflake", waits.state, make_context(credentials=credentials, http_allow=("127.0.0.1",))
+    )
+    assert server.cancelled == [waits.state["handle"]]
 
 
 def test_an_answer_that_was_lost_runs_nothing_twice(server, call):

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.outcomes import PollRequest
 from noetl.kinds.rows import combine, summary_of
 from noetl.kinds.sql_params import ALIASES, SQL_FIELDS, SqlParams
 
@@ -20,6 +21,7 @@ SPEC = KindSpec(
     aliases=ALIASES,
     sql_fields=SQL_FIELDS,
     needs_network=True,
+    poll_seconds=300.0,
     extra="aws",
 )
 
@@ -57,13 +59,15 @@ class Params(SqlParams):
     ] = None
 
 
-def run(params: Params, context: TaskContext) -> TaskResult:
-    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
+    """Hand the statements in, one after the other; what is not over after a moment is asked about later (``context.pending``).
+
+    The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
 
     Each statement is a transaction of its own. Raises TaskError: ``code`` is the number that Snowflake gives (docs/kinds.md has the kinds);
     on a timeout or a cancel the statement is cancelled there.
     """
-    from noetl.kinds.snowflake_api import Session
+    from noetl.kinds.snowflake_api import Later, Session
 
     statements = params.statements(context)
     places = {
@@ -73,17 +77,32 @@ def run(params: Params, context: TaskContext) -> TaskResult:
         "role": params.role,
     }
     session = Session(context.credential(params.auth), places, context)
+    pending: dict[str, Any] = dict(context.pending or {})
     last: dict[str, Any] = {"affected_rows": 0}
-    summaries: list[dict[str, Any]] = []
+    summaries: list[dict[str, Any]] = pending.get("summaries", [])
     for number, statement in enumerate(statements, start=1):
+        if number <= len(summaries):
+            continue
+        waits = pending if pending.get("number") == number else None
         try:
-            last = session.run(statement, number, keep=number == len(statements))
+            done = session.run(statement, number, waits, keep=number == len(statements))
         except TaskError as error:
             if len(statements) > 1 and not params.is_insert:
                 error.details.setdefault("statement", number)
             raise
+        if isinstance(done, Later):
+            state = {"auth": params.auth, "number": number, "summaries": summaries, **done.state}
+            return PollRequest(state, done.delay)
+        last = done
         summaries.append(summary_of(last))
     meta = {"snowflake": {"query_id": session.query_id}}
     if params.is_insert:
         return TaskResult({"affected_rows": sum(one["affected_rows"] for one in summaries)}, meta)
     return TaskResult(combine(last, summaries), meta)
+
+
+def stop(state: Mapping[str, Any], context: TaskContext) -> None:
+    """Cancel the statement that is under way."""
+    from noetl.kinds.snowflake_api import Session
+
+    Session(context.credential(str(state["auth"])), {}, context).cancel(str(state["handle"]))

@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from noetl.domain import codec
@@ -24,7 +25,12 @@ from noetl.templating.contract import RenderedStatement
 
 TOKEN_SECONDS = 3540
 """A signed token lives for an hour at most (documentation of key-pair authentication)."""
-FIRST_WAIT, LONGEST_WAIT = 0.05, 5.0
+FIRST_WAIT, IN_PLACE = 0.05, 1.5
+"""Seconds between the first questions, and how long a statement is waited for before its task is suspended."""
+FIRST_DELAY, LONGEST_DELAY, GROWTH = 0.5, 30.0, 1.5
+"""Seconds until a suspended task asks again."""
+MISSES = 10
+"""Questions in a row that may go wrong on the way before the task does."""
 GRACE_SECONDS = 2.0
 """Kept of the task's time for cancelling a statement that takes too long."""
 _REQUESTS = uuid.UUID("6f1c3d7e-2c0b-5b6d-9c55-6a3d7d1f4a10")
@@ -47,6 +53,14 @@ _CHANGES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A statement is not over: what the task has to remember of it, and when to ask again."""
+
+    state: dict[str, Any]
+    delay: float
+
+
 class Session:
     """One task's statements. ``query_id``: of the latest."""
 
@@ -59,7 +73,9 @@ class Session:
         if not _ACCOUNT.fullmatch(account):
             raise _shape(credential, "account")
         self._context = context
-        self._deadline = time.monotonic() + max(0.1, context.timeout - GRACE_SECONDS)
+        self._left = max(0.1, (context.left or context.timeout) - GRACE_SECONDS)
+        """Seconds until a statement is given up, at the beginning of this call."""
+        self._began = time.monotonic()
         self._base = str(
             data.get("endpoint") or f"https://{account.replace('_', '-')}.snowflakecomputing.com"
         ).rstrip("/")
@@ -68,11 +84,26 @@ class Session:
         self._places = {name: str(value) for name, value in given.items() if value}
         self.query_id = ""
 
-    def run(self, statement: RenderedStatement, number: int, *, keep: bool) -> dict[str, Any]:
-        """Its rows, or how many it changed. ``number``: which statement of the task. Raises TaskError."""
-        answer = self._submit(statement, number)
-        answer = self._finished(answer, statement)
+    def run(
+        self, statement: RenderedStatement, number: int, waits: Mapping[str, Any] | None, *, keep: bool
+    ) -> dict[str, Any] | Later:
+        """Its rows, or how many it changed; or it is not over yet. ``number``: which statement of the task. ``waits``: what ``Later`` said of it
+        before. Raises TaskError."""
+        if waits is None:
+            answer = self._finished(self._submit(statement, number), statement)
+        else:
+            self.query_id = str(waits["handle"])
+            try:
+                answer = self._look(statement)
+            except TaskError as error:
+                return self._missed(error, waits)
+        if answer.status == 202:
+            return self._later(waits or {})
         return self._read(json_of(answer), keep=keep)
+
+    def cancel(self, handle: str) -> None:
+        """Raises TaskError."""
+        self._post(f"{self._base}/api/v2/statements/{handle}/cancel", b"")
 
     # --- one statement -------------------------------------------------------------------------------
 
@@ -86,7 +117,7 @@ class Session:
 
         order: dict[str, Any] = {
             "statement": native_text(statement, placeholder),
-            "timeout": max(1, int(self._deadline - time.monotonic())),
+            "timeout": max(1, int(self._remaining())),
             "parameters": {"MULTI_STATEMENT_COUNT": "1"},
             **self._places,
         }
@@ -112,33 +143,58 @@ class Session:
             raise _told(error, statement) from None
 
     def _finished(self, answer: Answer, statement: RenderedStatement) -> Answer:
-        """Wait for it, seldom and seldomer."""
-        wait = FIRST_WAIT
+        """Wait a moment for it: most statements are short."""
+        wait, until = FIRST_WAIT, time.monotonic() + IN_PLACE
         while True:
             said = json_of(answer)
             self.query_id = str(said.get("statementHandle") or self.query_id)
-            if answer.status != 202:
+            if answer.status != 202 or time.monotonic() + wait > until:
                 return answer
-            if self._context.cancelled() or time.monotonic() + wait > self._deadline:
+            if self._context.cancelled() or wait > self._remaining():
                 raise self._given_up()
             time.sleep(wait)
-            wait = min(LONGEST_WAIT, wait * 1.5)
-            try:
-                answer = self._api.call("GET", f"{self._base}/api/v2/statements/{self.query_id}")
-            except TaskError as error:
-                raise _told(error, statement) from None
+            wait *= GROWTH
+            answer = self._look(statement)
+
+    def _look(self, statement: RenderedStatement) -> Answer:
+        try:
+            return self._api.call("GET", f"{self._base}/api/v2/statements/{self.query_id}")
+        except TaskError as error:
+            raise _told(error, statement) from None
+
+    def _remaining(self) -> float:
+        return self._left - (time.monotonic() - self._began)
+
+    def _later(self, before: Mapping[str, Any]) -> Later:
+        """Ask ever more seldom; the last time while there is time left to cancel it."""
+        left = self._remaining()
+        if self._context.cancelled() or left <= FIRST_DELAY:
+            raise self._given_up()
+        delay = float(before.get("delay", FIRST_DELAY / GROWTH)) * GROWTH
+        state = {"handle": self.query_id, "delay": min(LONGEST_DELAY, delay)}
+        return Later(state, min(delay, LONGEST_DELAY, left))
+
+    def _missed(self, error: TaskError, waits: Mapping[str, Any]) -> Later:
+        """A question that went wrong on the way says nothing of the statement. Raises what says something, or went wrong too often."""
+        misses = int(waits.get("misses", 0)) + 1
+        on_the_way = error.kind in ("connection", "timeout", "rate_limit", "server_error")
+        if not on_the_way or misses > MISSES:
+            raise error
+        later = self._later(waits)
+        return Later({**later.state, "misses": misses}, later.delay)
 
     def _given_up(self) -> TaskError:
         """Nobody waits any more: the statement is ended there too."""
         with suppress(TaskError):
-            self._post(f"{self._base}/api/v2/statements/{self.query_id}/cancel", b"")
+            self.cancel(self.query_id)
         if self._context.cancelled():
             return TaskError("the statement was cancelled", kind="cancelled", code="cancelled")
         return TaskError(
-            f"the statement took longer than {self._context.timeout:g} s and was cancelled",
+            "the statement took longer than its task may, and was cancelled",
             kind="db_timeout",
             code="timeout",
             retryable=True,
+            hint="give the task more time with `spec.timeout`, or the statement a larger warehouse",
             details={"query_id": self.query_id},
         )
 
