@@ -48,17 +48,17 @@ class Session:
 
     def begin(self) -> None:
         """Start the transaction, with what is left of the time as the server's own limit."""
-        self._command(f"BEGIN; SET LOCAL statement_timeout = {self._milliseconds_left()}")
+        self.command(f"BEGIN; SET LOCAL statement_timeout = {self._milliseconds_left()}")
 
     def begin_without_transaction(self) -> None:
         """For a statement that refuses to run inside one."""
-        self._command(f"SET statement_timeout = {self._milliseconds_left()}")
+        self.command(f"SET statement_timeout = {self._milliseconds_left()}")
 
     def commit(self) -> None:
-        self._command("COMMIT")
+        self.command("COMMIT")
 
     def rollback(self) -> None:
-        self._command("ROLLBACK")
+        self.command("ROLLBACK")
 
     def clean(self) -> bool:
         """Undo what a task left: its transaction, settings, roles, temporary tables, locks.
@@ -72,7 +72,7 @@ class Session:
         try:
             if status != pq.TransactionStatus.IDLE:
                 self.rollback()
-            self._command("DISCARD ALL")
+            self.command("DISCARD ALL")
         except TaskError:
             return False
         return True
@@ -93,10 +93,10 @@ class Session:
         _refuse_control(text)
         query = text_bytes(text, "the statement")
         values = [statement.params[name] for name in names]
-        self._send(query, values, text)
+        self.send(query, values, text)
         return self._read(text, keep)
 
-    def _send(self, query: bytes, values: list[Any], text: str) -> None:
+    def send(self, query: bytes, values: list[Any], text: str) -> None:
         pgconn = self.connection.pgconn
         if not any(is_open(value) for value in values):
             wires = [dump(value) for value in values]
@@ -113,18 +113,18 @@ class Session:
         pgconn = self.connection.pgconn
         in_transaction = pgconn.transaction_status == pq.TransactionStatus.INTRANS
         if in_transaction:
-            self._command("SAVEPOINT noetl_types")
+            self.command("SAVEPOINT noetl_types")
         oids = [UNTYPED if is_open(value) else dump(value)[0] for value in values]
         pgconn.send_prepare(b"", query, oids)
-        prepared = list(self._results())[-1]
+        prepared = list(self.results())[-1]
         if prepared.status != ExecStatus.COMMAND_OK:
             if in_transaction:
-                self._command("ROLLBACK TO noetl_types")
+                self.command("ROLLBACK TO noetl_types")
             wires = [dump(value) for value in values]
             pgconn.send_query_params(query, [w[1] for w in wires], param_types=[w[0] for w in wires])
             return
         pgconn.send_describe_prepared(b"")
-        described = list(self._results())[-1]
+        described = list(self.results())[-1]
         if described.status != ExecStatus.COMMAND_OK:
             raise failure_of(described, text)
         places = [described.param_type(index) or UNTYPED for index in range(described.nparams)]
@@ -135,11 +135,11 @@ class Session:
         transformer = adapt.Transformer(self.connection)
         affected: int | None = None
         error: TaskError | None = None
-        for result in self._results():
+        for result in self.results():
             if result.status in (ExecStatus.TUPLES_CHUNK, ExecStatus.SINGLE_TUPLE, ExecStatus.TUPLES_OK):
                 if table is None:
                     table = Table(_column_names(result), self.result_limit, keep=keep)
-                table.add(_load(transformer, result))
+                table.add(load_rows(transformer, result))
             elif result.status == ExecStatus.COMMAND_OK:
                 pass
             elif result.status in (ExecStatus.COPY_IN, ExecStatus.COPY_OUT, ExecStatus.COPY_BOTH):
@@ -160,14 +160,14 @@ class Session:
             return {"affected_rows": affected or 0}
         return table.result() if affected is None else {**table.result(), "affected_rows": affected}
 
-    def _command(self, text: str) -> None:
+    def command(self, text: str) -> None:
         """Statements without values or rows, in one round trip."""
         self.connection.pgconn.send_query(text.encode())
-        failed = [result for result in self._results() if result.status == ExecStatus.FATAL_ERROR]
+        failed = [result for result in self.results() if result.status == ExecStatus.FATAL_ERROR]
         if failed:
             raise failure_of(failed[0], text)
 
-    def _results(self) -> Iterator[pq.abc.PGresult]:
+    def results(self) -> Iterator[pq.abc.PGresult]:
         """Every result of what was sent, each as soon as it is there. Raises TaskError (time, connection)."""
         pgconn = self.connection.pgconn
         try:
@@ -175,12 +175,12 @@ class Session:
                 selector.register(pgconn.socket, selectors.EVENT_READ)
                 while pgconn.flush():
                     selector.modify(pgconn.socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
-                    self._wait(selector)
+                    self.wait(selector)
                     pgconn.consume_input()
                 selector.modify(pgconn.socket, selectors.EVENT_READ)
                 while True:
                     while pgconn.is_busy():
-                        self._wait(selector)
+                        self.wait(selector)
                         pgconn.consume_input()
                     result = pgconn.get_result()
                     if result is None:
@@ -195,7 +195,7 @@ class Session:
                 details=_details("08006"),
             ) from error
 
-    def _wait(self, selector: selectors.BaseSelector) -> None:
+    def wait(self, selector: selectors.BaseSelector) -> None:
         left = self.deadline + GRACE_SECONDS - time.monotonic()
         if left > 0 and selector.select(min(left, LOOK_UP_SECONDS)):
             return
@@ -241,7 +241,8 @@ def _column_names(result: pq.abc.PGresult) -> list[str]:
     return [(result.fname(index) or b"").decode() for index in range(result.nfields)]
 
 
-def _load(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[Any, ...]]:
+def load_rows(transformer: Transformer, result: pq.abc.PGresult) -> list[tuple[Any, ...]]:
+    """A result's rows as JSON values. Raises TaskError(kind="parse")."""
     if not result.ntuples:
         return []
     transformer.set_pgresult(result)
