@@ -107,6 +107,10 @@ class WorkersConfig:
         default_factory=lambda: {"io": 512, "cpu": 2048, "python": 1769, "mixed": 1769}
     )
     """MiB by pool of the kind."""
+    storage: Mapping[str, int] = field(
+        default_factory=lambda: {"io": 512, "cpu": 4096, "python": 512, "mixed": 4096}
+    )
+    """MiB of disk by pool of the kind: copies of large results, and what DuckDB lays aside (512 to 10240)."""
     access: Mapping[str, tuple[Access, ...]] = field(default_factory=dict)
     """Kind → what its workers' role may do, beside what every worker's may. Not for kinds that run code of playbooks."""
     fargate_kinds: tuple[str, ...] = ()

@@ -39,6 +39,7 @@ class Worker:
     needs_network: bool
     layers: tuple[str, ...]
     memory: int
+    storage: int
     concurrency: int
     batch: int
 
@@ -135,6 +136,7 @@ def _worker(env: Environment, name: str, members: list[KindSpec], has_layer: Cal
         needs_network=any(spec.needs_network for spec in members),
         layers=tuple(spec.name for spec in members if has_layer(spec.name)),
         memory=env.workers.memory[first.pool],
+        storage=env.workers.storage[first.pool],
         concurrency=env.worker_concurrency(name),
         batch=5 if isolated else 10,
     )
@@ -151,6 +153,7 @@ def _mixed(env: Environment, working: list[KindSpec], has_layer: Callable[[str],
         needs_network=True,
         layers=tuple(spec.name for spec in kinds if has_layer(spec.name)),
         memory=env.workers.memory[MIXED],
+        storage=env.workers.storage[MIXED],
         concurrency=env.worker_concurrency(MIXED),
         batch=5,
     )

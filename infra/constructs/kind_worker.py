@@ -83,6 +83,7 @@ class FunctionWorker(Construct):
             folder="worker",
             timeout=TIMEOUT,
             memory=worker.memory,
+            storage=worker.storage,
             layers=layers.get(*worker.layers),
             log_key=platform.data.data_key,
             placement=_placement(platform, worker),

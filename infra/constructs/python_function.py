@@ -58,6 +58,10 @@ class Placement:
     group: ec2.ISecurityGroup
 
 
+LEAST_STORAGE = 512
+"""MiB below /tmp that every function has."""
+
+
 class PythonFunction(Construct):
     """``function``, ``role`` and ``log_group``. Policies are added with ``allow``."""
 
@@ -71,6 +75,7 @@ class PythonFunction(Construct):
         folder: str,
         timeout: int,
         memory: int,
+        storage: int = LEAST_STORAGE,
         layers: Sequence[lambda_.ILayerVersion],
         log_key: kms.IKey,
         variables: Mapping[str, str],
@@ -78,8 +83,8 @@ class PythonFunction(Construct):
         placement: Placement | None = None,
         dead_letter_queue: sqs.IQueue | None = None,
     ) -> None:
-        """``name``: without the environment. ``timeout``: seconds. ``memory``: MiB. ``dead_letter_queue``: for asynchronous invocations
-        that failed. Raises ConfigError when the folder has no handler.
+        """``name``: without the environment. ``timeout``: seconds. ``memory``, ``storage`` (of /tmp): MiB. ``dead_letter_queue``: for
+        asynchronous invocations that failed. Raises ConfigError when the folder has no handler.
         """
         super().__init__(scope, id)
         full_name = f"{env.prefix}-{name}"
@@ -105,6 +110,7 @@ class PythonFunction(Construct):
             architecture=architecture(env),
             timeout=cdk.Duration.seconds(timeout),
             memory_size=memory,
+            ephemeral_storage_size=cdk.Size.mebibytes(storage) if storage != LEAST_STORAGE else None,
             layers=list(layers),
             role=self.role,
             log_group=self.log_group,

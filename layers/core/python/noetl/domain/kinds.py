@@ -104,6 +104,8 @@ class TaskSettings:
     """Hosts and CIDRs that may be reached although they are internal (``NOETL_HTTP_ALLOW``)."""
     http_max_bytes: int = 64 * 1024 * 1024
     python_memory_bytes: int = 1024 * 1024 * 1024
+    duckdb_memory_bytes: int = 128 * 1024 * 1024
+    """What a DuckDB may hold in memory; the rest of its work goes to disk."""
     output_max_bytes: int = 64 * 1024 * 1024
     """Largest result or output a task may produce."""
     artifact_max_bytes: int = 16 * 1024**3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.alarm import Alarm
 from noetl.kinds.duckdb_files import Folders, place_files
+from noetl.kinds.duckdb_sources import Table as SourceTable
+from noetl.kinds.duckdb_values import literal, name_of
 from noetl.kinds.paths import resolve_inside
-from noetl.kinds.rows import Table
+from noetl.kinds.rows import Table, unique_names
 from noetl.kinds.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
@@ -30,7 +32,6 @@ _CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO", "COPY"})
 _OTHERS = frozenset({"CREATE", "DROP", "ALTER", "VACUUM", "SET", "VARIABLE_SET", "ANALYZE"})
 _SETTINGS = {
     "threads": str(THREADS),
-    "temp_directory": "",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
@@ -40,6 +41,13 @@ _SETTINGS = {
     "python_enable_replacements": "false",
     "python_scan_all_frames": "false",
 }
+_LEAST_MEMORY = 16
+
+
+def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
+    """How a DuckDB of a task is opened: what does not fit into its memory goes to ``folder``."""
+    memory = max(_LEAST_MEMORY, context.settings.duckdb_memory_bytes // 2**20)
+    return {**_SETTINGS, "memory_limit": f"{memory}MiB", "temp_directory": str(folder / "duckdb")}
 
 
 class Session:
@@ -57,17 +65,35 @@ class Session:
         """``{columns, rows, row_count}`` and/or ``{affected_rows}``. Raises TaskError."""
         self._refuse_late()
         kind = self._kind_of(statement)
-        statement = place_files(statement, self._folders)
-        used: dict[str, Any] = {}
-
-        def placeholder(name: str) -> str:
-            used[name] = statement.params[name]
-            return f"${name}"
-
-        text = native_text(statement, placeholder)
+        text, used = _bound(place_files(statement, self._folders))
         try:
             self._connection.execute(text, used or None)
             return self._read(kind, keep)
+        except duckdb.Error as error:
+            raise failure_of(error, text) from error
+
+    def save(self, statement: RenderedStatement, format: str, path: Path) -> tuple[int, list[str]]:
+        """Write the rows of a query to ``path``, one of those that this session may write: how many, and their columns.
+
+        ``format``: parquet, csv or jsonl. Raises TaskError.
+        """
+        self._refuse_late()
+        if self._kind_of(statement) != "SELECT":
+            raise TaskError(
+                f"only rows of a query can be written as {format}, and the last statement is none",
+                kind="client_error",
+                code="not_a_query",
+                hint="end with a SELECT, or leave `result` out",
+            )
+        text, used = _bound(place_files(statement, self._folders))
+        try:
+            columns = self._connection.execute(f"FROM ({text}) LIMIT 0", used or None).description or []
+            chosen = " ".join(["SELECT", _plain_columns(columns, format), f"FROM ({text})"])
+            options = {"csv": "FORMAT csv, HEADER", "jsonl": "FORMAT json"}.get(format, "FORMAT parquet")
+            counted = self._connection.execute(
+                f"COPY ({chosen}) TO {literal(str(path))} ({options})", used or None
+            )
+            return (counted.fetchone() or (0,))[0], unique_names([column[0] for column in columns])
         except duckdb.Error as error:
             raise failure_of(error, text) from error
 
@@ -121,6 +147,31 @@ class Session:
         return table.result()
 
 
+def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
+    """The text with DuckDB's placeholders, and the values that it uses."""
+    used: dict[str, Any] = {}
+
+    def placeholder(name: str) -> str:
+        used[name] = statement.params[name]
+        return f"${name}"
+
+    return native_text(statement, placeholder), used
+
+
+def _plain_columns(columns: Sequence[Any], format: str) -> str:
+    """All columns, in what Parquet has of its own and text has not written as other kinds read it: nested values as JSON, blobs as base64."""
+    if format == "parquet":
+        return "*"
+    changed = []
+    for column in columns:
+        name, kind = name_of(column[0]), str(column[1])
+        if kind == "BLOB":
+            changed.append(f"to_base64({name}) AS {name}")
+        elif format == "csv" and (kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION"))):
+            changed.append(f"to_json({name}) AS {name}")
+    return f"* REPLACE ({', '.join(changed)})" if changed else "*"
+
+
 def _refuse_surrogates(text: str) -> None:
     try:
         text.encode()
@@ -147,21 +198,32 @@ def _parsed(row: tuple[Any, ...], documents: list[int]) -> list[Any]:
 
 
 @contextmanager
-def open_session(database: str | None, context: TaskContext) -> Iterator[Session]:
+def open_session(
+    database: str | None,
+    context: TaskContext,
+    tables: Sequence[SourceTable] = (),
+    *,
+    folder: Path,
+    output: Path | None = None,
+) -> Iterator[Session]:
     """A session in memory, or on a database file below the work folder. All of it is one transaction.
 
+    ``tables``: views over files that the task was given; ``folder``: where memory spills to; ``output``: a file to write results to.
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
     folders = Folders(tuple(context.settings.data_dirs), context.settings.work_dir)
     path = None if database is None else _database_path(database, folders)
+    files = [*(file for table in tables for file in table.files), *([str(output)] if output else [])]
     with (
         _exclusive(path, deadline),
-        _connected(path, context, folders) as connection,
+        _connected(path, context, folders, folder, files) as connection,
         Alarm(deadline, connection.interrupt) as alarm,
     ):
         try:
             connection.begin()
+            for table in tables:
+                _view(connection, table)
             yield Session(connection, context, folders, deadline)
             connection.commit()
         except (TaskError, duckdb.Error) as error:
@@ -170,6 +232,17 @@ def open_session(database: str | None, context: TaskContext) -> Iterator[Session
             if isinstance(error, duckdb.Error):
                 raise failure_of(error, "COMMIT") from error
             raise
+
+
+def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:
+    """Of this session alone: nothing of it stays in a database file."""
+    try:
+        connection.execute(f"CREATE TEMP VIEW {name_of(table.name)} AS {table.select}")
+    except duckdb.Error as error:
+        found = failure_of(error, "")
+        found.message = f"the source {table.name!r} cannot be read: {found.message}"
+        found.details["source"] = table.name
+        raise found from error
 
 
 def _too_slow(context: TaskContext) -> TaskError:
@@ -182,20 +255,17 @@ def _too_slow(context: TaskContext) -> TaskError:
 
 @contextmanager
 def _connected(
-    path: Path | None, context: TaskContext, folders: Folders
+    path: Path | None, context: TaskContext, folders: Folders, folder: Path, files: Sequence[str]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    memory = max(16, context.settings.python_memory_bytes // 2**20)
     try:
-        connection = duckdb.connect(
-            str(path or ":memory:"), config={**_SETTINGS, "memory_limit": f"{memory}MiB"}
-        )
+        connection = duckdb.connect(str(path or ":memory:"), config=settings_of(context, folder))
     except duckdb.Error as error:
         raise failure_of(error, "") from error
     try:
         # The lock comes last: from here on not even the task's own SQL can open anything else.
-        if folders.roots:
-            names = ", ".join("'" + root.replace("'", "''") + "'" for root in folders.roots)
-            connection.execute(f"SET allowed_directories = [{names}]")
+        for setting, names in (("allowed_directories", folders.roots), ("allowed_paths", files)):
+            if names:
+                connection.execute(f"SET {setting} = [{', '.join(map(literal, names))}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         yield connection

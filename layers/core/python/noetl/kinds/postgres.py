@@ -1,20 +1,22 @@
-"""Runs SQL on Postgres: queries with bound values, or rows into a table."""
+"""Runs SQL on Postgres: queries with bound values, rows into a table, and results too large to hold."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import Credential, KindSpec, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.kinds.params import has_hole
+from noetl.kinds.row_sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.rows import combine, summary_of
 from noetl.kinds.sql_params import ALIASES, SQL_FIELDS, SqlParams
 from noetl.templating.contract import RenderedStatement
 
 if TYPE_CHECKING:
+    from noetl.kinds.postgres_copy import Copied
     from noetl.kinds.postgres_run import Session
 
 SPEC = KindSpec(
@@ -24,6 +26,7 @@ SPEC = KindSpec(
     default_timeout=60.0,
     aliases=ALIASES,
     sql_fields=SQL_FIELDS,
+    ref_fields=("copy",),
     needs_network=True,
 )
 
@@ -33,11 +36,40 @@ EXAMPLE: dict[str, Any] = {
     "params": {"customer": 17},
 }
 
-_CREDENTIALS_HINT = "name a registered credential: auth: warehouse"
+
+class Copy(BaseModel):
+    """``from`` into ``table`` by COPY."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    table: Annotated[str, Field(min_length=1, description="`schema.table`, taken exactly.")]
+    rows: Annotated[
+        Any, Field(alias="from", description="The result of a step, or a list of rows: read as a stream.")
+    ]
+    format: Annotated[
+        Literal["csv", "jsonl", "json", "parquet"] | None,
+        Field(description="What the bytes of the result are, unless it says so."),
+    ] = None
+    columns: Annotated[
+        list[str] | None, Field(min_length=1, description="Columns to write. Default: those of the rows.")
+    ] = None
+    mode: Annotated[
+        Literal["append", "replace", "upsert"],
+        Field(description="`replace` deletes what is there; `upsert` replaces rows of the same `key`."),
+    ] = "append"
+    key: Annotated[
+        list[str] | None, Field(min_length=1, description="`upsert`: columns of a unique key.")
+    ] = None
+
+    @model_validator(mode="after")
+    def _key_fits(self) -> Self:
+        if (self.mode == "upsert") != (self.key is not None):
+            raise ValueError("an upsert needs a `key`, and nothing else has one")
+        return self
 
 
 class Params(SqlParams):
-    """``query``, or ``table`` with ``args``, on the database that ``auth`` names."""
+    """``query``, or ``table`` with ``args``, or ``copy`` (with a query before it), on the database that ``auth`` names."""
 
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("db_host", "db_port", "db_user", "db_password", "db_name", "host", "password", "dsn"),
@@ -48,28 +80,49 @@ class Params(SqlParams):
         str | dict[str, Any] | None,
         Field(description="A credential's name. Without it: the scratch database, where there is one."),
     ] = None
+    copy_in: Annotated[
+        Copy | None,
+        Field(
+            alias="copy",
+            description="Many rows into a table by COPY, in the same transaction, after `query`.",
+        ),
+    ] = None
+    result: Annotated[
+        Literal["rows", "jsonl", "csv", "parquet"],
+        Field(
+            description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
+        ),
+    ] = "rows"
+
+    @property
+    def does_more(self) -> bool:
+        return self.copy_in is not None
+
+    @model_validator(mode="after")
+    def _one_result(self) -> Self:
+        if has_hole([self.table, self.result]):
+            return self
+        if self.copy_in is not None and (self.table is not None or self.result != "rows"):
+            raise ValueError("`copy` stands alone or behind a `query`, and has no rows as its result")
+        if self.table is not None and self.result != "rows":
+            raise ValueError("`table` with `args` gives no rows: leave `result` out")
+        return self
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
     """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
 
+    With ``result: csv`` and such, the reference of the rows; of a ``copy``, ``{row_count, affected_rows}``.
     Raises TaskError: ``code`` is the SQLSTATE (docs/kinds.md has the kinds).
     """
-    from noetl.kinds.postgres_run import Session
+    from noetl.kinds.postgres_open import opened
 
-    statements = params.statements(context)
-    conninfo = _conninfo(params, context)
-    deadline = time.monotonic() + context.timeout
-    connection = _connections().take(conninfo, context.timeout)
-    session = Session(connection, deadline, context.settings.output_max_bytes, context.cancelled)
-    try:
-        result = _in_transaction(session, statements, is_insert=params.is_insert)
-    finally:
-        # Whatever happened is decided: a connection that cannot be cleaned is closed and changes nothing.
-        if session.clean():
-            _connections().give_back(conninfo, connection)
+    statements = params.statements(context) if params.query is not None or params.table is not None else []
+    with opened(params.auth, context) as session:
+        if params.copy_in is not None or params.result != "rows":
+            result = _streamed(session, statements, params, context)
         else:
-            connection.close()
+            result = _in_transaction(session, statements, is_insert=params.is_insert)
     return TaskResult(result, {"pg": {"code": "00000", "sqlstate": "00000"}})
 
 
@@ -106,31 +159,52 @@ def _run_all(session: Session, statements: list[RenderedStatement], *, is_insert
     return combine(last, summaries)
 
 
-def _conninfo(params: Params, context: TaskContext) -> str:
-    from noetl.kinds.postgres_connect import connection_string
-
-    auth = params.auth
-    if auth is None:
-        if context.settings.workspace_credential:
-            return connection_string(context.credential(context.settings.workspace_credential))
-        if context.settings.workspace_dsn is None:
-            raise TaskError(
-                "postgres has no database to use: the task names no 'auth' and this deployment has no scratch database",
-                kind="auth",
-                code="auth_missing",
-                hint=_CREDENTIALS_HINT,
-            )
-        return context.settings.workspace_dsn
-    if isinstance(auth, str):
-        return connection_string(context.credential(auth))
-    name = auth.get("credential")
-    if isinstance(name, str):
-        return connection_string(context.credential(name))
-    inline = {key: value for key, value in auth.items() if key != "type"}
-    return connection_string(Credential("auth", "postgres", inline))
+def _streamed(
+    session: Session, statements: list[RenderedStatement], params: Params, context: TaskContext
+) -> dict[str, Any]:
+    """A copy, or a query whose rows go into an artifact; what stands before it runs first, in the same transaction."""
+    session.begin()
+    first = statements if params.copy_in is not None else statements[:-1]
+    for number, statement in enumerate(first, start=1):
+        try:
+            session.run(statement, keep=False)
+        except TaskError as error:
+            error.details.setdefault("statement", number)
+            raise
+    if params.copy_in is not None:
+        copied = _copied(session, params.copy_in, context)
+        result = {"row_count": copied.row_count, "affected_rows": copied.affected_rows}
+    else:
+        result = _saved(session, statements[-1], params.result, context)
+    session.commit()
+    return result
 
 
-def _connections() -> Any:
-    from noetl.kinds import postgres_connect
+def _copied(session: Session, copy: Copy, context: TaskContext) -> Copied:
+    from noetl.kinds.postgres_copy import Target, copy_csv, copy_rows
 
-    return postgres_connect.CONNECTIONS
+    target = Target(copy.table, tuple(copy.columns or ()), copy.mode, tuple(copy.key or ()))
+    what = f"what is copied into {copy.table}"
+    refs = references(copy.rows, context)
+    if refs is None:
+        return copy_rows(session, target, chunked(rows_of(copy.rows, what)))
+    expected = promised_rows(refs)
+    if len(refs) == 1 and row_format(refs[0], copy.format, what) == "csv":
+        with context.artifacts.open(refs[0]) as stream:
+            return copy_csv(session, target, stream, expected)
+    return copy_rows(session, target, row_chunks(refs, copy.format, context, what), expected)
+
+
+def _saved(
+    session: Session, statement: RenderedStatement, format: str, context: TaskContext
+) -> dict[str, Any]:
+    from noetl.kinds.postgres_select import select_rows
+    from noetl.kinds.row_output import write_rows
+
+    rows = select_rows(session, statement)
+    if format == "parquet":
+        from noetl.kinds.duckdb_parquet import write_parquet
+
+        return write_parquet(rows, context)
+    names = [column.name for column in rows.columns]
+    return write_rows(rows, names, "csv" if format == "csv" else "jsonl", context)

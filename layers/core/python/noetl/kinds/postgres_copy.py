@@ -17,7 +17,7 @@ from psycopg import pq
 from psycopg.pq import DiagnosticField, ExecStatus
 
 from noetl.domain.errors import TaskError, TemplateError
-from noetl.kinds.copy_text import Lines, Row, csv_blocks, csv_header
+from noetl.kinds.copy_text import BYTEA, Lines, Row, csv_blocks, csv_header
 from noetl.kinds.postgres_run import Session, failure_of
 from noetl.kinds.row_streams import Readable
 from noetl.templating.contract import RenderedStatement
@@ -94,7 +94,14 @@ def copy_csv(session: Session, target: Target, stream: Readable, expected: int |
             code="copy_columns",
             hint="name the columns of its header, or none",
         )
-    column_types(session, target.table, columns)
+    types = column_types(session, target.table, columns)
+    if BYTEA in types:
+        raise TaskError(
+            f"CSV cannot carry {columns[types.index(BYTEA)]!r}, which is binary",
+            kind="schema",
+            code="copy_columns",
+            hint="give the rows as jsonl or parquet",
+        )
     counted = _carry(session, target, columns, " WITH (FORMAT csv)", csv_blocks(rest, stream), header_lines=1)
     if expected is not None:
         _verify(target, counted.row_count, expected)
@@ -122,7 +129,12 @@ def _described(session: Session, table: str) -> dict[str, int]:
         " FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid"
         " WHERE a.attrelid = %(table)s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"
     )
-    rows = session.run(RenderedStatement(text, {"table": quoted(table)}), keep=True)["rows"]
+    try:
+        rows = session.run(RenderedStatement(text, {"table": quoted(table)}), keep=True)["rows"]
+    except TaskError as error:
+        error.message = f"the table {table} cannot be written: {error.message.partition(' in: ')[0]}"
+        error.hint = "name it as it is: schema.table, in upper and lower case"
+        raise
     return {row["attname"]: row["type"] for row in rows}
 
 
@@ -182,13 +194,21 @@ def _carry(
     header_lines: int = 0,
 ) -> Copied:
     table, names = quoted(target.table), quoted_names(columns)
+    if not set(target.key) <= set(columns):
+        raise TaskError(
+            f"the key {', '.join(target.key)} is not among the columns that are written: {', '.join(columns)[:300]}",
+            kind="schema",
+            code="copy_key",
+            hint="the rows, and `columns` if given, need the columns of the key",
+        )
     if target.mode == "replace":
         session.command(_delete(table))
     if target.mode != "upsert":
         count = _send(session, f"COPY {table} ({names}) FROM STDIN{options}", pieces, header_lines)
         return Copied(count, count)
-    empty = f"SELECT {names} FROM {table} WITH NO DATA"
-    session.command(f"CREATE TEMP TABLE {STAGING} ON COMMIT DROP AS {empty}")
+    session.command(
+        _sql("CREATE TEMP TABLE", STAGING, "ON COMMIT DROP AS SELECT", names, "FROM", table, "WITH NO DATA")
+    )
     count = _send(session, f"COPY {STAGING} ({names}) FROM STDIN{options}", pieces, header_lines)
     affected = session.run(RenderedStatement(_merge(table, columns, target.key)), keep=False)["affected_rows"]
     session.command(f"DROP TABLE {STAGING}")
@@ -202,12 +222,17 @@ def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
     change = (
         f"UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}" if others else "NOTHING"
     )
-    last = f"SELECT DISTINCT ON ({keys}) {names} FROM {STAGING} ORDER BY {keys}, ctid DESC"
-    return " ".join(["INSERT INTO", table, f"({names})", last, f"ON CONFLICT ({keys}) DO", change])
+    last = _sql(f"SELECT DISTINCT ON ({keys})", names, "FROM", STAGING, "ORDER BY", keys, ", ctid DESC")
+    return _sql("INSERT INTO", table, f"({names})", last, f"ON CONFLICT ({keys}) DO", change)
 
 
 def _delete(table: str) -> str:
-    return " ".join(["DELETE FROM", table])
+    return _sql("DELETE FROM", table)
+
+
+def _sql(*parts: str) -> str:
+    """A statement of words and of names that are quoted already."""
+    return " ".join(parts)
 
 
 def _send(session: Session, text: str, pieces: Iterator[bytes], header_lines: int) -> int:

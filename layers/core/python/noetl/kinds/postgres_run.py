@@ -148,7 +148,7 @@ class Session:
                     "COPY from or to the client is not possible in a task",
                     kind="client_error",
                     code="copy_refused",
-                    hint="use INSERT (table and args) or SELECT",
+                    hint="the parameter `copy` writes rows of a result, `result: csv` reads rows into one",
                 )
             elif result.status != ExecStatus.EMPTY_QUERY:
                 error = failure_of(result, text)
@@ -301,6 +301,7 @@ def failure_of(result: pq.abc.PGresult, text: str) -> TaskError:
 
 _HINTS = {
     "42P18": "say what the value is: write {{ … }}::text",
+    "42P10": "an upsert needs a unique index or a primary key of exactly the columns of its key",
     "42601": "a name from a template needs | identifier, a value must not stand where SQL wants a keyword",
 }
 

@@ -58,9 +58,14 @@ class SqlParams(KindParams):
 
     @model_validator(mode="after")
     def _something_to_do(self) -> Self:
-        if self.query is None and self.table is None:
+        if self.query is None and self.table is None and not self.does_more:
             raise ValueError("give 'query', or 'table' with 'args'")
         return self
+
+    @property
+    def does_more(self) -> bool:
+        """True when a kind's own parameters say what to do, so that no statement is needed."""
+        return False
 
     @property
     def is_insert(self) -> bool:

@@ -203,6 +203,7 @@ def open_engine(
     grants = TaskSettings(
         http_allow=(*LOOPBACK, *settings.http_allow),
         python_memory_bytes=settings.python_memory_bytes,
+        duckdb_memory_bytes=settings.duckdb_memory_bytes,
         output_max_bytes=settings.output_max_bytes,
         workspace_dsn=stores.workspace,
         data_dirs=tuple(data_dirs),

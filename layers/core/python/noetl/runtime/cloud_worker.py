@@ -127,6 +127,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         settings=TaskSettings(
             http_allow=settings.http_allow,
             python_memory_bytes=_code_memory(slots["python"]),
+            duckdb_memory_bytes=_code_memory(slots["cpu"]) // 2,
             workspace_credential=settings.workspace,
             data_dirs=settings.data_dirs,
             work_dir=WORK_FOLDER,

@@ -76,6 +76,7 @@ class HttpWorker:
             settings=TaskSettings(
                 http_allow=(*LOOPBACK, *settings.http_allow),
                 python_memory_bytes=settings.python_memory_bytes,
+                duckdb_memory_bytes=settings.duckdb_memory_bytes,
                 output_max_bytes=settings.output_max_bytes,
                 work_dir=str(work),
             ),

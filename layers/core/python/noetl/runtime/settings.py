@@ -29,6 +29,7 @@ class Settings:
     python_workers: int = 2
     lease_seconds: float = 30.0
     python_memory_bytes: int = 1024 * 1024 * 1024
+    duckdb_memory_bytes: int = 128 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
     retention: RetentionDays = field(default_factory=RetentionDays)
     backlog_limit: int = LIMIT
@@ -55,6 +56,7 @@ class Settings:
             python_workers=_number(env, "NOETL_PYTHON_WORKERS", max(2, os.cpu_count() or 1), low=1),
             lease_seconds=float(_number(env, "NOETL_LEASE_SECONDS", 30, low=1)),
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
+            duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             retention=retention_days(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),

@@ -1,0 +1,90 @@
+"""A folder of a task's own, for what it writes on the way: other tasks cannot name it, and it goes with the task."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+
+SUFFIX = "-spill"
+"""Beside the work folder and not in it: what lies in the work folder may be read by every task."""
+YOUNG_SECONDS = 60.0
+_LOCK = ".owner"
+_swept: set[Path] = set()
+_swept_lock = threading.Lock()
+
+
+@contextmanager
+def private_folder(context: TaskContext) -> Iterator[Path]:
+    """An empty folder, removed at the end with all that is in it. What a killed process left is removed by the next one.
+
+    Raises TaskError(kind="storage_access", code="no_folder").
+    """
+    try:
+        folder, owned = _made(context.settings.work_dir)
+    except OSError as error:
+        raise TaskError(
+            f"there is no folder for temporary files: {error.strerror or error}",
+            kind="storage_access",
+            code="no_folder",
+        ) from error
+    try:
+        yield folder
+    finally:
+        os.close(owned)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _made(work: str | None) -> tuple[Path, int]:
+    """The folder, and the handle that says that it is in use."""
+    if work is None:
+        folder = Path(tempfile.mkdtemp(prefix="noetl-"))
+    else:
+        place = Path(work).resolve()
+        place = place.with_name(place.name + SUFFIX)
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _sweep_once(place)
+        folder = Path(tempfile.mkdtemp(prefix="task-", dir=place))
+    return folder, _own(folder)
+
+
+def _own(folder: Path) -> int:
+    """A lock that ends with this process, however it ends."""
+    handle = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return handle
+
+
+def _sweep_once(place: Path) -> None:
+    with _swept_lock:
+        if place in _swept:
+            return
+        _swept.add(place)
+    for folder in place.iterdir():
+        with contextlib.suppress(OSError):
+            if time.time() - folder.stat().st_mtime > YOUNG_SECONDS and not _is_owned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_owned(folder: Path) -> bool:
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
