@@ -75,4 +75,5 @@ class ApiStack(cdk.Stack):
             access_log=log_group(self, "AccessLog", config, "access", platform.data.data_key),
         )
         cdk.CfnOutput(self, "ApiEndpoint", value=self.http.url)
+        cdk.CfnOutput(self, "ApiAuth", value=config.api.auth)
         cdk.CfnOutput(self, "ApiId", value=self.http.api.api_id)

@@ -56,11 +56,27 @@ workflow:
     next: { arcs: [{ step: end }] }
   - { step: end, tool: { kind: noop, args: { sum: "{{ sum.sum }}", seen: "{{ ctx.seen }}" } } }
 """
+PATIENT = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: patient, path: faults/patient }
+workload: { api: "" }
+workflow:
+  - { step: start, tool: { kind: wait, seconds: 0.4 }, next: { arcs: [{ step: ask }] } }
+  - { step: ask, tool: { kind: wait, callback: true }, next: { arcs: [{ step: load }] } }
+  - step: load
+    loop: { in: [1, 2, 3, 4], iterator: n, spec: { mode: parallel } }
+    tool: { kind: http, url: "{{ workload.api }}/load/{{ iter.n }}" }
+    next: { arcs: [{ step: end }] }
+  - { step: end, tool: { kind: noop, args: { ok: "{{ ask.ok }}", values: "{{ load | map(attribute='data.v') | list }}" } } }
+"""
 RESULT = {"sum": sum(n * n for n in range(10)), "seen": [1, 2, 3]}
 
 
 class Api(ThreadingHTTPServer):
-    """``asked``: idempotency key → what was asked under it. Every third item is refused the first time."""
+    """``asked``: idempotency key → what was asked under it. Every third item is refused the first time; the third load until ``mended``."""
+
+    mended = False
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
@@ -79,7 +95,8 @@ class Answer(BaseHTTPRequestHandler):
             self.server.asked[key].add((self.path, body))
         number = int(self.path.rpartition("/")[2])
         refused = first and self.path.startswith("/item") and number % 3 == 0
-        self.send_response(503 if refused else 200)
+        broken = self.path == "/load/3" and not self.server.mended
+        self.send_response(503 if refused else 500 if broken else 200)
         text = json.dumps({"v": number * number}).encode()
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
@@ -132,3 +149,62 @@ def test_noetl_resume_ends_what_noetl_run_began(
     assert replayed.returncode == 0, told
     assert all(len(asked) == 1 for asked in api.asked.values()), "one idempotency key, two different calls"
     assert len(api.asked) == 13, "a call was made under two keys"
+
+
+def killed(rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    """What it told before it was killed, or ended by itself."""
+    assert process.stdout is not None
+    first = process.stdout.readline()
+    killer = threading.Timer(rng.random() * 0.8, process.kill)
+    killer.start()
+    rest, _ = process.communicate(timeout=60)
+    killer.cancel()
+    whole = (first + rest).rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
+
+
+@pytest.mark.parametrize("number", range(max(1, ROUNDS // 2)))
+def test_waits_answers_and_redrives_outlive_their_processes(
+    ground: Ground, api: Api, tmp_path: Path, number: int
+) -> None:
+    rng = random.Random(f"patient {number}")
+    api.asked.clear()
+    api.mended = False
+    file = tmp_path / "patient.yaml"
+    file.write_text(PATIENT)
+    began = noetl(ground, "run", str(file), "--set", f"api=http://127.0.0.1:{api.server_port}")
+    execution_id = str(killed(rng, began)[0]["execution_id"])
+
+    def ended(*words: str) -> dict[str, Any]:
+        """The last line of a command that nobody kills."""
+        out, told = noetl(ground, *words).communicate(timeout=60)
+        assert out.strip(), told
+        last: dict[str, Any] = json.loads(out.splitlines()[-1])
+        return last
+
+    assert ended("resume", execution_id)["status"] == "waiting"
+    killed(rng, noetl(ground, "callback", execution_id, "--set", "ok=true"))
+    if ended("status", execution_id)["awaiting"]:
+        noetl(ground, "callback", execution_id, "--set", "ok=true").communicate(timeout=60)
+    ended("resume", execution_id)
+    assert ended("status", execution_id)["status"] == "failed"
+    api.mended = True
+    killed(rng, noetl(ground, "redrive", execution_id))
+    if ended("status", execution_id)["status"] == "failed":
+        noetl(ground, "redrive", execution_id).communicate(timeout=60)
+    ended("resume", execution_id)
+    last = ended("status", execution_id)
+    assert (last["status"], last["error"]) == ("completed", None), last
+    assert ended("result", execution_id) == {"ok": True, "values": [1, 4, 9, 16]}
+    replayed = noetl(ground, "replay", execution_id)
+    told = replayed.communicate(timeout=60)
+    assert replayed.returncode == 0, told
+    keys = {path: [key for key, asked in api.asked.items() if (path, b"") in asked] for path in loads()}
+    assert all(len(asked) == 1 for asked in api.asked.values()), "one idempotency key, two different calls"
+    assert {path: len(keys[path]) for path in loads() if path != "/load/3"} == dict.fromkeys(
+        loads()[:2] + loads()[3:], 1
+    )
+
+
+def loads() -> list[str]:
+    return [f"/load/{number}" for number in (1, 2, 3, 4)]

@@ -11,6 +11,7 @@ import typer
 from noetl.cli import errors
 from noetl.cli.context import context_app
 from noetl.cli.credential import credential_app
+from noetl.cli.deploy import deploy
 from noetl.cli.limit import limit_app
 from noetl.cli.local import invoke, local_app
 from noetl.cli.look import events, list_, logs, result, status
@@ -70,6 +71,7 @@ app.add_typer(token_app, name="token")
 app.add_typer(trigger_app, name="trigger")
 app.add_typer(vars_app, name="vars")
 app.add_typer(worker_app, name="worker")
+app.command()(deploy)
 app.command()(invoke)
 app.command()(test)
 app.command()(serve)

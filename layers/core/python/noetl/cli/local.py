@@ -11,6 +11,7 @@ import typer
 
 from noetl.cli import errors
 from noetl.cli.options import Home, Json
+from noetl.cli.progress import Progress
 from noetl.cli.text import note, out, out_json, pretty
 from noetl.domain.errors import InfrastructureError
 
@@ -82,7 +83,7 @@ def up(
         deploy=not no_deploy,
         functions_site=None if functions_site is None else functions_site.resolve(),
     )
-    progress = _Progress(as_json)
+    progress = Progress(as_json)
     state = bring_up(place, options, progress)
     pretended = ignored(place)
     if as_json:
@@ -174,7 +175,7 @@ def down(
     from noetl.local.layout import layout
     from noetl.local.stack import down as take_down
 
-    stopped = take_down(layout(home), purge=purge, progress=_Progress(as_json))
+    stopped = take_down(layout(home), purge=purge, progress=Progress(as_json))
     if as_json:
         out_json({"event": "down", "stopped": stopped, "purged": purge})
     else:
@@ -225,24 +226,6 @@ def invoke(
 
 
 # --- what they share ----------------------------------------------------------------------------
-
-
-class _Progress:
-    """Tells each step when it begins: a line with the seconds spent so far, or a JSON object."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._begun = time.monotonic()
-
-    @property
-    def spent(self) -> float:
-        return time.monotonic() - self._begun
-
-    def __call__(self, step: str) -> None:
-        if self._as_json:
-            out_json({"event": "progress", "step": step, "seconds": round(self.spent, 1)})
-        else:
-            note(f"{self.spent:5.1f}s  {step}")
 
 
 def _running(home: str | None) -> Any:

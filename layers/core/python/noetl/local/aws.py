@@ -15,7 +15,14 @@ FOLLOW_SECONDS = 0.5
 LONGEST_INVOCATION = 920
 
 
-def client(service: str, endpoint: str | None) -> Any:
+def client(
+    service: str,
+    endpoint: str | None,
+    *,
+    timeout: float = LONGEST_INVOCATION,
+    profile: str = "",
+    region: str = "",
+) -> Any:
     """A client of ``service``: of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
 
     Raises InfrastructureError when botocore is not installed or has no credentials or region.
@@ -30,9 +37,10 @@ def client(service: str, endpoint: str | None) -> Any:
             hint="pip install 'noetl-serverless[aws]'",
             retryable=False,
         ) from None
-    config = Config(read_timeout=LONGEST_INVOCATION, retries={"total_max_attempts": 1})
+    config = Config(connect_timeout=min(timeout, 60), read_timeout=timeout, retries={"total_max_attempts": 1})
     if endpoint is None:
-        return Session().create_client(service, config=config)
+        session = Session(profile=profile or None)
+        return session.create_client(service, region_name=region or None, config=config)
     return Session().create_client(
         service,
         endpoint_url=endpoint,
@@ -41,6 +49,13 @@ def client(service: str, endpoint: str | None) -> Any:
         aws_secret_access_key="test",
         config=config,
     )
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What calls of AWS raise: refusals, and that nobody can be reached or asked with these settings."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return (BotoCoreError, ClientError)
 
 
 def functions(lambdas: Any) -> dict[str, str]:

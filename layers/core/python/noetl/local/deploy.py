@@ -60,7 +60,7 @@ def synth(
 ) -> None:
     """Synthesize every stack of the environment into the layout's assembly. Raises InfrastructureError."""
     shutil.rmtree(layout.assembly, ignore_errors=True)
-    command = [*_cdk(node_modules), "synth", "--quiet", "--output", str(layout.assembly)]
+    command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(layout.assembly)]
     command += ["--context", f"env={environment_name}"]
     for pair in context:
         command += ["--context", pair]
@@ -69,7 +69,7 @@ def synth(
 
 def bootstrap(layout: Layout, node_modules: Path, endpoint: str) -> None:
     """Make the bucket and roles that every deployment needs. Raises InfrastructureError."""
-    command = [*_cdk(node_modules), "bootstrap", f"aws://{ACCOUNT}/{REGION}"]
+    command = [*cdk_command(node_modules), "bootstrap", f"aws://{ACCOUNT}/{REGION}"]
     run(command, "cdk bootstrap", cwd=layout.root, env=environment(endpoint), log=layout.deploy_log)
 
 
@@ -78,7 +78,7 @@ def deploy(
 ) -> dict[str, dict[str, str]]:
     """Deploy what was synthesized; gives the outputs of each stack. Raises InfrastructureError."""
     layout.outputs.unlink(missing_ok=True)
-    command = [*_cdk(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
+    command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(layout.assembly)]
     command += ["--require-approval", "never", "--concurrency", "4", "--progress", "events"]
     command += ["--outputs-file", str(layout.outputs)]
 
@@ -132,5 +132,6 @@ def wait_ready(api: str) -> None:
     )
 
 
-def _cdk(node_modules: Path) -> list[str]:
+def cdk_command(node_modules: Path) -> list[str]:
+    """How the CDK's command line begins."""
     return [str(node_modules / ".bin" / "cdk"), "--no-notices", "--no-version-reporting"]

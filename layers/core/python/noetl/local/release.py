@@ -1,0 +1,212 @@
+"""An environment on AWS from the checkout: `cdk synth|diff|deploy --all` with the pinned command line, after looking at what they need."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.local.deploy import QUIET, cdk_command, check_library
+from noetl.local.tools import Progress, cdk, run
+
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,30}")
+_PAIR = re.compile(r"[A-Za-z_][A-Za-z0-9_.:@/-]*=.*", re.DOTALL)
+_DONE = re.compile(r"^ ?✅ +(\S+)( \(no changes\))?")
+_BEGUN = re.compile(r"^(\S+): deploying")
+_FAILED = re.compile(r"\b(CREATE_FAILED|UPDATE_FAILED|DELETE_FAILED|ROLLBACK_IN_PROGRESS)\b")
+LONGEST_ANSWER = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What to deploy from where. ``folder``: of the synthesized stacks, outputs and the log. ``context``: NAME=VALUE for the CDK."""
+
+    environment: str
+    project: Path
+    folder: Path
+    context: tuple[str, ...] = ()
+    profile: str = ""
+    region: str = ""
+
+    @property
+    def assembly(self) -> Path:
+        return self.folder / "cdk.out"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "deploy.log"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whose credentials these are. ``bootstrapped``: the CDK may deploy there."""
+
+    id: str
+    region: str
+    principal: str
+    bootstrapped: bool
+
+
+def checked(release: Release) -> Release:
+    """Raises InvalidInputError for what cannot be meant."""
+    if not _NAME.fullmatch(release.environment):
+        raise InvalidInputError(
+            f"{release.environment[:60]!r} is not a name of an environment",
+            code="unknown_environment",
+            hint="dev, staging or prod: see infra/environments.py",
+        )
+    if release.environment == "local":
+        raise InvalidInputError(
+            "the environment local is for an emulator", code="unknown_environment", hint="noetl local up"
+        )
+    for pair in release.context:
+        if not _PAIR.fullmatch(pair) or pair.startswith("env="):
+            raise InvalidInputError(
+                f"--context {pair[:60]!r} is not NAME=VALUE",
+                code="invalid_context",
+                hint="such as alarm_email=ops@example.com; the environment is the command's argument",
+            )
+    return release
+
+
+def prepare(release: Release, progress: Progress) -> Path:
+    """The Node packages with the CDK; an empty log. Raises InfrastructureError."""
+    check_library()
+    release.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    release.log.unlink(missing_ok=True)
+    return cdk(release.project, progress)
+
+
+def account(release: Release) -> Account:
+    """Asks AWS who is asking. Raises InfrastructureError when nobody is, or when it is not the account that was pinned."""
+    from noetl.local.aws import client, failures
+
+    options = {"profile": release.profile, "region": release.region}
+    try:
+        identity = client("sts", None, timeout=LONGEST_ANSWER, **options).get_caller_identity()
+        stacks = client("cloudformation", None, timeout=LONGEST_ANSWER, **options)
+    except failures() as error:
+        raise _no_account(error) from error
+    found, pinned = str(identity["Account"]), os.environ.get("NOETL_ACCOUNT", "")
+    if pinned and pinned != found:
+        raise InfrastructureError(
+            f"these credentials are of account {found}, and NOETL_ACCOUNT pins {pinned}",
+            code="aws_other_account",
+            hint="use the other account's credentials (--profile NAME), or unset NOETL_ACCOUNT",
+            retryable=False,
+        )
+    try:
+        stacks.describe_stacks(StackName="CDKToolkit")
+        ready = True
+    except failures() as error:
+        if "does not exist" not in str(error):
+            raise _no_account(error) from error
+        ready = False
+    return Account(found, str(stacks.meta.region_name), str(identity["Arn"]), ready)
+
+
+def _no_account(error: Exception) -> InfrastructureError:
+    return InfrastructureError(
+        f"AWS cannot be asked: {error}",
+        code="aws_credentials",
+        hint="`aws sso login` or `aws configure`, then --profile NAME (or AWS_PROFILE) and --region REGION (or AWS_REGION)",
+        retryable=False,
+    )
+
+
+def synth(release: Release, node_modules: Path) -> dict[str, int]:
+    """Synthesize every stack; how many resources each has, in the order they are deployed. Raises InfrastructureError."""
+    shutil.rmtree(release.assembly, ignore_errors=True)
+    command = [*cdk_command(node_modules), "synth", "--quiet", "--output", str(release.assembly)]
+    for pair in (f"env={release.environment}", *release.context):
+        command += ["--context", pair]
+    _run(release, command, "cdk synth", cwd=release.project)
+    manifest = json.loads((release.assembly / "manifest.json").read_text())
+    stacks = {
+        name: artifact.get("dependencies", [])
+        for name, artifact in manifest["artifacts"].items()
+        if artifact["type"] == "aws:cloudformation:stack"
+    }
+    return {name: _resources(release.assembly, manifest, name) for name in _ordered(stacks)}
+
+
+def _ordered(stacks: Mapping[str, Sequence[str]]) -> list[str]:
+    """Each after those it depends on."""
+    done: list[str] = []
+
+    def add(name: str) -> None:
+        if name in stacks and name not in done:
+            for before in stacks[name]:
+                add(before)
+            done.append(name)
+
+    for name in sorted(stacks):
+        add(name)
+    return done
+
+
+def _resources(assembly: Path, manifest: dict[str, object], name: str) -> int:
+    artifact = manifest["artifacts"][name]  # type: ignore[index]
+    template = json.loads((assembly / artifact["properties"]["templateFile"]).read_text())
+    return len(template.get("Resources", {}))
+
+
+def bootstrap(release: Release, node_modules: Path, where: Account) -> None:
+    """Make the bucket and roles that every deployment needs. Raises InfrastructureError."""
+    command = [*cdk_command(node_modules), "bootstrap", f"aws://{where.id}/{where.region}"]
+    _run(release, command, "cdk bootstrap", cwd=release.folder)
+
+
+def diff(release: Release, node_modules: Path, tell: Callable[[str], None]) -> None:
+    """What a deployment would change, a line at a time. Raises InfrastructureError."""
+    command = [*cdk_command(node_modules), "diff", "--all", "--app", str(release.assembly)]
+    _run(release, command, "cdk diff", cwd=release.folder, watch=tell)
+
+
+def deploy(release: Release, node_modules: Path, progress: Progress) -> dict[str, dict[str, str]]:
+    """Deploy what was synthesized; the outputs of each stack. Raises InfrastructureError with the end of what the CDK said."""
+    outputs = release.folder / "outputs.json"
+    outputs.unlink(missing_ok=True)
+    command = [*cdk_command(node_modules), "deploy", "--all", "--app", str(release.assembly)]
+    command += ["--require-approval", "never", "--concurrency", "2", "--progress", "events"]
+    command += ["--outputs-file", str(outputs)]
+
+    def watch(line: str) -> None:
+        if done := _DONE.match(line):
+            progress(f"{done[1]} {'is as it was' if done[2] else 'deployed'}")
+        elif begun := _BEGUN.match(line):
+            progress(f"{begun[1]} …")
+        elif _FAILED.search(line):
+            progress(line.strip())
+
+    _run(release, command, "cdk deploy", cwd=release.folder, watch=watch)
+    found: dict[str, dict[str, str]] = json.loads(outputs.read_text())
+    return found
+
+
+def _run(
+    release: Release,
+    command: Sequence[str],
+    name: str,
+    *,
+    cwd: Path,
+    watch: Callable[[str], None] | None = None,
+) -> None:
+    run(command, name, cwd=cwd, env=_environment(release), log=release.log, watch=watch)
+
+
+def _environment(release: Release) -> dict[str, str]:
+    """The caller's own, with this interpreter first on the path: the app is Python."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    made = {**os.environ, **QUIET, "PATH": path}
+    if release.profile:
+        made["AWS_PROFILE"] = release.profile
+    if release.region:
+        made |= {"AWS_REGION": release.region, "AWS_DEFAULT_REGION": release.region}
+    return made
