@@ -17,6 +17,7 @@ from typing import Any, cast
 import psycopg
 from psycopg import Connection, conninfo, errors, pq
 
+from noetl.adapters.postgres import watch
 from noetl.adapters.postgres.queries import Query, query
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.execution_store import VersionConflictError
@@ -30,15 +31,20 @@ OPTIONS = " ".join(
         "enable_hashjoin=off",
         "enable_mergejoin=off",
         "jit=off",
+        f"statement_timeout={round(watch.ANSWER_SECONDS * 950)}",
     )
 )
-"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty."""
+"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
+for a lock gives up before nobody waits for it any more."""
 CONFLICTS = frozenset({b"NE001", b"23505"})
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
 TROUBLES = frozenset({b"08", b"53", b"57", b"40", b"55"})
 """Classes of errors that trying again may cure: connection, resources, operator, deadlock, locks."""
 UNKNOWN = "outcome_unknown"
 """Code of an error after which nobody knows whether the statement was carried out: the answer was lost."""
+SILENT = "database_silent"
+"""The same, when no answer came for long: trying again at once would take as long."""
+CONNECT_SECONDS = 10
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
 
 
@@ -46,7 +52,7 @@ class Session:
     """One connection and the statements prepared on it."""
 
     def __init__(self, dsn: str, *, pooled: bool) -> None:
-        wanted: dict[str, Any] = {"application_name": "noetl", "connect_timeout": 10}
+        wanted: dict[str, Any] = {"application_name": "noetl", "connect_timeout": CONNECT_SECONDS}
         if not pooled:
             given = conninfo.conninfo_to_dict(dsn).get("options")
             wanted["options"] = f"{given} {OPTIONS}" if given else OPTIONS
@@ -55,6 +61,12 @@ class Session:
         )
         self.pgconn = self.connection.pgconn
         self._prepared: set[str] | None = None if pooled else set()
+        self.since, self.silent = 0.0, False
+        watch.watch(self)
+
+    @property
+    def handle(self) -> int:
+        return self.pgconn.socket
 
     def broken(self) -> bool:
         """Whether the server has hung up: it says nothing else to an idle connection."""
@@ -65,10 +77,13 @@ class Session:
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
         """Raises VersionConflictError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
+        self.since = time.monotonic()
         try:
             result = self._send(statement, parameters)
         except psycopg.OperationalError as error:
-            raise unreachable(error, code=UNKNOWN) from error
+            raise self._lost_touch(error) from error
+        finally:
+            self.since = 0.0
         if result.status not in _DONE:
             raise self._failure(result)
         return [
@@ -87,13 +102,22 @@ class Session:
             self._prepared.add(statement.name)
         return self.pgconn.exec_prepared(name, cast(Any, parameters))  # its stub forgets NULL
 
+    def _lost_touch(self, error: BaseException) -> InfrastructureError:
+        if not self.silent:
+            return unreachable(error, code=UNKNOWN)
+        return InfrastructureError(
+            f"the database has not answered for {watch.ANSWER_SECONDS:g} s",
+            code=SILENT,
+            hint="it hangs, or the network between does; what was asked for may have been done",
+        )
+
     def _failure(self, result: pq.abc.PGresult) -> Exception:
         state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
         if state in CONFLICTS:
             return VersionConflictError(_lost(result))
         error = errors.error_from_result(result)
         if not state or self.pgconn.status != pq.ConnStatus.OK:
-            return unreachable(error, code=UNKNOWN)
+            return self._lost_touch(error)
         if state[:2] in TROUBLES:
             return unreachable(error)
         if state == b"22P05":
@@ -173,6 +197,8 @@ class Database:
                 yield session
             finally:
                 self._keep(session)
+                if session.silent:
+                    self.close()  # the others were made at the same server
         finally:
             self._free.release()
 
