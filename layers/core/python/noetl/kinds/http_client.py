@@ -130,15 +130,23 @@ def _follow(request: Request, limits: Limits, redirects: int, take: Take | None)
 def _redirected(request: Request, status: int, location: str) -> Request:
     """The next request, as browsers do it: 303 and a redirected POST become a GET without a body."""
     url = parse_url(urljoin(request.url.url, location))
-    dropped: set[str] = set()
     if url.origin != request.url.origin:
-        dropped |= _CREDENTIAL_HEADERS | request.secret_headers
-    method, body = request.method, request.body
-    if (status == 303 and method != "HEAD") or (status in (301, 302) and method == "POST"):
-        method, body = "GET", None
-        dropped |= _BODY_HEADERS
-    headers = {name: value for name, value in request.headers.items() if name.lower() not in dropped}
-    return replace(request, method=method, url=url, headers=headers, body=body)
+        request = without_credentials(request)
+    if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
+        headers = {
+            name: value for name, value in request.headers.items() if name.lower() not in _BODY_HEADERS
+        }
+        request = replace(request, method="GET", headers=headers, body=None)
+    return replace(request, url=url)
+
+
+def without_credentials(request: Request) -> Request:
+    """For another origin than the one that they were meant for."""
+    secret = _CREDENTIAL_HEADERS | request.secret_headers
+    return replace(
+        request,
+        headers={name: value for name, value in request.headers.items() if name.lower() not in secret},
+    )
 
 
 def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -> tuple[Answer, str | None]:
