@@ -83,6 +83,10 @@ synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=d
 bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS beside it
 	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
 
+.PHONY: patient-flow
+patient-flow: $(READY) ## 10 facilities, 1,000 patients each, five kinds of records, into Postgres: its time beside the published ones
+	@$(BIN)/python tests/bench/patient_flow.py
+
 .PHONY: cost
 cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod)
 	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV))

@@ -3,9 +3,9 @@
     python playbooks/examples/serve.py weather_loop                      # serve until Ctrl-C
     python playbooks/examples/serve.py weather_loop noetl run FILE …     # serve while this command runs
 
-An example's ``service.py`` has ``service()``, which gives ``answer(method, path, query, headers, body) -> (status, body)``. Its
-``credentials.json`` holds what it signs in with; there, ``$SCRATCH`` is the scratch database of ``noetl db status``. ``EXAMPLE_PORT`` is
-another port than 8099, which examples call unless told otherwise (``--set base=…``).
+An example's ``service.py`` has ``service()``, which gives ``answer(method, path, query, headers, body) -> (status, body)``, or with headers
+``(status, body, headers)``. Its ``credentials.json`` holds what it signs in with; there, ``$SCRATCH`` is the scratch database of
+``noetl db status``. ``EXAMPLE_PORT`` is another port than 8099, which examples call unless told otherwise (``--set base=…``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 PORT = int(os.environ.get("EXAMPLE_PORT", "8099"))
 EXAMPLES = Path(__file__).parent
 
-Answer = Callable[[str, str, Mapping[str, str], Mapping[str, str], Any], tuple[int, Any]]
+Answer = Callable[[str, str, Mapping[str, str], Mapping[str, str], Any], tuple[Any, ...]]
 
 
 def load(example: str) -> Answer:
@@ -52,15 +52,18 @@ class Server:
     def __init__(self, answer: Answer, port: int = PORT) -> None:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = -1
 
             def do_any(self) -> None:
                 parts = urlsplit(self.path)
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 raw = self.rfile.read(int(headers.get("content-length", 0)))
                 body = _decoded(raw, headers.get("content-type", ""))
-                status, reply = answer(self.command, parts.path, _first(parts.query), headers, body)
+                status, reply, *more = answer(self.command, parts.path, _first(parts.query), headers, body)
                 data = json.dumps(reply).encode()
                 self.send_response(status)
+                for name, value in (more[0] if more else {}).items():
+                    self.send_header(name, value)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()

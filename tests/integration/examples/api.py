@@ -24,7 +24,8 @@ class Request:
     body: Any
 
 
-Answer = tuple[int, Any]
+Answer = tuple[Any, ...]
+"""Status and body, and headers if there are any."""
 
 
 @dataclass

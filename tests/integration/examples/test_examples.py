@@ -78,6 +78,43 @@ def test_paginated_endpoints_alarm(local, api: Api) -> None:
     assert run.entered("report") == 0
 
 
+# --- patient_flow ---------------------------------------------------------------------------------
+
+
+def test_patient_flow_counts_every_row(local, api: Api) -> None:
+    """Two pages meet the API's limit; the playbook waits as it is told to, and compares at its end."""
+    api.serve("patient_flow", rate=10_000, burst=10_000)
+    api.faults["/patients/2/conditions"].append((429, {"detail": "not so fast"}, {"Retry-After": "1"}))
+    api.fail("/facilities/2/patients", 429)
+
+    run = local.run(
+        "patient_flow", {"base": api.base, "facilities": 2, "patients": 6, "batch": 3, "rate": 200}
+    )
+
+    assert (run.status, run.error) == ("completed", None)
+    expected = {
+        kind: sum((patient * 7 + place * 3) % 15 + 1 for patient in (*range(1, 7), *range(1001, 1007)))
+        for place, kind in enumerate(
+            ("assessments", "conditions", "medications", "observations", "procedures")
+        )
+    }
+    assert run.result == {"patients": 12, "records": expected, "rows": sum(expected.values())}
+    assert len(api.asked("/patients/2/conditions")) == 3, "its two pages, one of them twice"
+
+
+def test_patient_flow_misses_a_row(local, api: Api) -> None:
+    api.serve("patient_flow", rate=10_000, burst=10_000)
+    answer = api.routes.pop("/")
+    api.on("/patients/1/procedures", lambda request: (200, {"data": [], "paging": {"has_more": False}}))
+    api.on("/", answer)
+
+    run = local.run("patient_flow", {"base": api.base, "facilities": 1, "patients": 2, "rate": 200})
+
+    assert run.status == "failed"
+    assert (run.error["step"], run.error["code"]) == ("check", "ValueError")
+    assert "'procedures'" in run.error["message"]
+
+
 # --- user_onboarding ------------------------------------------------------------------------------
 
 
