@@ -84,7 +84,7 @@ def test_paginated_endpoints_alarm(local, api: Api) -> None:
 def test_patient_flow_counts_every_row(local, api: Api) -> None:
     """Two pages meet the API's limit; the playbook waits as it is told to, and compares at its end."""
     api.serve("patient_flow", rate=10_000, burst=10_000)
-    api.faults["/patients/2/conditions"].append((429, {"detail": "not so fast"}, {"Retry-After": "1"}))
+    api.faults["/patients/1/conditions"].append((429, {"detail": "not so fast"}, {"Retry-After": "1"}))
     api.fail("/facilities/2/patients", 429)
 
     run = local.run(
@@ -99,7 +99,7 @@ def test_patient_flow_counts_every_row(local, api: Api) -> None:
         )
     }
     assert run.result == {"patients": 12, "records": expected, "rows": sum(expected.values())}
-    assert len(api.asked("/patients/2/conditions")) == 3, "its two pages, one of them twice"
+    assert len(api.asked("/patients/1/conditions")) == 3, "its two pages, one of them twice"
 
 
 def test_patient_flow_misses_a_row(local, api: Api) -> None:
