@@ -19,6 +19,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event, Held, ItemsDone, Start
 from noetl.domain.outcomes import Outcome
 from noetl.domain.owners import QUEUE
+from noetl.domain.result_life import KeptResult
 from noetl.domain.state import Status
 from noetl.domain.variables import VariableWrite
 from noetl.ports.answers import EVERY as _EVERY
@@ -165,6 +166,10 @@ class Change(msgspec.Struct, frozen=True):
     """It may ask for slots or give some back: who waits is looked at in the same commit."""
     priority: int = 0
     """Of what it issues."""
+    kept: tuple[KeptResult, ...] = ()
+    """Large results that live differently from their execution."""
+    reaches: tuple[int, ...] = ()
+    """Executions whose results this one was told of: they stay while it can reach them."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -197,6 +202,10 @@ class ItemBatch(msgspec.Struct, frozen=True):
     outbox: tuple[Event, ...] = ()
     limited: bool = False
     """Its loop's commands have limits."""
+    kept: tuple[KeptResult, ...] = ()
+    """Large results that live differently from their execution: noted whatever becomes of the batch, for they exist."""
+    reaches: tuple[int, ...] = ()
+    """Executions whose results this one was told of."""
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """Executions that ended long ago go, whole. Adapters: ``adapters/postgres`` and ``adapters/memory``.
 
 An execution goes with everything it started: a tree of executions is left alone until its last member has ended, since a result of one may
-be read by another. Every call is one bounded statement.
+be read by another; and while somebody of another tree lives who was told of one of its results. Every call is one bounded statement.
 """
 
 from __future__ import annotations
@@ -25,6 +25,13 @@ class Removed(msgspec.Struct, frozen=True):
         )
 
 
+class Expired(msgspec.Struct, frozen=True):
+    """Results whose time is over, as (execution, reference). ``after``: where to go on; None: everything was looked at."""
+
+    results: tuple[tuple[int, str], ...]
+    after: int | None
+
+
 class Retention(Protocol):
     """Times are epoch seconds. Raises InfrastructureError when the store cannot be reached."""
 
@@ -40,6 +47,17 @@ class Retention(Protocol):
 
     def remove(self, execution_ids: Sequence[int]) -> Removed:
         """Everything else of claimed executions: rows, keys, cached credentials, and the executions themselves."""
+
+    def claim_expired(self, now: float, after: int, limit: int) -> Expired:
+        """Of the next ``limit`` executions, by their ids, that have results with a time of their own: those whose time was over by then. A
+        tree is over when its last member has ended and nobody else can reach its results. What was claimed is named again until it is
+        forgotten."""
+
+    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+        """Results of scope ``permanent`` that were made before then, the oldest first."""
+
+    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+        """Their objects are gone."""
 
     def remove_variables(self, before: float, limit: int) -> int:
         """Variables of executions that ended before then."""

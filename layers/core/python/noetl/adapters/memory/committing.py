@@ -75,6 +75,7 @@ def _apply(
     for key in change.unset:
         work.slots.pop(key, None)
     tables.write_variables(execution_id, change.variables)
+    tables.note_results(execution_id, change.kept, change.reaches)
     for event_id in change.handled:
         tables.outbox.pop((execution_id, event_id), None)
     attempts = {command_id: attempt for command_id, attempt, _ in change.close}

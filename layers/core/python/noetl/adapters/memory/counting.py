@@ -27,6 +27,8 @@ def commit_items(
     commands: list[Command] = []
     events: list[Event] = []
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]
+    for batch in batches:
+        tables.note_results(batch.event.execution_id, batch.kept, batch.reaches)
     touched: dict[tuple[int, int, int], tuple[int, set[str]]] = {}
     for batch, counted in zip(batches, counts, strict=True):
         if counted is not None and counted >= 0:

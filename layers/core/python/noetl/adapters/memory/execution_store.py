@@ -146,6 +146,7 @@ class MemoryExecutionStore(MemoryLimits):
                 execution_id, created, started_at, program=start.program
             )
             self._tables.post([start], execution_id, owner)
+            self._tables.told(start)
             return Creation(execution_id, fresh=True)
 
     def keyed(self, key: IdempotencyKey) -> Creation | None:
@@ -164,7 +165,9 @@ class MemoryExecutionStore(MemoryLimits):
             if event.event_id in self._tables.work[event.execution_id].history:
                 return Posted(entry.status, entry.version, False)
             fresh = self._tables.post([event], event.execution_id, owner)
-            self._tables.write_variables(event.execution_id, variables if fresh else ())
+            if fresh:
+                self._tables.told(event)
+                self._tables.write_variables(event.execution_id, variables)
             return Posted(entry.status, entry.version, bool(fresh))
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:

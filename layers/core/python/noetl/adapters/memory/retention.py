@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.ports.retention import Removed
+from noetl.adapters.memory.trees import children, is_wanted, over_at, root_of, tree, tree_is_old
+from noetl.ports.retention import Expired, Removed
 
 
 class MemoryRetention:
@@ -50,7 +51,7 @@ class MemoryRetention:
         gone, going = Removed(), []
         with self._store.tables() as tables:
             for entry in list(_leaving(tables, execution_ids)):
-                left = [one.execution_id for one in _children(tables, entry.execution_id)]
+                left = [one.execution_id for one in children(tables, entry.execution_id)]
                 if not set(left) <= set(execution_ids):
                     continue
                 going.append(entry.execution_id)
@@ -63,10 +64,36 @@ class MemoryRetention:
                 tables.keys = {
                     key: kept for key, kept in tables.keys.items() if kept[0] != entry.execution_id
                 }
+                _forget_results(tables, entry.execution_id)
                 self._forget(entry.execution_id)
             for execution_id in going:
                 del tables.executions[execution_id]
         return gone
+
+    def claim_expired(self, now: float, after: int, limit: int) -> Expired:
+        with self._store.tables() as tables:
+            owners = sorted(
+                {
+                    execution_id
+                    for (execution_id, _), entry in tables.results.items()
+                    if execution_id > after and entry.kept.ttl is not None
+                }
+            )[:limit]
+            found = [one for execution_id in owners for one in _expired(tables, execution_id, now)]
+            return Expired(tuple(found), owners[-1] if owners else None)
+
+    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+        with self._store.tables() as tables:
+            found = [
+                (entry.created_at, key)
+                for key, entry in tables.results.items()
+                if entry.kept.ttl is None and entry.created_at < before
+            ]
+        return [key for _, key in sorted(found)[:limit]]
+
+    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+        with self._store.tables() as tables:
+            return sum(tables.results.pop(key, None) is not None for key in results)
 
     def remove_variables(self, before: float, limit: int) -> int:
         count = 0
@@ -90,33 +117,13 @@ def _old(tables: Tables, before: float, limit: int) -> list[int]:
         for entry in tables.executions.values()
         if entry.created.parent_execution_id is None
         and entry.ended_at is not None
-        and entry.ended_at < before
-        and all(_is_old(tables, one, before) for one, _ in _tree(tables, entry, 0))
+        and tree_is_old(tables, entry, before)
+        and not is_wanted(tables, entry)
     ]
     roots.sort(key=lambda entry: entry.ended_at or 0.0)
-    tree = [found for root in roots[:limit] for found in _tree(tables, root, 0)]
-    tree.sort(key=lambda found: (-found[1], found[0].execution_id))
-    return [entry.execution_id for entry, _ in tree[:limit]]
-
-
-def _is_old(tables: Tables, entry: ExecutionEntry, before: float) -> bool:
-    if entry.ended_at is None or entry.ended_at >= before:
-        return False
-    return not any(
-        row.execution_id == entry.execution_id
-        or (row.source == entry.execution_id and row.event_id == "start")
-        for row in tables.outbox.values()
-    )
-
-
-def _tree(tables: Tables, entry: ExecutionEntry, depth: int) -> Iterator[tuple[ExecutionEntry, int]]:
-    yield entry, depth
-    for child in _children(tables, entry.execution_id):
-        yield from _tree(tables, child, depth + 1)
-
-
-def _children(tables: Tables, execution_id: int) -> list[ExecutionEntry]:
-    return [one for one in tables.executions.values() if one.created.parent_execution_id == execution_id]
+    found = [below for root in roots[:limit] for below in tree(tables, root)]
+    found.sort(key=lambda one: (-one[1], one[0].execution_id))
+    return [entry.execution_id for entry, _ in found[:limit]]
 
 
 def _leaving(tables: Tables, execution_ids: Sequence[int]) -> Iterator[ExecutionEntry]:
@@ -124,3 +131,29 @@ def _leaving(tables: Tables, execution_ids: Sequence[int]) -> Iterator[Execution
         entry = tables.executions.get(execution_id)
         if entry is not None and entry.leaving and entry.ended_at is not None:
             yield entry
+
+
+def _expired(tables: Tables, execution_id: int, now: float) -> list[tuple[int, str]]:
+    """Results of an execution whose time is over: they are being removed from now on."""
+    owner, root = tables.executions.get(execution_id), root_of(tables, execution_id)
+    if owner is None or owner.ended_at is None or root is None:
+        return []
+    over = over_at(tables, root)
+    found = []
+    for key, entry in tables.results.items():
+        if key[0] != execution_id or entry.kept.ttl is None:
+            continue
+        entry.leaving = entry.leaving or (over is not None and over + entry.kept.ttl <= now)
+        if entry.leaving:
+            found.append(key)
+    return found
+
+
+def _forget_results(tables: Tables, execution_id: int) -> None:
+    """What is known of results goes with their execution, but for those that stay."""
+    tables.holds = {hold for hold in tables.holds if execution_id not in hold}
+    tables.results = {
+        key: entry
+        for key, entry in tables.results.items()
+        if key[0] != execution_id or entry.kept.ttl is None
+    }

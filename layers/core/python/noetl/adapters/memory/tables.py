@@ -15,6 +15,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Event, encode_event
 from noetl.domain.limits import Limit, Numbers
 from noetl.domain.owners import holds
+from noetl.domain.result_life import KeptResult, mentioned
 from noetl.domain.state import TERMINAL, Status
 from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
@@ -136,6 +137,15 @@ class Use:
 
 
 @dataclass(slots=True)
+class ResultEntry:
+    """A large result that lives differently from its execution. ``leaving``: it is being removed."""
+
+    kept: KeptResult
+    created_at: float
+    leaving: bool = False
+
+
+@dataclass(slots=True)
 class Work:
     """What belongs to one execution id (whether or not its own entry exists yet)."""
 
@@ -159,6 +169,10 @@ class Tables:
         self.limits: dict[str, KeyEntry] = {}
         self.uses: dict[tuple[int, str], list[Use]] = {}
         """By execution and command, in the order of their keys."""
+        self.results: dict[tuple[int, str], ResultEntry] = {}
+        """By execution and reference."""
+        self.holds: set[tuple[int, int]] = set()
+        """Who was told of results of whom, in another tree."""
         self._order = 0
 
     def next_order(self) -> int:
@@ -199,6 +213,22 @@ class Tables:
                 )
                 fresh.append(event)
         return fresh
+
+    def note_results(self, execution_id: int, kept: Iterable[KeptResult], reaches: Iterable[int]) -> None:
+        """What a commit says of results. Parents and children are of one tree, and hold each other anyway."""
+        for one in kept:
+            self.results.setdefault((execution_id, one.ref), ResultEntry(one, self.clock()))
+        for held in reaches:
+            if execution_id != self.parent_of(held) and held != self.parent_of(execution_id):
+                self.holds.add((execution_id, held))
+
+    def parent_of(self, execution_id: int) -> int | None:
+        entry = self.executions.get(execution_id)
+        return None if entry is None else entry.created.parent_execution_id
+
+    def told(self, event: Event) -> None:
+        """An event from outside may tell of results of others."""
+        self.note_results(event.execution_id, (), mentioned(encode_event(event), event.execution_id))
 
     def write_variables(self, execution_id: int, writes: Iterable[VariableWrite]) -> None:
         """Rows as they are after a change; what was created stays created then."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from noetl.adapters.postgres.literals import documents, flags, number, numbers, text, texts
 from noetl.domain.events import Cancel, Event, Redrive, encode_event
+from noetl.domain.result_life import mentioned
 from noetl.ports.answers import ExecutionFilter
 
 MAX_ID = 2**63 - 1
@@ -29,12 +30,25 @@ def listing(
     }
 
 
+def held(event: Event) -> bytes:
+    """Executions of whose results an event from outside tells."""
+    return numbers(sorted(mentioned(encode_event(event), event.execution_id)))
+
+
 def posting(events: Sequence[Event], owner: str | None) -> dict[str, bytes | None]:
+    payloads = [encode_event(event) for event in events]
+    holds = [
+        (event.execution_id, held)
+        for event, payload in zip(events, payloads, strict=True)
+        for held in sorted(mentioned(payload, event.execution_id))
+    ]
     return {
+        "holder_ids": numbers([holder for holder, _ in holds]),
+        "held_ids": numbers([held for _, held in holds]),
         "owner": text(owner or ""),
         "execution_ids": numbers([event.execution_id for event in events]),
         "event_ids": texts([event.event_id for event in events]),
-        "payloads": documents([encode_event(event) for event in events]),
+        "payloads": documents(payloads),
         "unborn": flags([isinstance(event, Cancel) for event in events]),
         "over": flags([isinstance(event, Redrive) for event in events]),
     }

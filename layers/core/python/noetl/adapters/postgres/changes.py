@@ -22,7 +22,7 @@ from noetl.adapters.postgres.literals import (
     text,
     texts,
 )
-from noetl.adapters.postgres.slots import Slots, integers, limit_parts, whole_command
+from noetl.adapters.postgres.slots import Slots, integers, limit_parts, result_parts, whole_command
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
@@ -70,14 +70,17 @@ class Writing:
         self._outbox(values)
         if any(map(_has_rare_parts, self._changes)):
             self._rare(values)
-        if self.limited:
+        if self.rare:
             values |= limit_parts(self._changes)
+            values["results"] = result_parts(self._changes)
         return values
 
     @property
-    def limited(self) -> bool:
-        """Whether those who share keys, or the order of what waits, are concerned."""
-        return any(change.limited or change.priority for change in self._changes)
+    def rare(self) -> bool:
+        """Whether those who share keys, the order of what waits, or results that live differently are concerned."""
+        return any(
+            change.limited or change.priority or change.kept or change.reaches for change in self._changes
+        )
 
     def _executions(self, values: dict[str, bytes | None]) -> None:
         changes = self._changes

@@ -76,7 +76,7 @@ class PostgresExecutionStore(PostgresLimits):
         writing = Writing(one_change_each(changes), owner)
         parameters = writing.parameters()
         with self._doubts.about(doubts.of_changes(changes, owner)):
-            answers = self.database.run("commit_limited" if writing.limited else "commit_changes", parameters)
+            answers = self.database.run("commit_limited" if writing.rare else "commit_changes", parameters)
         committed = writing.committed(answers)
         for change in changes:
             for loop in change.loops:
@@ -92,7 +92,7 @@ class PostgresExecutionStore(PostgresLimits):
         parameters = counting.parameters()
         with self._doubts.about(doubts.of_batches(batches, owner)):
             answers = self.database.run(
-                "commit_items_limited" if counting.limited else "commit_items", parameters
+                "commit_items_limited" if counting.rare else "commit_items", parameters
             )
         return counting.answer(answers)
 
@@ -139,6 +139,7 @@ class PostgresExecutionStore(PostgresLimits):
             "unborn": flag(isinstance(event, Cancel)),
             "over": flag(isinstance(event, Redrive)),
             "variables": records(variable_rows(event.execution_id, variables)),
+            "held": asking.held(event),
         }
         rows = self.database.run("post_event", values)
         if not rows:

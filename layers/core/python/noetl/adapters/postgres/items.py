@@ -20,7 +20,7 @@ from noetl.adapters.loops import (
 from noetl.adapters.postgres.changes import payload
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
-from noetl.adapters.postgres.slots import LOOP, Slots, integers, moved_parts
+from noetl.adapters.postgres.slots import LOOP, Slots, integers, moved_parts, result_parts
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, decode_event, encode_event
@@ -84,14 +84,15 @@ class Counting:
         values["o_id"] = texts([event.event_id for _, event in outbox])
         values["o_payload"] = documents([encode_event(event) for _, event in outbox])
         values["continued"] = records(self._continuations(sent))
-        if self.limited:
+        if self.rare:
             values |= moved_parts(sent)
+            values["results"] = result_parts(sent)
         return values
 
     @property
-    def limited(self) -> bool:
-        """Whether those who share keys are concerned."""
-        return any(batch.limited for batch in self._batches)
+    def rare(self) -> bool:
+        """Whether those who share keys, or results that live differently, are concerned."""
+        return any(batch.limited or batch.kept or batch.reaches for batch in self._batches)
 
     def _continuations(self, sent: Sequence[ItemBatch]) -> list[dict[str, Any]]:
         found = []

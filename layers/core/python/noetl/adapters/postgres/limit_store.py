@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.adapters.postgres import slots
+from noetl.adapters.postgres import asking, slots
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
 from noetl.adapters.postgres.slots import integers
@@ -72,6 +72,7 @@ def creation(start: Start, created: CreatedExecution, owner: str | None) -> dict
         "event_id": text(start.event_id),
         "owner": text(owner or ""),
         "payload": encode_event(start),
+        "held": asking.held(start),
     }
 
 

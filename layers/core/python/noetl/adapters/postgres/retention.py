@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.literals import number, numbers
+from noetl.adapters.postgres.literals import number, numbers, texts
 from noetl.domain import ids
-from noetl.ports.retention import Removed
+from noetl.ports.retention import Expired, Removed
 
 
 class PostgresRetention:
@@ -33,6 +33,24 @@ class PostgresRetention:
     def remove(self, execution_ids: Sequence[int]) -> Removed:
         rows = self._database.run("remove_executions", {"ids": numbers(execution_ids)})
         return Removed(*(int(count or 0) for count in rows[0]))
+
+    def claim_expired(self, now: float, after: int, limit: int) -> Expired:
+        values: dict[str, bytes | None] = {"now": number(now), "after": number(after), "limit": number(limit)}
+        rows = self._database.run("claim_expired_results", values)
+        last = [int(row[0]) for row in rows if row[1] is None and row[0] is not None]
+        found = [(int(row[0] or 0), row[1].decode()) for row in rows if row[1] is not None]
+        return Expired(tuple(found), last[0] if last else None)
+
+    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+        rows = self._database.run("permanent_results", {"before": number(before), "limit": number(limit)})
+        return [(int(row[0] or 0), (row[1] or b"").decode()) for row in rows]
+
+    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+        values: dict[str, bytes | None] = {
+            "ids": numbers([execution_id for execution_id, _ in results]),
+            "refs": texts([ref for _, ref in results]),
+        }
+        return int(self._database.run("forget_results", values)[0][0] or 0)
 
     def remove_variables(self, before: float, limit: int) -> int:
         young = number(ids.execution_id(max(int(before * 1000), ids.EPOCH_MS), 0))

@@ -56,6 +56,27 @@ def limit_parts(changes: Sequence[Change]) -> dict[str, bytes | None]:
     }
 
 
+def result_parts(writes: Sequence[Change | ItemBatch]) -> bytes | None:
+    """What a commit says of results (sql/functions/60_results.sql)."""
+    found: list[dict[str, Any]] = []
+    for write in writes:
+        execution = write.execution_id if isinstance(write, Change) else write.event.execution_id
+        found += [
+            {
+                "execution": execution,
+                "ref": name(one.ref),
+                "store": name(one.store),
+                "step": name(one.step),
+                "size": one.size,
+                "scope": one.scope,
+                "ttl": one.ttl,
+            }
+            for one in write.kept
+        ]
+        found += [{"execution": execution, "held": held} for held in write.reaches]
+    return records(found)
+
+
 def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
     """Further parameters of a commit of items: an item that goes on alone has the slots of the command it left."""
     concerned = [batch for batch in batches if batch.limited]

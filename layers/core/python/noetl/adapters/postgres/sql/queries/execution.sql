@@ -44,7 +44,7 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
     :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels);
 
 -- name: commit_limited
--- The same, and then what it means to those who share keys (sql/functions/50_limits.sql).
+-- The same, and then what is rare: what it means to those who share keys (sql/functions/50_limits.sql), what it says of results (60_results.sql).
 WITH done AS MATERIALIZED (
     SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_changes(
     :owner, :x_id, :x_expected, :x_status, :x_program, :x_state,
@@ -58,7 +58,9 @@ WITH done AS MATERIALIZED (
 SELECT * FROM done
 UNION ALL
 SELECT s.* FROM (SELECT count(*) AS rows FROM done) d
-CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, :priorities, :limited, :wanted, NULL) s;
+CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, :priorities, :limited, :wanted, NULL) s
+UNION ALL
+SELECT n.* FROM (SELECT count(*) AS rows FROM done) d CROSS JOIN LATERAL noetl.note_results(d.rows, :results) n;
 
 -- name: create_execution
 -- The row in version 0 and its Start in the outbox. Rows: 'fresh' with the id, or 'known' with what the key stands for already; none
@@ -80,6 +82,9 @@ WITH key AS (
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
+), holds AS (
+    INSERT INTO noetl.result_hold (execution_id, held_id)
+    SELECT f.execution_id, h FROM fresh f CROSS JOIN unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
 )
 SELECT 'fresh', f.execution_id, '' FROM fresh f
 UNION ALL
@@ -92,6 +97,10 @@ SELECT execution_id, fingerprint = :fingerprint::text FROM noetl.idempotency WHE
 
 -- name: admit_execution
 -- See sql/functions/50_limits.sql.
+WITH holds AS (
+    INSERT INTO noetl.result_hold (execution_id, held_id)
+    SELECT :execution_id::bigint, h FROM unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
+)
 SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.admit_execution(
     :owner, :execution_id, :path, :name, :playbook_version, :parent, :principal, :payload::json, :key, :concurrent, :on_excess, :priority);
 
@@ -108,6 +117,9 @@ WITH found AS (
           AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = f.execution_id AND v.event_id = :event_id)
     ON CONFLICT DO NOTHING
     RETURNING event_id
+), holds AS (
+    INSERT INTO noetl.result_hold (execution_id, held_id)
+    SELECT :execution_id::bigint, h FROM posted CROSS JOIN unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
 ), kept AS (
     SELECT noetl.write_variables(:variables::json) AS written FROM posted WHERE :variables IS NOT NULL
 )
@@ -128,6 +140,10 @@ WITH asked AS (
     ORDER BY f.execution_id
     ON CONFLICT DO NOTHING
     RETURNING execution_id
+), holds AS (
+    INSERT INTO noetl.result_hold (execution_id, held_id)
+    SELECT h.execution_id, h.held_id FROM posted CROSS JOIN unnest(:holder_ids::bigint[], :held_ids::bigint[]) AS h (execution_id, held_id)
+    WHERE h.execution_id = posted.execution_id ON CONFLICT DO NOTHING
 )
 SELECT f.execution_id, f.status, f.version, EXISTS (SELECT FROM posted p WHERE p.execution_id = f.execution_id) FROM found f;
 

@@ -8,7 +8,7 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_item
     :o_batch, :o_execution, :o_id, :o_payload, :continued);
 
 -- name: commit_items_limited
--- The same, and then what it means to those who share keys (sql/functions/50_limits.sql).
+-- The same, and then what is rare: what it means to those who share keys (sql/functions/50_limits.sql), what it says of results (60_results.sql).
 WITH done AS MATERIALIZED (
     SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
     :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_wave, :b_closed, :b_undone, :b_chunk, :b_alert, :b_alert_index, :b_known,
@@ -18,7 +18,9 @@ WITH done AS MATERIALIZED (
 SELECT * FROM done
 UNION ALL
 SELECT s.* FROM (SELECT count(*) AS rows FROM done) d
-CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, NULL, :limited, NULL, :moved) s;
+CROSS JOIN LATERAL noetl.settle_limits(:owner, d.rows, NULL, :limited, NULL, :moved) s
+UNION ALL
+SELECT n.* FROM (SELECT count(*) AS rows FROM done) d CROSS JOIN LATERAL noetl.note_results(d.rows, :results) n;
 
 -- name: loop_progress
 SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop

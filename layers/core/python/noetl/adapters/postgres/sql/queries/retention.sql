@@ -4,7 +4,7 @@
 WITH RECURSIVE roots AS (
     SELECT e.execution_id FROM noetl.execution e
     WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
-      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision))
+      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision)) AND NOT noetl.tree_is_wanted(e.execution_id)
     ORDER BY e.ended_at LIMIT :limit::bigint
 ), tree AS (
     SELECT r.execution_id, 0 AS depth FROM roots r
@@ -18,7 +18,7 @@ SELECT t.execution_id FROM tree t ORDER BY t.depth DESC, t.execution_id LIMIT :l
 WITH RECURSIVE roots AS (
     SELECT e.execution_id FROM noetl.execution e
     WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
-      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision))
+      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision)) AND NOT noetl.tree_is_wanted(e.execution_id)
     ORDER BY e.ended_at LIMIT :limit::bigint
 ), tree AS (
     SELECT r.execution_id, 0 AS depth FROM roots r
@@ -76,6 +76,12 @@ WITH gone AS MATERIALIZED (
     DELETE FROM noetl.result_object o USING gone g WHERE o.execution_id = g.execution_id
 ), parts AS (
     DELETE FROM noetl.result_part p USING gone g WHERE p.execution_id = g.execution_id
+), results AS (
+    DELETE FROM noetl.result_ref r USING gone g WHERE r.execution_id = g.execution_id AND r.scope <> 'permanent'
+), holding AS (
+    DELETE FROM noetl.result_hold h USING gone g WHERE h.execution_id = g.execution_id
+), held AS (
+    DELETE FROM noetl.result_hold h USING gone g WHERE h.held_id = g.execution_id
 ), executions AS (
     DELETE FROM noetl.execution e USING gone g WHERE e.execution_id = g.execution_id RETURNING 1
 )
@@ -100,5 +106,42 @@ WITH old AS (
 ), gone AS (
     DELETE FROM noetl.schedule_moment m USING old o
     WHERE m.namespace = o.namespace AND m.name = o.name AND m.at = o.at RETURNING 1
+)
+SELECT count(*) FROM gone;
+
+-- name: claim_expired_results
+-- A page of executions (in the order of their ids) that have results with a time of their own: those of them whose time is over are marked,
+-- and told, together with those that were marked before. Rows: the last execution of the page (told first), then execution and reference.
+WITH RECURSIVE owners AS (
+    (SELECT r.execution_id, 1 AS place FROM noetl.result_ref r
+     WHERE r.scope <> 'permanent' AND r.execution_id > :after::bigint ORDER BY r.execution_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.execution_id FROM noetl.result_ref r
+            WHERE r.scope <> 'permanent' AND r.execution_id > o.execution_id ORDER BY r.execution_id LIMIT 1), o.place + 1
+    FROM owners o WHERE o.execution_id IS NOT NULL AND o.place < :limit::bigint
+), over AS MATERIALIZED (
+    SELECT o.execution_id, noetl.tree_over_at(noetl.root_of(o.execution_id)) AS at FROM owners o
+    JOIN noetl.execution e ON e.execution_id = o.execution_id AND e.ended_at IS NOT NULL
+), claimed AS (
+    UPDATE noetl.result_ref r SET leaving_at = coalesce(r.leaving_at, clock_timestamp())
+    FROM over v
+    WHERE r.execution_id = v.execution_id AND r.scope <> 'permanent'
+      AND (r.leaving_at IS NOT NULL OR v.at + make_interval(secs => r.ttl) <= to_timestamp(:now::double precision))
+    RETURNING r.execution_id, r.ref
+)
+SELECT max(o.execution_id), NULL FROM owners o
+UNION ALL
+SELECT c.execution_id, c.ref FROM claimed c;
+
+-- name: permanent_results
+-- The oldest first.
+SELECT r.execution_id, r.ref FROM noetl.result_ref r
+WHERE r.scope = 'permanent' AND r.created_at < to_timestamp(:before::double precision)
+ORDER BY r.created_at LIMIT :limit::bigint;
+
+-- name: forget_results
+WITH gone AS (
+    DELETE FROM noetl.result_ref r USING unnest(:ids::bigint[], :refs::text[]) AS x (execution_id, ref)
+    WHERE r.execution_id = x.execution_id AND r.ref = x.ref RETURNING 1
 )
 SELECT count(*) FROM gone;

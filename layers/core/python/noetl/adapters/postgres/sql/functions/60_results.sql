@@ -1,0 +1,65 @@
+-- Results that live differently from their execution, and who can reach those of others.
+
+-- The execution that nobody started, above this one.
+CREATE OR REPLACE FUNCTION noetl.root_of(id BIGINT) RETURNS BIGINT
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE up AS (
+        SELECT e.execution_id, e.parent_execution_id, 0 AS height FROM noetl.execution e WHERE e.execution_id = id
+        UNION ALL
+        SELECT e.execution_id, e.parent_execution_id, u.height + 1 FROM up u JOIN noetl.execution e ON e.execution_id = u.parent_execution_id
+    )
+    SELECT u.execution_id FROM up u ORDER BY u.height DESC LIMIT 1
+$$;
+
+-- An execution and everything it started, directly or not.
+CREATE OR REPLACE FUNCTION noetl.tree_of(root BIGINT) RETURNS TABLE (execution_id BIGINT, ended_at TIMESTAMPTZ)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE tree AS (
+        SELECT e.execution_id, e.ended_at FROM noetl.execution e WHERE e.execution_id = root
+        UNION ALL
+        SELECT c.execution_id, c.ended_at FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
+    )
+    SELECT t.execution_id, t.ended_at FROM tree t
+$$;
+
+-- Whether somebody of another tree lives who can reach results of this one: he was told of one, or of one of a tree that was told of one.
+CREATE OR REPLACE FUNCTION noetl.tree_is_wanted(root BIGINT) RETURNS BOOLEAN
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE wanting AS (
+        SELECT root AS id
+        UNION
+        SELECT noetl.root_of(h.execution_id)
+        FROM wanting w CROSS JOIN LATERAL noetl.tree_of(w.id) t JOIN noetl.result_hold h ON h.held_id = t.execution_id
+    )
+    SELECT EXISTS (
+        SELECT FROM wanting w CROSS JOIN LATERAL noetl.tree_of(w.id) t WHERE w.id <> root AND t.ended_at IS NULL
+    )
+$$;
+
+-- When a tree of executions was over; NULL while a member runs, something is on its way to one, or somebody else can reach its results.
+CREATE OR REPLACE FUNCTION noetl.tree_over_at(root BIGINT) RETURNS TIMESTAMPTZ
+LANGUAGE sql STABLE AS $$
+    SELECT CASE WHEN noetl.tree_is_old(root, 'infinity') AND NOT noetl.tree_is_wanted(root)
+        THEN (SELECT max(t.ended_at) FROM noetl.tree_of(root) t) END
+$$;
+
+-- What a commit says of results: those that were kept for another time than their execution's ('ref'), and executions whose results an
+-- execution was told of ('held'). Parents and children are of one tree and need no row.
+CREATE OR REPLACE FUNCTION noetl.note_results(p_after BIGINT, p_results JSON) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_results IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO noetl.result_ref (execution_id, ref, store, step, size, scope, ttl)
+    SELECT r.execution, r.ref, r.store, r.step, r.size, r.scope, r.ttl
+    FROM json_to_recordset(p_results) AS r (execution BIGINT, ref TEXT, store TEXT, step TEXT, size BIGINT, scope TEXT, ttl FLOAT8)
+    WHERE r.ref IS NOT NULL
+    ON CONFLICT DO NOTHING;
+    INSERT INTO noetl.result_hold (execution_id, held_id)
+    SELECT r.execution, r.held FROM json_to_recordset(p_results) AS r (execution BIGINT, held BIGINT)
+    WHERE r.held IS NOT NULL
+      AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = r.held AND e.parent_execution_id = r.execution)
+      AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = r.execution AND e.parent_execution_id = r.held)
+    ON CONFLICT DO NOTHING;
+END $$;
