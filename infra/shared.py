@@ -26,7 +26,7 @@ from infra.stacks.data import DataStack
 from infra.stacks.messaging import MessagingStack
 from infra.workers import WorkerPlan
 
-RESULT_FOLDERS = ("executions", "programs", "revoked")
+RESULT_FOLDERS = ("executions", "permanent", "programs", "revoked")
 """Everything in the results bucket."""
 
 

@@ -30,7 +30,7 @@ def worker_grants(
     for those that were registered."""
     statements = [
         grants.consume(queue.queue),
-        platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions"]),
+        platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions", "permanent"]),
         platform.result_objects(["s3:GetObject"], ["programs", "revoked"]),
         grants.send([platform.messaging.events.queue]),
         grants.use_key_through(scope, platform.data.data_key, "sqs", "s3"),

@@ -49,7 +49,7 @@ class ApiStack(cdk.Stack):
             *platform.schedule_grants(self),
             *platform.trigger_grants(self),
             # What an administrator prunes goes with its results.
-            platform.result_objects(["s3:DeleteObject"], ["executions"]),
+            platform.result_objects(["s3:DeleteObject"], ["executions", "permanent"]),
             grants.seal_credentials(platform.data.secrets_key),
             grants.credentials(
                 self,

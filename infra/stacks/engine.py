@@ -71,7 +71,7 @@ class EngineStack(cdk.Stack):
         platform = self._platform
         made = platform.database_function(self, "maintenance", timeout=55, layers=self._layers.get())
         made.allow(
-            platform.result_objects(["s3:DeleteObject"], ["executions", "revoked"]),
+            platform.result_objects(["s3:DeleteObject"], ["executions", "permanent", "revoked"]),
             grants.measure([platform.messaging.events.queue, platform.messaging.timers.queue]),
         )
         for pair in platform.messaging.commands.values():

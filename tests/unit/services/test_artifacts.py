@@ -62,6 +62,7 @@ def test_bytes_flow_from_task_to_task_and_templates_see_what_they_stand_for() ->
         "bytes": len(LINES),
         "sha256": hashlib.sha256(LINES).hexdigest(),
         "compression": None,
+        "run": 1,
     }
     assert ref["preview"] == {"truncated": False, "bytes": len(LINES), "sample": LINES.decode()}
     assert worker.results.get(ref["ref"]) == LINES

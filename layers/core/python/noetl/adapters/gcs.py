@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError, TaskError
 from noetl.domain.kinds import Credential, TaskSettings
+from noetl.domain.result_life import PERMANENT
 from noetl.kinds.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, object_url, upload_url
 from noetl.ports.results import OneTier
 
@@ -43,7 +44,7 @@ class GcsPlace:
 
 
 class GcsResultStore(OneTier):
-    """``<prefix>/executions/<execution id>/<SHA-256 of the URI>``."""
+    """``<prefix>/executions/<execution id>/<SHA-256 of the URI>``; ``<prefix>/permanent/…`` for what no execution takes along."""
 
     name = "gcs"
 
@@ -71,17 +72,24 @@ class GcsResultStore(OneTier):
     def path(self, uri: str) -> Path | None:
         return None
 
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            self._delete(self._name(uri))
+
     def delete_execution(self, execution_id: int) -> int:
         deleted = 0
         for name in self._listed(f"{self._place.prefix}/executions/{int(execution_id)}/"):
-            with told():
-                try:
-                    self.call("DELETE", self.url(name))
-                except TaskError as error:
-                    if error.status != 404:
-                        raise
+            self._delete(name)
             deleted += 1
         return deleted
+
+    def _delete(self, name: str) -> None:
+        with told():
+            try:
+                self.call("DELETE", self.url(name))
+            except TaskError as error:
+                if error.status != 404:
+                    raise
 
     def call(self, method: str, url: str, body: bytes | None = None, headers: Any = None) -> Any:
         """The answer. Raises TaskError."""
@@ -144,7 +152,8 @@ class GcsResultStore(OneTier):
 
     def _name(self, uri: str) -> str:
         execution_id, key = result_key(uri)
-        return f"{self._place.prefix}/executions/{execution_id}/{key}"
+        folder = "permanent" if execution_id == PERMANENT else f"executions/{execution_id}"
+        return f"{self._place.prefix}/{folder}/{key}"
 
 
 class _Writer:

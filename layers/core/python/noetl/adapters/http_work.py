@@ -236,6 +236,10 @@ class HttpResults(OneTier):
     def path(self, uri: str) -> Path | None:
         return None
 
+    def delete(self, uris: Sequence[str]) -> None:
+        """Raises InvalidInputError: workers remove nothing."""
+        raise InvalidInputError("a worker removes no results", code="not_removed")
+
     def delete_execution(self, execution_id: int) -> int:
         """Raises InvalidInputError: workers remove nothing."""
         raise InvalidInputError("a worker removes no results", code="not_removed")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from noetl.adapters.result_uri import check_uri
-from noetl.domain.errors import NotFoundError
+from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.tiers import MOST, TIERS, Remark, route
 from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
 
@@ -67,6 +67,9 @@ class TieredResults:
     def path(self, uri: str) -> Path | None:
         return self._default.path(uri)
 
+    def delete(self, uris: Sequence[str]) -> None:
+        self._default.delete(uris)
+
     def delete_execution(self, execution_id: int) -> int:
         """In every tier; a cache and what is behind it count as one."""
         return sum(tier.delete_execution(execution_id) for tier in self._tiers.values())
@@ -112,6 +115,12 @@ class _NotHere(OneTier):
 
     def path(self, uri: str) -> Path | None:
         self._missing(uri)
+
+    def delete(self, uris: Sequence[str]) -> None:
+        """There is nothing here that could be removed: whoever can reach the tier does it later."""
+        raise InfrastructureError(
+            f"the tier {self.name} is not set up here", code="result_store_failed", retryable=False
+        )
 
     def delete_execution(self, execution_id: int) -> int:
         return 0

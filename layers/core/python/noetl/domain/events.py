@@ -14,6 +14,7 @@ from noetl.domain import codec
 from noetl.domain.again import Again
 from noetl.domain.commands import ItemOutcome, Rest, Stage
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
+from noetl.domain.result_life import KeptResult
 from noetl.domain.variables import VariableType
 
 
@@ -119,6 +120,8 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
     broken: ErrorInfo | None = None
     """The items' writes do not fit each other: the step fails with this."""
+    kept: tuple[KeptResult, ...] = ()
+    """Objects of ``results`` that live differently from their execution."""
 
 
 class LoopDone(msgspec.Struct, frozen=True, tag="loop.done", tag_field="type", omit_defaults=True):

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from noetl.domain.result_life import KeptResult
+
 OutcomeStatus = Literal["ok", "error", "skipped", "suspended"]
 PatchScope = Literal["ctx", "vars", "step"]
 PatchOp = Literal[
@@ -140,3 +142,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     suspend: Suspend | None = None
     meta: dict[str, Any] = {}
     """``duration_ms``, ``attempts``, ``worker``, and helpers such as ``http`` / ``pg`` / ``py``."""
+    kept: tuple[KeptResult, ...] = ()
+    """Large results that live differently from their execution. For the engine's commit: no part of history."""
+    reaches: tuple[int, ...] = ()
+    """Executions whose results are mentioned in large results of this one. As ``kept``."""

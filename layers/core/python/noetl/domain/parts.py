@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.domain import codec
+from noetl.domain.manifests import manifest
 from noetl.domain.results import INLINE_LIMIT, make_ref, ref_uri
 
 PART_ITEMS = 1000
@@ -20,11 +21,6 @@ PART_BYTES = 1024 * 1024
 
 Put = Callable[[str, bytes], None]
 """Keep bytes under a URI: durable at once, or before anybody is told of it."""
-
-
-def manifest(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a list too long for one object is stored as: references of its parts, in order."""
-    return {"kind": "manifest", "strategy": "concat", "parts": parts, "total_parts": len(parts)}
 
 
 class PartsWriter:

@@ -60,9 +60,9 @@ def lifetime(scope: str | None, ttl: str | None) -> tuple[Scope, float | None] |
     """
     seconds = None if ttl is None else ttl_seconds(ttl)
     if scope == "permanent":
-        return scope, None
+        return "permanent", None
     if scope == "step":
-        return scope, seconds or 0.0
+        return "step", seconds or 0.0
     if seconds is None:
         return None
     return ("workflow" if scope == "workflow" else "execution"), seconds

@@ -1,6 +1,7 @@
 """Results that are too large to travel: the reference that stands for them.
 
-A reference is a mapping with ``"kind": "result_ref"``; objects are immutable and live under their execution.
+A reference is a mapping with ``"kind": "result_ref"``; objects are immutable and live under their execution. Other published shapes of it
+are read as well (``canonical``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import re
 import uuid
 from collections.abc import Mapping
 from typing import Any, TypeGuard
+
+from noetl.domain.errors import TaskError
+from noetl.domain.result_life import PERMANENT, Scope
 
 INLINE_LIMIT = 32 * 1024
 """Bytes of encoded JSON that travel inline (default; ``spec.result.inline_max_bytes`` overrides per task)."""
@@ -21,9 +25,82 @@ PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
 _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 
+_KINDS = frozenset({"result_ref", "temp_ref"})
+_PLACES = frozenset({"object_store", "nats", "relational"})
+_URI = re.compile(r"noetl://execution/(\d{1,19})/result/(.+)/[^/]+\Z", re.DOTALL)
+
+
 def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for the mapping of a result reference."""
-    return isinstance(value, Mapping) and value.get("kind") == "result_ref" and "ref" in value
+    """True for the mapping of a result reference, in any published shape of it."""
+    if not isinstance(value, Mapping):
+        return False
+    if "kind" in value:
+        kind = value["kind"]
+        return isinstance(kind, str) and kind in _KINDS and "ref" in value
+    return "locator" in value and _located(value) is not None
+
+
+def _located(value: Mapping[str, Any]) -> str | None:
+    """The URI in ``{type, locator, auth_reference, meta}``; None when the locator leads to no result of ours: then it is data."""
+    place, locator = value.get("type"), value["locator"]
+    if not isinstance(place, str) or place not in _PLACES:
+        return None
+    if isinstance(locator, Mapping):
+        locator = locator.get("ref") or locator.get("uri")
+    return locator if isinstance(locator, str) and _URI.match(locator) else None
+
+
+def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A reference in the shape that is written here; one that has it already, as it is."""
+    if ref.get("kind") == "result_ref":
+        return ref
+    meta = ref.get("meta")
+    told: dict[str, Any] = dict(meta) if isinstance(meta, Mapping) else {}
+    uri = ref["ref"] if "ref" in ref else _located(ref)
+    return {
+        "store": ref.get("type", ""),
+        "size": told.get("bytes", 0),
+        "sha256": told.get("sha256"),
+        "scope": "execution",
+        "expires_at": None,
+        "extracted": {},
+        "preview": None,
+        **ref,
+        "kind": "result_ref",
+        "ref": uri,
+        "meta": told,
+    }
+
+
+def made_by(ref: Mapping[str, Any]) -> tuple[int, str, int | None]:
+    """(execution, step, step run) that made a result, as far as its reference tells: 0, "" and None where it does not."""
+    found = _URI.match(str(ref.get("ref")))
+    meta = ref.get("meta")
+    told: Mapping[str, Any] = meta if isinstance(meta, Mapping) else {}
+    run, execution = told.get("run"), told.get("execution_id")
+    if found is None:
+        return 0, "", None
+    maker = int(execution) if isinstance(execution, str) and execution.isdigit() else int(found[1])
+    return maker, found[2], run if isinstance(run, int) else None
+
+
+def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskError:
+    """A result that cannot be read, and who can make it again."""
+    execution, step, run = made_by(ref)
+    details: dict[str, Any] = {"ref": str(ref.get("ref"))}
+    hint = None
+    if step:
+        details |= {"execution_id": str(execution), "step": step}
+        if run is not None:
+            details["run"] = run
+        hint = f"step {step} of execution {execution} made it; `noetl redrive {execution} --from {step}` makes it anew"
+    return TaskError(
+        f"the result {ref.get('ref')} {why}",
+        kind="storage_access",
+        code="REFERENCE_NOT_AVAILABLE",
+        hint=hint,
+        details=details,
+    )
 
 
 def plain_loop(value: Any) -> Any:
@@ -60,6 +137,16 @@ def ref_uri(execution_id: int, step: str, key: str) -> str:
     return f"noetl://execution/{execution_id}/result/{step}/{digest}"
 
 
+def result_name(
+    execution_id: int, step: str, run: int, key: str, life: tuple[Scope, float | None] | None
+) -> tuple[str, dict[str, Any]]:
+    """The URI of a result, and what its reference's ``meta`` tells of who made it. A permanent one is nobody's."""
+    if life is not None and life[0] == "permanent":
+        uri = ref_uri(PERMANENT, step, f"{execution_id}/{run}/{key}")
+        return uri, {"run": run, "execution_id": str(execution_id)}
+    return ref_uri(execution_id, step, f"{run}/{key}"), {"run": run}
+
+
 def format_of(ref: Mapping[str, Any]) -> str:
     """What the bytes behind a reference are: json unless it says so (``ArtifactFormat``)."""
     meta = ref.get("meta")
@@ -68,8 +155,8 @@ def format_of(ref: Mapping[str, Any]) -> str:
 
 
 def artifact_ref(
-    uri: str,
     *,
+    uri: str,
     store: str,
     size: int,
     sha256: str,
@@ -77,8 +164,11 @@ def artifact_ref(
     content_type: str,
     sample: bytes,
     extracted: Mapping[str, Any],
+    scope: str = "execution",
+    ttl: float | None = None,
+    told: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The reference of bytes that were written as a stream. ``sample``: how they begin."""
+    """The reference of bytes that were written as a stream. ``sample``: how they begin; ``scope``, ``ttl``, ``told``: see ``make_ref``."""
     shown = sample.decode("utf-8", "replace") if format in ("json", "jsonl", "csv", "text") else ""
     return {
         "kind": "result_ref",
@@ -86,7 +176,8 @@ def artifact_ref(
         "store": store,
         "size": size,
         "sha256": sha256,
-        "scope": "execution",
+        "scope": scope,
+        **({} if ttl is None else {"ttl": ttl}),
         "expires_at": None,
         "extracted": dict(extracted),
         "keys": None if format == "json" else [],
@@ -96,6 +187,7 @@ def artifact_ref(
             "bytes": size,
             "sha256": sha256,
             "compression": None,
+            **(told or {}),
         },
         "preview": {"truncated": size > len(sample), "bytes": size, "sample": shown},
     }
@@ -110,8 +202,15 @@ def make_ref(
     value: Any,
     preview_limit: int = PREVIEW_LIMIT,
     encoded: bytes = b"",
+    scope: str = "execution",
+    ttl: float | None = None,
+    told: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The mapping that takes a large value's place: where it is, how to check it, promoted scalars and a preview."""
+    """The mapping that takes a large value's place: where it is, how to check it, promoted scalars and a preview.
+
+    ``size``: of the value as JSON. ``sha256``: of the bytes as they are stored. ``ttl``: seconds that it stays after the tree of its
+    execution is over. ``told``: further entries of ``meta`` (``run``, ``compression``, ``stored_bytes``).
+    """
     promoted: dict[str, Any] = {}
     if isinstance(value, Mapping):
         promoted = {
@@ -131,10 +230,19 @@ def make_ref(
         "store": store,
         "size": size,
         "sha256": sha256,
-        "scope": "execution",
+        "scope": scope,
+        **({} if ttl is None else {"ttl": ttl}),
         "expires_at": None,
         "extracted": promoted,
         "keys": top_level_keys(value),
+        "meta": {
+            "content_type": "application/json",
+            "format": "json",
+            "bytes": size,
+            "sha256": sha256,
+            "compression": None,
+            **(told or {}),
+        },
         "preview": {
             "truncated": True,
             "bytes": size,

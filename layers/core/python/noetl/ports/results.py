@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -51,6 +52,9 @@ class ResultStore(Protocol):
 
     def path(self, uri: str) -> Path | None:
         """The file that holds exactly the object's bytes, where there is one on this machine."""
+
+    def delete(self, uris: Sequence[str]) -> None:
+        """Remove objects; those that are not there are gone already."""
 
     def delete_execution(self, execution_id: int) -> int:
         """Remove all objects of an execution; the number removed."""

@@ -25,10 +25,14 @@ class Removed(msgspec.Struct, frozen=True):
         )
 
 
-class Expired(msgspec.Struct, frozen=True):
-    """Results whose time is over, as (execution, reference). ``after``: where to go on; None: everything was looked at."""
+Listed = tuple[int, str, str]
+"""A result that lives differently from its execution: execution, reference, store."""
 
-    results: tuple[tuple[int, str], ...]
+
+class Expired(msgspec.Struct, frozen=True):
+    """Results whose time is over. ``after``: where to go on; None: everything was looked at."""
+
+    results: tuple[Listed, ...]
     after: int | None
 
 
@@ -53,10 +57,10 @@ class Retention(Protocol):
         tree is over when its last member has ended and nobody else can reach its results. What was claimed is named again until it is
         forgotten."""
 
-    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+    def permanent(self, before: float, limit: int) -> Sequence[Listed]:
         """Results of scope ``permanent`` that were made before then, the oldest first."""
 
-    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+    def forget_results(self, results: Sequence[Listed]) -> int:
         """Their objects are gone."""
 
     def remove_variables(self, before: float, limit: int) -> int:

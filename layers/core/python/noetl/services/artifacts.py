@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import tempfile
 import uuid
@@ -11,11 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
+import msgspec
+
 from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.kinds import ArtifactFormat, ResultWish
-from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, is_ref, ref_uri
+from noetl.domain.result_bytes import compression_of
+from noetl.domain.result_life import KeptResult, lifetime
+from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, canonical, is_ref, result_name, unavailable
 from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
 from noetl.services.hydration import store_calls
+from noetl.services.packing import PackedWriter, Verified
 from noetl.services.secret_stream import StreamMask
 
 CHUNK = 1024 * 1024
@@ -47,7 +51,8 @@ def fresh_name() -> str:
 
 
 class TaskArtifacts:
-    """``domain.kinds.Artifacts`` of one task. ``folder``: where copies are made that tools need as files (None: the system's)."""
+    """``domain.kinds.Artifacts`` of one task. ``folder``: where copies are made that tools need as files (None: the system's). ``note`` is
+    told of results that live differently from their execution."""
 
     def __init__(
         self,
@@ -60,6 +65,8 @@ class TaskArtifacts:
         wish: ResultWish | None = None,
         name: Callable[[], str] = fresh_name,
         masking: Masking = _no_secrets,
+        run: int = 0,
+        note: Callable[[KeptResult], None] = lambda kept: None,
     ) -> None:
         self._results = results
         self._execution_id = execution_id
@@ -69,29 +76,41 @@ class TaskArtifacts:
         self._wish = wish
         self._name = name
         self._masking = masking
+        self._run = run
+        self._note = note
 
     def create(
         self, format: ArtifactFormat, content_type: str = "", wish: ResultWish | None = None
     ) -> _Writer:
-        uri = ref_uri(self._execution_id, self._step, f"artifact/{self._name()}")
-        media = content_type or MEDIA_TYPES[format]
-        wanted = wish or self._wish
-        place = _Place(self._results, uri, wanted.store if wanted is not None else None)
-        return _Writer(place, uri, format, media, self._max_bytes, self._masking)
+        wish = wish or self._wish or ResultWish()
+        life = lifetime(wish.scope, wish.ttl)
+        uri, told = result_name(self._execution_id, self._step, self._run, f"artifact/{self._name()}", life)
+        place = _Place(self._results, uri, wish.store)
+        ref: dict[str, Any] = {
+            "uri": uri,
+            "format": format,
+            "content_type": content_type or MEDIA_TYPES[format],
+            "scope": wish.scope or "execution",
+            "ttl": life[1] if life else None,
+            "told": told,
+        }
+        kept = KeptResult(uri, "", self._step, 0, *life) if life is not None else None
+        return _Writer(place, ref, wish.compression, self._max_bytes, self._masking, kept, self._note)
 
     @contextlib.contextmanager
     def open(self, ref: Mapping[str, Any]) -> Iterator[BinaryIO]:
         with contextlib.closing(_reader(self._results, ref)) as reader:
-            yield cast(BinaryIO, io.BufferedReader(_Verified(reader, ref), CHUNK))
+            yield cast(BinaryIO, io.BufferedReader(Verified(reader, canonical(ref), self._max_bytes), CHUNK))
 
     @contextlib.contextmanager
     def file(self, ref: Mapping[str, Any], suffix: str = "") -> Iterator[Path]:
         with self.open(ref) as stream:
             try:
-                own = self._results.at(ref.get("store")).path(str(ref["ref"]))
+                known = canonical(ref)
+                own = self._results.at(known.get("store")).path(str(known["ref"]))
             except NotFoundError as error:
-                raise _not_available(ref) from error
-            if own is not None:
+                raise unavailable(canonical(ref)) from error
+            if own is not None and compression_of(ref) is None:
                 while stream.read(CHUNK):
                     pass
                 yield own
@@ -144,20 +163,21 @@ class _Writer:
     def __init__(
         self,
         writer: _Place,
-        uri: str,
-        format: ArtifactFormat,
-        content_type: str,
+        ref: dict[str, Any],
+        compression: str | None,
         max_bytes: int,
         masking: Masking,
+        kept: KeptResult | None,
+        note: Callable[[KeptResult], None],
     ) -> None:
         self._writer = writer
-        self._uri = uri
-        self._format = format
-        self._content_type = content_type
+        self._packed = PackedWriter(writer, compression)
+        self._ref = ref
         self._max_bytes = max_bytes
         self._masking: Masking | None = masking
         self._mask: StreamMask | None = None
-        self._hash = hashlib.sha256()
+        self._kept = kept
+        self._note = note
         self._sample = bytearray()
         self._size = 0
 
@@ -173,7 +193,7 @@ class _Writer:
 
     def write(self, data: bytes) -> None:
         if self._masking is not None:
-            self._mask, self._masking = self._masking(self._format in BINARY), None
+            self._mask, self._masking = self._masking(self._ref["format"] in BINARY), None
         self._keep(data if self._mask is None else self._mask.feed(data))
 
     def _keep(self, data: bytes) -> None:
@@ -187,52 +207,29 @@ class _Writer:
                 code="result_too_large",
                 details={"limit": self._max_bytes},
             )
-        self._hash.update(data)
         if len(self._sample) < PREVIEW_LIMIT:
             self._sample += data[: PREVIEW_LIMIT - len(self._sample)]
-        with store_calls():
-            self._writer.write(data)
+        self._packed.write(data)
 
     def close(self, extracted: Mapping[str, Any] | None = None) -> dict[str, Any]:
         if self._mask is not None:
             self._keep(self._mask.end())
-        with store_calls():
-            self._writer.commit()
+        digest = self._packed.commit()
+        if self._packed.compression is not None:
+            self._ref["told"] |= {
+                "compression": self._packed.compression,
+                "stored_bytes": self._packed.stored,
+            }
+        if self._kept is not None:
+            self._note(msgspec.structs.replace(self._kept, size=self._size, store=self._writer.store))
         return artifact_ref(
-            self._uri,
             store=self._writer.store,
             size=self._size,
-            sha256=self._hash.hexdigest(),
-            format=self._format,
-            content_type=self._content_type,
+            sha256=digest,
             sample=bytes(self._sample),
             extracted=extracted or {},
+            **self._ref,
         )
-
-
-class _Verified(io.RawIOBase):
-    """The bytes of an object; where they end, they have to be those that its reference tells of."""
-
-    def __init__(self, reader: ObjectReader, ref: Mapping[str, Any]) -> None:
-        self._reader = reader
-        self._ref = ref
-        self._hash = hashlib.sha256()
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        with store_calls():
-            data = self._reader.read(len(buffer))
-        buffer[: len(data)] = data
-        self._hash.update(data)
-        if not data and self._hash.hexdigest() != self._ref.get("sha256"):
-            raise TaskError(
-                f"the result {self._ref['ref']} does not match its checksum",
-                kind="storage_access",
-                code="REFERENCE_NOT_AVAILABLE",
-            )
-        return len(data)
 
 
 def _reader(results: ResultStore, ref: Mapping[str, Any]) -> ObjectReader:
@@ -243,14 +240,9 @@ def _reader(results: ResultStore, ref: Mapping[str, Any]) -> ObjectReader:
             code="not_a_reference",
             hint="pass the result of a step as it is: {{ step }}",
         )
+    known = canonical(ref)
     try:
         with store_calls():
-            return results.at(ref.get("store")).reader(str(ref["ref"]))
+            return results.at(known.get("store")).reader(str(known["ref"]))
     except NotFoundError as error:
-        raise _not_available(ref) from error
-
-
-def _not_available(ref: Mapping[str, Any]) -> TaskError:
-    return TaskError(
-        f"the result {ref['ref']} is not available", kind="storage_access", code="REFERENCE_NOT_AVAILABLE"
-    )
+        raise unavailable(known) from error

@@ -14,10 +14,11 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import LoopDone, LoopSummary
+from noetl.domain.manifests import manifest
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
-from noetl.domain.parts import manifest
 from noetl.domain.patches import combine
-from noetl.domain.results import make_ref, ref_uri
+from noetl.domain.result_life import KeptResult, lifetime
+from noetl.domain.results import make_ref, ref_uri, result_name
 from noetl.engine.callbacks import CLOSING
 from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
@@ -63,6 +64,11 @@ class _Fold:
         """Items that were not waited for any more when the loop closed: no failures of their own."""
         self.value: tuple[bool, Any] = (False, None)
         self.broken: ErrorInfo | None = None
+        step = deps.programs(event.program).step(event.step)
+        spec = step.result or (step.body.tasks[-1].result if step.body and step.body.tasks else None)
+        self.scope = (spec and spec.scope) or "execution"
+        self.life = lifetime(spec.scope, spec.ttl) if spec is not None else None
+        self.kept: list[KeptResult] = []
 
     def add(self, index: int, outcome: Outcome, applied: bool) -> None:
         bad = outcome.status == "error"
@@ -95,8 +101,7 @@ class _Fold:
 
     def _spill(self) -> None:
         encoded = codec.encode(self.values)
-        uri = self._uri(f"part:{len(self.parts)}")
-        self.deps.results.put(uri, encoded)
+        uri, _ = self._put(f"part:{len(self.parts)}", encoded)
         self.parts.append(
             {
                 "ref": uri,
@@ -109,6 +114,18 @@ class _Fold:
         self.size += len(encoded)
         self.values = []
 
+    def _put(self, what: str, encoded: bytes) -> tuple[str, dict[str, Any]]:
+        """Keep a part of the loop's result, which lives as long as the step wishes."""
+        event = self.event
+        uri, told = result_name(
+            event.execution_id, event.step, event.run, f"loop:{event.round}:{what}", self.life
+        )
+        self.deps.results.put(uri, encoded)
+        if self.life is not None:
+            tier = self.deps.limits.tier
+            self.kept.append(KeptResult(uri, tier, event.step, len(encoded), *self.life))
+        return uri, told
+
     def _uri(self, what: str) -> str:
         event = self.event
         return ref_uri(event.execution_id, event.step, f"loop:{event.run}:{event.round}:{what}")
@@ -119,14 +136,16 @@ class _Fold:
         if self.values:
             self._spill()
         encoded = codec.encode(manifest(self.parts))
-        uri = self._uri("manifest")
-        self.deps.results.put(uri, encoded)
+        uri, told = self._put("manifest", encoded)
         return make_ref(
             uri,
             store=self.deps.limits.tier,
             size=self.size,
             sha256=hashlib.sha256(encoded).hexdigest(),
             value={"count": sum(part["count"] for part in self.parts)},
+            scope=self.scope,
+            ttl=self.life[1] if self.life else None,
+            told=told,
         )
 
     def summary(self) -> LoopSummary:
@@ -143,6 +162,7 @@ class _Fold:
             has_value=self.value[0],
             value=self.value[1],
             broken=self.broken,
+            kept=tuple(self.kept),
         )
 
     def _patches(self) -> list[Patch]:

@@ -16,6 +16,7 @@ from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
 from noetl.domain.events import Event, ItemAwaits, ItemsDone, Parent
 from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.outcomes import CallbackRequest, Outcome, Suspend
+from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.dsl.program import Step
 from noetl.engine.decision import worker_pool
 from noetl.engine.outcomes import child_start_event, detached
@@ -92,6 +93,7 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
     resumed: list[Command] = []
     waiting: list[Command] = []
     outbox: list[Event] = []
+    kept, reaches = _results(event)
     failed = patched = size = 0
     alert, alert_index = "", -1
     fail_fast = loop is None or loop.failure == "fail_fast"
@@ -103,7 +105,8 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
             _continue_item(event, step, pool, item, now, resumed, waiting, outbox)
             continue
         outbox += _detached(event, item)
-        data = codec.encode(outcome)
+        data = codec.encode(_bare(outcome))
+        reaches |= mentioned(data, event.execution_id)
         size += len(data)
         failed += outcome.status == "error"
         patched += bool(outcome.patches)
@@ -133,7 +136,24 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
         waiting=tuple(waiting),
         outbox=tuple(outbox),
         limited=bool(step.limits),
+        kept=tuple(kept),
+        reaches=tuple(sorted(reaches)),
     )
+
+
+def _results(event: ItemsDone) -> tuple[list[KeptResult], set[int]]:
+    """What its outcomes tell of large results: those that live differently, and whose results they mention."""
+    rest = [event.rest.outcome] if event.rest is not None and event.rest.outcome is not None else []
+    outcomes = [item.outcome for item in event.items] + rest
+    kept = [one for outcome in outcomes for one in own_results(event.execution_id, outcome.kept)]
+    return kept, {one for outcome in outcomes for one in outcome.reaches}
+
+
+def _bare(outcome: Outcome) -> Outcome:
+    """As history keeps it."""
+    if not outcome.kept and not outcome.reaches:
+        return outcome
+    return msgspec.structs.replace(outcome, kept=(), reaches=())
 
 
 def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> EventRow:
@@ -141,6 +161,7 @@ def _turn_row(event: ItemsDone, index: int, outcome: Outcome, turn: int) -> Even
     if outcome.suspend is not None:
         bare = msgspec.structs.replace(outcome.suspend, machine={})
         outcome = msgspec.structs.replace(outcome, suspend=bare)
+    outcome = _bare(outcome)
     event_id = ids.item_turn_event(event.run, event.round, index, turn)
     return EventRow(event_id, index, turn_name(outcome.suspend), codec.encode(outcome), lane=event.run)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import threading
 from collections import OrderedDict
@@ -12,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
-from noetl.domain.results import format_of, is_ref, plain_loop
+from noetl.domain.manifests import is_manifest, join
+from noetl.domain.result_bytes import opened
+from noetl.domain.results import canonical, format_of, is_ref, plain_loop, unavailable
 from noetl.ports.results import ResultStore
 from noetl.templating.contract import RenderedSql, RenderedStatement
 
@@ -68,25 +69,16 @@ def make_hydrate(
     return _Hydrator(results, cache_bytes, most)
 
 
-def fetch(results: ResultStore, ref: Mapping[str, Any]) -> bytes:
-    """The bytes of a reference, or of a part of a manifest, verified. Raises TaskError(code="REFERENCE_NOT_AVAILABLE"), InfrastructureError."""
-    uri, sha256 = str(ref["ref"]), ref.get("sha256")
+def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> bytes:
+    """The bytes behind a reference, or of a part of a manifest, as they were kept: verified, and decompressed to at most ``most`` bytes.
+
+    Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``), InfrastructureError.
+    """
     try:
-        data = results.at(ref.get("store")).get(uri)
+        data = results.at(ref.get("store")).get(str(ref["ref"]))
     except NotFoundError as error:
-        raise TaskError(
-            f"the result {uri} is not available: {error.message}",
-            kind="storage_access",
-            code="REFERENCE_NOT_AVAILABLE",
-            hint=error.hint,
-        ) from error
-    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
-        raise TaskError(
-            f"the result {uri} does not match its checksum",
-            kind="storage_access",
-            code="REFERENCE_NOT_AVAILABLE",
-        )
-    return data
+        raise unavailable(ref, f"is not available: {error.message}") from error
+    return opened(data, ref, most)
 
 
 class _Hydrator:
@@ -99,6 +91,7 @@ class _Hydrator:
         self.lock = threading.Lock()
 
     def __call__(self, ref: Mapping[str, Any]) -> Any:
+        ref = canonical(ref)
         uri = str(ref["ref"])
         with self.lock:
             found = self.cache.get(uri)
@@ -112,8 +105,11 @@ class _Hydrator:
             return value
         data = self._read(ref)
         value = codec.decode(data)
-        if isinstance(value, dict) and value.get("kind") == "manifest":
-            value = [item for part in value["parts"] for item in codec.decode(self._read(part))]
+        if is_manifest(value):
+            size = max(len(data), int(value.get("total_bytes") or ref.get("size") or 0))
+            value = join(value, lambda part: codec.decode(self._read(part)))
+            self._keep(uri, value, size)
+            return value
         self._keep(uri, value, len(data))
         return value
 
@@ -150,9 +146,9 @@ class _Hydrator:
         return read_object(data, LOADED[form], "", "", what)
 
     def _read(self, ref: Mapping[str, Any]) -> bytes:
-        """The bytes of a reference, or of a part of a manifest."""
+        """The bytes of a reference, or of a part of a manifest, as they were kept."""
         with store_calls():
-            return fetch(self.results, ref)
+            return fetch(self.results, ref, max(self.most, MOST))
 
     def _keep(self, uri: str, value: Any, size: int) -> None:
         if size > self.limit // 4:
@@ -169,7 +165,7 @@ def hydrated(value: Any, hydrate: Any) -> Any:
     if not value or type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
-        if "kind" in value and is_ref(value):
+        if is_ref(value):
             return _loaded(hydrate(value), hydrate)
         if "kind" in value and plain_loop(value) is not value:
             return hydrated(plain_loop(value), hydrate)

@@ -6,15 +6,21 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
-from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, ref_uri, select
+from noetl.domain.result_bytes import stored_as
+from noetl.domain.result_life import KeptResult, lifetime, mentioned
+from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, result_name, select
 from noetl.dsl.program import ResultSpec
 from noetl.ports.results import ResultStore
 
 MAX_INLINE = 128 * 1024
 """Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
+PLAIN = "http"
+"""A store that takes JSON only: what is behind it compresses as it likes."""
 SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
 MAX_DETAILS = 8 * 1024
@@ -34,13 +40,15 @@ class Keeper:
         self._step = step
         self._inline = inline_bytes
         self._max = max_bytes
+        self._noted: dict[str, KeptResult] = {}
+        self._reaches: set[int] = set()
 
     def keep(self, value: Any, spec: ResultSpec | None = None, budget: int | None = None) -> Any:
         """``value`` itself when it may travel, else its reference. ``budget``: bytes left in the message.
 
         Raises TaskError(code="result_too_large") above the deployment's limit.
         """
-        if _is_scalar(value) or (isinstance(value, dict) and "kind" in value and is_ref(value)):
+        if _is_scalar(value) or (isinstance(value, dict) and is_ref(value)):
             return value
         if isinstance(value, dict) and value.get("kind") == "loop_result" and "results" in value:
             kept = self.keep(value["results"], spec, budget)
@@ -64,7 +72,21 @@ class Keeper:
 
     def _limit(self, spec: ResultSpec | None) -> int:
         wished = spec.inline_max_bytes if spec is not None else None
+        if spec is not None and spec.scope == "permanent":
+            wished = 0
         return self._inline if wished is None else min(wished, MAX_INLINE)
+
+    def note(self, kept: KeptResult) -> None:
+        """A result that lives differently from its execution exists."""
+        self._noted[kept.ref] = kept
+
+    def told(self, outcome: Outcome) -> Outcome:
+        """``outcome`` with what the engine has to know of results that were kept since it was told last."""
+        if not self._noted and not self._reaches:
+            return outcome
+        kept, reaches = tuple(self._noted.values()), tuple(sorted(self._reaches))
+        self._noted, self._reaches = {}, set()
+        return msgspec.structs.replace(outcome, kept=kept, reaches=reaches)
 
     def _store(self, value: Any, encoded: bytes, spec: ResultSpec | None) -> dict[str, Any]:
         if len(encoded) > self._max:
@@ -74,10 +96,16 @@ class Keeper:
                 code="result_too_large",
                 hint="return less, or write it to a table or file and return where it is",
             )
-        digest = hashlib.sha256(encoded).hexdigest()
-        uri = ref_uri(self._execution_id, self._step, f"{self._run}/{digest}")
-        tier = self._results.choose(len(encoded), spec.store if spec is not None else None)
-        tier.put(uri, encoded)
+        wish = spec.compression if spec is not None and self._results.name != PLAIN else None
+        data, compression = stored_as(encoded, wish)
+        tier = self._results.choose(len(data), spec.store if spec is not None else None)
+        digest = hashlib.sha256(data).hexdigest()
+        life = lifetime(spec.scope, spec.ttl) if spec is not None else None
+        uri, told = result_name(self._execution_id, self._step, self._run, digest, life)
+        if compression is not None:
+            told |= {"compression": compression, "stored_bytes": len(data)}
+        tier.put(uri, data)
+        self._reaches |= mentioned(encoded, self._execution_id)
         preview = PREVIEW_LIMIT if spec is None or spec.preview_max_bytes is None else spec.preview_max_bytes
         ref = make_ref(
             uri,
@@ -87,7 +115,12 @@ class Keeper:
             value=value,
             preview_limit=min(preview, MAX_INLINE),
             encoded=encoded,
+            scope=life[0] if life else (spec and spec.scope) or "execution",
+            ttl=life[1] if life else None,
+            told=told,
         )
+        if life is not None:
+            self.note(KeptResult(uri, tier.name, self._step, len(encoded), *life))
         for path, name in spec.select if spec is not None else ():
             found = select(value, path)
             if _is_scalar(found):

@@ -6,8 +6,9 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
-from noetl.domain.events import Cancel, CommandDone, MainEvent, Redrive, Start
+from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Redrive, Start
 from noetl.domain.facts import Cancelled, Failed, Superseded, encode_facts
+from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
@@ -84,7 +85,29 @@ def make_change(
         created=_created(decisions[0][0], last, deps) if snapshot is None else None,
         limited=_limited(decisions, deps),
         priority=last.state.priority,
+        kept=tuple(one for event, _ in decisions for one in _kept(event)),
+        reaches=_reaches(execution_id, rows, decisions),
     )
+
+
+def _kept(event: MainEvent) -> list[KeptResult]:
+    """Large results that live differently from their execution, as far as whoever tells of them may speak for them."""
+    if isinstance(event, CommandDone):
+        return own_results(event.execution_id, event.outcome.kept)
+    return list(event.summary.kept) if isinstance(event, LoopDone) and event.summary is not None else []
+
+
+def _reaches(
+    execution_id: int, rows: list[EventRow], decisions: list[tuple[MainEvent, Decision]]
+) -> tuple[int, ...]:
+    """Executions whose results this one is told of: by what history says from now on, or in large results."""
+    found: set[int] = set()
+    for row in rows:
+        found |= mentioned(row.facts, execution_id)
+    for event, _ in decisions:
+        if isinstance(event, CommandDone):
+            found.update(event.outcome.reaches)
+    return tuple(sorted(found))
 
 
 def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> bool:

@@ -17,6 +17,7 @@ from noetl.domain.schedules import instant
 from noetl.ports.results import ResultStore
 from noetl.ports.retention import Removed, Retention
 from noetl.ports.task_logs import TaskLogs
+from noetl.services.collect_results import collect, remove_permanent
 
 DAY = 86_400.0
 BATCH = 200
@@ -52,15 +53,19 @@ class PruneDeps:
 
 
 class PruneWish(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``older_than_days``: since they ended; without it, what the deployment is set to. ``dry_run``: only tell."""
+    """``older_than_days``: since they ended; without it, what the deployment is set to. ``dry_run``: only tell.
+
+    ``permanent``: instead of executions, results of scope ``permanent`` that were made so long ago (the days have to be named).
+    """
 
     older_than_days: float | None = None
     dry_run: bool = False
+    permanent: bool = False
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """``before``: what ended before then was meant. With ``dry_run`` only executions are counted. ``status`` partly: there is more, ask
-    again."""
+    """``before``: what ended before then was meant. With ``dry_run`` only executions (or permanent results) are counted. ``results``: those
+    that went before their execution. ``status`` partly: there is more, ask again."""
 
     before: str
     dry_run: bool
@@ -68,6 +73,7 @@ class Pruned(msgspec.Struct, frozen=True):
     executions: int
     events: int
     variables: int
+    results: int = 0
 
 
 def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
@@ -75,19 +81,35 @@ def prune(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pr
 
     Raises InvalidInputError (codes ``retention_unset``, ``invalid_retention``), InfrastructureError (ask again).
     """
-    before = deps.clock() - _seconds(wish, deps.days)
+    if wish.permanent:
+        return _prune_permanent(wish, deps, more_time)
+    now = deps.clock()
+    before = now - _seconds(wish, deps.days)
     if wish.dry_run:
         found = deps.retention.old(before, COUNTED)
         status: Literal["complete", "partly"] = "complete" if len(found) < COUNTED else "partly"
         return Pruned(instant(before), True, status, len(found), 0, 0)
+    results, looked = collect(deps.retention, deps.results, now, more_time)
     removed, complete = _remove(before, deps, more_time)
-    status = "complete" if complete else "partly"
-    return Pruned(instant(before), False, status, removed.executions, removed.events, removed.variables)
+    status = "complete" if complete and looked else "partly"
+    return Pruned(
+        instant(before), False, status, removed.executions, removed.events, removed.variables, results
+    )
+
+
+def _prune_permanent(wish: PruneWish, deps: PruneDeps, more_time: Callable[[], bool]) -> Pruned:
+    before = deps.clock() - _seconds(wish, RetentionDays())
+    if wish.dry_run:
+        count = len(deps.retention.permanent(before, COUNTED))
+        return Pruned(instant(before), True, "complete" if count < COUNTED else "partly", 0, 0, 0, count)
+    removed, complete = remove_permanent(deps.retention, deps.results, before, more_time)
+    return Pruned(instant(before), False, "complete" if complete else "partly", 0, 0, 0, removed)
 
 
 def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
     """What maintenance does now and then: everything whose time is over by the settings. Raises InfrastructureError (do it later)."""
     now, days, removed = deps.clock(), deps.days, Removed()
+    collect(deps.retention, deps.results, now, more_time)
     if days.variables is not None:
         removed += Removed(
             variables=_repeat(deps.retention.remove_variables, now - days.variables * DAY, more_time)
@@ -136,7 +158,9 @@ def _seconds(wish: PruneWish, days: RetentionDays) -> float:
     asked = days.executions if wish.older_than_days is None else wish.older_than_days
     if asked is None:
         raise InvalidInputError(
-            "executions are kept for ever here: say how old they have to be",
+            "permanent results go by age alone: say how old they have to be"
+            if wish.permanent
+            else "executions are kept for ever here: say how old they have to be",
             code="retention_unset",
             hint="older_than_days (noetl prune --older-than 30d), or a setting: NOETL_RETENTION_DAYS",
         )

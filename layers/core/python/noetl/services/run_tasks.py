@@ -122,6 +122,7 @@ class TaskRunner:
         except Exception as error:
             self._log(f"defect in step {self.command.step} of {self.prefix}: {type(error).__name__}: {error}")
             outcome = self.failed(internal(error))
+        outcome = self.keeper.told(outcome)
         if item is None:
             outcome.meta["duration_ms"] = round((deps.clock() - began) * 1000, 3)
         elif outcome.meta:
@@ -247,6 +248,8 @@ class TaskRunner:
             folder=self.settings.work_dir,
             wish=wish,
             masking=self.secrets.mask_of_stream,
+            run=command.run,
+            note=self.keeper.note,
         )
 
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:

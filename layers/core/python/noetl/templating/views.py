@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
+from noetl.domain.results import canonical, is_ref
 from noetl.templating.contract import Hydrate
 
 
@@ -217,10 +218,10 @@ class RefView(Stored):
 
     __slots__ = ("_loaded",)
     _DIRECT = frozenset(("ref", "extracted", "preview"))
-    _FIELDS = frozenset(("kind", "store", "size", "sha256", "scope", "expires_at"))
+    _FIELDS = frozenset(("kind", "store", "size", "sha256", "scope", "expires_at", "meta"))
 
     def __init__(self, value: Mapping[str, Any], hydrate: Hydrate | None = None) -> None:
-        super().__init__(value, hydrate)
+        super().__init__(canonical(value), hydrate)
         self._loaded: Any = MISSING
 
     def has(self, name: str) -> bool:
@@ -318,6 +319,8 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
             return RowsView(value, hydrate)
         if "status_code" in value and "headers" in value and "data" in value:
             return HttpView(value, hydrate)
+        if "locator" in value and is_ref(value):
+            return RefView(value, hydrate)
         return MapView(value, hydrate)
     if kind is list or kind is tuple:
         return ListView(value, hydrate)
@@ -326,13 +329,19 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
 
 _FACES: dict[str, tuple[str, type[Any]]] = {
     "result_ref": ("ref", RefView),
+    "temp_ref": ("ref", RefView),
     "loop_result": ("results", LoopView),
 }
 
 
 def is_simple(value: dict[str, Any]) -> bool:
     """True when ``wrap`` would make a plain ``MapView`` of this mapping."""
-    return "kind" not in value and "status_code" not in value and not ("rows" in value and "columns" in value)
+    return (
+        "kind" not in value
+        and "status_code" not in value
+        and "locator" not in value
+        and not ("rows" in value and "columns" in value)
+    )
 
 
 def content(value: Any) -> Any:

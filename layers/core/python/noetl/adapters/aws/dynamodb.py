@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.held_stream import HeldWriter
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
+from noetl.domain.result_life import PERMANENT
 from noetl.domain.tiers import KV_BYTES
 from noetl.ports.results import OneTier
 
@@ -28,7 +29,7 @@ class DynamoResultStore(OneTier):
     """Items ``pk`` = execution, ``sk`` = SHA-256 of the URI (the object and its first chunk), or that and the number of a further chunk.
 
     The object's item is written last, so a value is there as a whole or not at all. ``keep_seconds``: after that the table's own
-    expiry (attribute ``expires_at``) removes what nobody removed; what has expired is not given out any more.
+    expiry (attribute ``expires_at``) removes what nobody removed; what has expired is not given out any more. Permanent results do not expire.
     """
 
     name = "kv"
@@ -60,13 +61,13 @@ class DynamoResultStore(OneTier):
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)] or [b""]
         with answering("dynamodb"):
             for number, chunk in enumerate(chunks[1:], 1):
-                item = {**_key(uri, digest, number), "data": {"B": chunk}, **self._expiry()}
+                item = {**_key(uri, digest, number), "data": {"B": chunk}, **self._expiry(uri)}
                 self._client.put_item(TableName=self._table, Item=item)
         about = {"data": {"B": chunks[0]}, "sha256": {"S": digest}, "chunks": {"N": str(len(chunks))}}
         try:
             self._client.put_item(
                 TableName=self._table,
-                Item={**_key(uri), **about, **self._expiry()},
+                Item={**_key(uri), **about, **self._expiry(uri)},
                 ConditionExpression="attribute_not_exists(sk) OR expires_at <= :now",
                 ExpressionAttributeValues={":now": {"N": str(int(self._clock()))}},
             )
@@ -100,6 +101,13 @@ class DynamoResultStore(OneTier):
 
     def path(self, uri: str) -> Path | None:
         return None
+
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            head = self._item(uri)
+            if head is not None:
+                digest, chunks = head["sha256"]["S"], int(head["chunks"]["N"])
+                self._delete([_key(uri), *(_key(uri, digest, number) for number in range(1, chunks))])
 
     def delete_execution(self, execution_id: int) -> int:
         deleted = 0
@@ -138,12 +146,14 @@ class DynamoResultStore(OneTier):
             ).get("Item")
         return found
 
-    def _expiry(self) -> dict[str, Any]:
+    def _expiry(self, uri: str) -> dict[str, Any]:
+        if result_key(uri)[0] == PERMANENT:
+            return {}
         return {"expires_at": {"N": str(int(self._clock() + self._keep_seconds))}}
 
     def _expired(self, item: dict[str, Any]) -> bool:
         """DynamoDB removes what has expired within days, not at once."""
-        return int(item["expires_at"]["N"]) <= self._clock()
+        return "expires_at" in item and int(item["expires_at"]["N"]) <= self._clock()
 
     def _missing(self, uri: str) -> NotFoundError:
         return NotFoundError(

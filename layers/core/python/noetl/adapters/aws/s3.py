@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,16 +13,20 @@ from noetl.adapters.aws.s3_streams import MISSING, S3Reader, S3Writer
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
+from noetl.domain.result_life import PERMANENT
 from noetl.dsl.program import PROGRAM_VERSION
 from noetl.ports.results import OneTier
 
 ATTEMPTS = 4
+PAGE = 1000
+"""Most objects in one deletion."""
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 
 
 class S3ResultStore(OneTier):
-    """``executions/<execution id>/<SHA-256 of the URI>``. Encryption at rest is the bucket's default.
+    """``executions/<execution id>/<SHA-256 of the URI>``; ``permanent/<SHA-256 of the URI>`` for what no execution takes along (the
+    lifecycle of the bucket goes by these prefixes). Encryption at rest is the bucket's default.
 
     The role needs s3:ListBucket on the bucket, or S3 says "forbidden" where it means "missing".
     """
@@ -68,22 +72,32 @@ class S3ResultStore(OneTier):
             url: str = self._client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=seconds)
         return url
 
+    def delete(self, uris: Sequence[str]) -> None:
+        keys = [self._key(uri) for uri in uris]
+        with answering("s3"):
+            for start in range(0, len(keys), PAGE):
+                self._delete(keys[start : start + PAGE], "")
+
     def delete_execution(self, execution_id: int) -> int:
         deleted = 0
         with answering("s3"):
             for keys in self._listed(f"executions/{int(execution_id)}/"):
-                answer = self._client.delete_objects(
-                    Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
-                )
-                if answer.get("Errors"):
-                    first = answer["Errors"][0]
-                    raise InfrastructureError(
-                        f"{len(answer['Errors'])} results of execution {execution_id} could not be deleted: "
-                        f"{first.get('Code')} {first.get('Message')}",
-                        code="result_store_failed",
-                    )
+                self._delete(keys, f" of execution {execution_id}")
                 deleted += len(keys)
         return deleted
+
+    def _delete(self, keys: Sequence[str], whose: str) -> None:
+        """At most ``PAGE`` of them."""
+        answer = self._client.delete_objects(
+            Bucket=self._bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        )
+        if answer.get("Errors"):
+            first = answer["Errors"][0]
+            raise InfrastructureError(
+                f"{len(answer['Errors'])} results{whose} could not be deleted: "
+                f"{first.get('Code')} {first.get('Message')}",
+                code="result_store_failed",
+            )
 
     def _listed(self, prefix: str) -> Iterator[list[str]]:
         """Pages of at most 1,000 keys, which is also what one deletion takes."""
@@ -97,7 +111,8 @@ class S3ResultStore(OneTier):
     @staticmethod
     def _key(uri: str) -> str:
         execution_id, key = result_key(uri)
-        return f"executions/{execution_id}/{key}"
+        folder = f"executions/{execution_id}" if execution_id != PERMANENT else "permanent"
+        return f"{folder}/{key}"
 
 
 class S3ProgramStore:

@@ -7,6 +7,7 @@ import errno
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -76,6 +77,13 @@ class FileResultStore(OneTier):
             hint="its execution was deleted, or it ran with another "
             + ("NOETL_HOME" if self.name == "file" else "folder (NOETL_STORAGE_PVC_DIR)"),
         )
+
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            try:
+                self._path(uri).unlink(missing_ok=True)
+            except OSError as error:
+                raise _unusable(uri, error) from error
 
     def delete_execution(self, execution_id: int) -> int:
         folder = self._root / str(int(execution_id))

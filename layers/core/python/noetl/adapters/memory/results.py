@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 
 from noetl.adapters.held_stream import HeldWriter
@@ -59,6 +60,14 @@ class MemoryResultStore(OneTier):
 
     def path(self, uri: str) -> Path | None:
         return None
+
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            execution_id, _ = check_uri(uri)
+            with self._lock:
+                data = self._objects.get(execution_id, {}).pop(uri, None)
+                if data is not None and self._used.pop(uri, None) is not None:
+                    self._size -= len(data)
 
     def delete_execution(self, execution_id: int) -> int:
         with self._lock:

@@ -8,7 +8,7 @@ from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.adapters.memory.trees import children, is_wanted, over_at, root_of, tree, tree_is_old
-from noetl.ports.retention import Expired, Removed
+from noetl.ports.retention import Expired, Listed, Removed
 
 
 class MemoryRetention:
@@ -82,18 +82,18 @@ class MemoryRetention:
             found = [one for execution_id in owners for one in _expired(tables, execution_id, now)]
             return Expired(tuple(found), owners[-1] if owners else None)
 
-    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+    def permanent(self, before: float, limit: int) -> Sequence[Listed]:
         with self._store.tables() as tables:
             found = [
-                (entry.created_at, key)
+                (entry.created_at, (*key, entry.kept.store))
                 for key, entry in tables.results.items()
                 if entry.kept.ttl is None and entry.created_at < before
             ]
-        return [key for _, key in sorted(found)[:limit]]
+        return [one for _, one in sorted(found)[:limit]]
 
-    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+    def forget_results(self, results: Sequence[Listed]) -> int:
         with self._store.tables() as tables:
-            return sum(tables.results.pop(key, None) is not None for key in results)
+            return sum(tables.results.pop((one, ref), None) is not None for one, ref, _ in results)
 
     def remove_variables(self, before: float, limit: int) -> int:
         count = 0
@@ -133,7 +133,7 @@ def _leaving(tables: Tables, execution_ids: Sequence[int]) -> Iterator[Execution
             yield entry
 
 
-def _expired(tables: Tables, execution_id: int, now: float) -> list[tuple[int, str]]:
+def _expired(tables: Tables, execution_id: int, now: float) -> list[Listed]:
     """Results of an execution whose time is over: they are being removed from now on."""
     owner, root = tables.executions.get(execution_id), root_of(tables, execution_id)
     if owner is None or owner.ended_at is None or root is None:
@@ -145,7 +145,7 @@ def _expired(tables: Tables, execution_id: int, now: float) -> list[tuple[int, s
             continue
         entry.leaving = entry.leaving or (over is not None and over + entry.kept.ttl <= now)
         if entry.leaving:
-            found.append(key)
+            found.append((*key, entry.kept.store))
     return found
 
 

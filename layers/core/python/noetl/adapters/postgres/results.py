@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -74,6 +74,10 @@ class PostgresResultStore(OneTier):
 
     def path(self, uri: str) -> Path | None:
         return None
+
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            self._run("remove_result", self._named(uri))
 
     def delete_execution(self, execution_id: int) -> int:
         values: Values = {"execution_id": number(int(execution_id)), "store": self.name.encode()}

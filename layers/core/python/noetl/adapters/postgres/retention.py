@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, numbers, texts
 from noetl.domain import ids
-from noetl.ports.retention import Expired, Removed
+from noetl.ports.retention import Expired, Listed, Removed
 
 
 class PostgresRetention:
@@ -38,17 +38,18 @@ class PostgresRetention:
         values: dict[str, bytes | None] = {"now": number(now), "after": number(after), "limit": number(limit)}
         rows = self._database.run("claim_expired_results", values)
         last = [int(row[0]) for row in rows if row[1] is None and row[0] is not None]
-        found = [(int(row[0] or 0), row[1].decode()) for row in rows if row[1] is not None]
-        return Expired(tuple(found), last[0] if last else None)
+        return Expired(
+            tuple(map(_listed, filter(lambda row: row[1] is not None, rows))), last[0] if last else None
+        )
 
-    def permanent(self, before: float, limit: int) -> Sequence[tuple[int, str]]:
+    def permanent(self, before: float, limit: int) -> Sequence[Listed]:
         rows = self._database.run("permanent_results", {"before": number(before), "limit": number(limit)})
-        return [(int(row[0] or 0), (row[1] or b"").decode()) for row in rows]
+        return [_listed(row) for row in rows]
 
-    def forget_results(self, results: Sequence[tuple[int, str]]) -> int:
+    def forget_results(self, results: Sequence[Listed]) -> int:
         values: dict[str, bytes | None] = {
-            "ids": numbers([execution_id for execution_id, _ in results]),
-            "refs": texts([ref for _, ref in results]),
+            "ids": numbers([execution_id for execution_id, _, _ in results]),
+            "refs": texts([ref for _, ref, _ in results]),
         }
         return int(self._database.run("forget_results", values)[0][0] or 0)
 
@@ -60,3 +61,8 @@ class PostgresRetention:
     def remove_moments(self, before: float, limit: int) -> int:
         values: dict[str, bytes | None] = {"before": number(before), "limit": number(limit)}
         return int(self._database.run("remove_schedule_moments", values)[0][0] or 0)
+
+
+def _listed(row: Row) -> Listed:
+    execution, ref, store = row
+    return int(execution or 0), (ref or b"").decode(), (store or b"").decode()

@@ -28,6 +28,7 @@ from noetl.domain.capability import Capability, read_capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.messages import VERSION, Message
+from noetl.domain.result_life import PERMANENT
 from noetl.domain.tokens import grant
 from noetl.dsl.program import encode
 from noetl.ports.workers import WorkerPool
@@ -141,9 +142,11 @@ def get_object(deps: ApiDeps, request: Request) -> Answer:
 
 
 def put_object(deps: ApiDeps, request: Request) -> Answer:
-    """The bytes are JSON, and immutable under their name."""
-    execution_id = reading.execution_id(request.params["execution_id"])
-    find(deps.store, execution_id)
+    """The bytes are JSON, and immutable under their name. Results that outlive their execution are named below 0."""
+    execution_id = PERMANENT
+    if request.params["execution_id"] != str(PERMANENT):
+        execution_id = reading.execution_id(request.params["execution_id"])
+        find(deps.store, execution_id)
     data = reading.sized_body(request, deps)
     try:
         codec.decode(data)

@@ -40,6 +40,16 @@ SELECT p.data FROM noetl.result_part p
 WHERE p.execution_id = :execution_id::bigint AND p.store = :store::text AND p.content = :content::uuid
   AND p.part = :part::integer;
 
+-- name: remove_result
+WITH object AS (
+    DELETE FROM noetl.result_object o
+    WHERE o.execution_id = :execution_id::bigint AND o.store = :store::text AND o.key = :key::text RETURNING o.content
+), parts AS (
+    DELETE FROM noetl.result_part p USING object o
+    WHERE p.execution_id = :execution_id::bigint AND p.store = :store::text AND p.content = o.content
+)
+SELECT count(*) FROM object;
+
 -- name: remove_results
 WITH objects AS (
     DELETE FROM noetl.result_object o

@@ -111,7 +111,7 @@ SELECT count(*) FROM gone;
 
 -- name: claim_expired_results
 -- A page of executions (in the order of their ids) that have results with a time of their own: those of them whose time is over are marked,
--- and told, together with those that were marked before. Rows: the last execution of the page (told first), then execution and reference.
+-- and told, together with those that were marked before. Rows: the last execution of the page (told first), then execution, reference and store.
 WITH RECURSIVE owners AS (
     (SELECT r.execution_id, 1 AS place FROM noetl.result_ref r
      WHERE r.scope <> 'permanent' AND r.execution_id > :after::bigint ORDER BY r.execution_id LIMIT 1)
@@ -127,15 +127,15 @@ WITH RECURSIVE owners AS (
     FROM over v
     WHERE r.execution_id = v.execution_id AND r.scope <> 'permanent'
       AND (r.leaving_at IS NOT NULL OR v.at + make_interval(secs => r.ttl) <= to_timestamp(:now::double precision))
-    RETURNING r.execution_id, r.ref
+    RETURNING r.execution_id, r.ref, r.store
 )
-SELECT max(o.execution_id), NULL FROM owners o
+SELECT max(o.execution_id), NULL, NULL FROM owners o
 UNION ALL
-SELECT c.execution_id, c.ref FROM claimed c;
+SELECT c.execution_id, c.ref, c.store FROM claimed c;
 
 -- name: permanent_results
 -- The oldest first.
-SELECT r.execution_id, r.ref FROM noetl.result_ref r
+SELECT r.execution_id, r.ref, r.store FROM noetl.result_ref r
 WHERE r.scope = 'permanent' AND r.created_at < to_timestamp(:before::double precision)
 ORDER BY r.created_at LIMIT :limit::bigint;
 

@@ -1,0 +1,69 @@
+"""Values that are kept in parts, because they grew: the list of the parts' references, and how they become one value again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeGuard
+
+from noetl.domain.patches import deep_merge
+from noetl.domain.results import select
+
+Strategy = Literal["append", "concat", "merge", "replace"]
+_STRATEGIES = frozenset({"append", "concat", "merge", "replace"})
+
+
+def manifest(
+    parts: Sequence[Mapping[str, Any]], strategy: Strategy = "concat", merge_path: str = ""
+) -> dict[str, Any]:
+    """``parts``: ``{ref, store, sha256, bytes, count, …}`` in order. ``merge_path``: the part of each that is joined (empty: all of it)."""
+    return {
+        "kind": "manifest",
+        "strategy": strategy,
+        "merge_path": merge_path,
+        "parts": list(parts),
+        "total_parts": len(parts),
+        "total_bytes": sum(int(part.get("bytes") or 0) for part in parts),
+    }
+
+
+def is_manifest(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    if not isinstance(value, Mapping) or value.get("kind") != "manifest":
+        return False
+    parts = value.get("parts")
+    return (
+        value.get("strategy", "concat") in _STRATEGIES
+        and isinstance(parts, list)
+        and all(isinstance(part, Mapping) and isinstance(part.get("ref"), str) for part in parts)
+    )
+
+
+def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
+    """What a manifest tells of one of its parts, from the part's reference."""
+    meta = ref.get("meta") or {}
+    told = {name: meta[name] for name in ("compression", "run", "execution_id") if meta.get(name) is not None}
+    return {
+        "ref": ref["ref"],
+        "store": ref["store"],
+        "sha256": ref["sha256"],
+        "size": ref["size"],
+        "bytes": ref["size"],
+        "count": count,
+        **({"meta": told} if told else {}),
+    }
+
+
+def join(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) -> Any:
+    """The value that a manifest stands for. ``read``: what a part holds. Raises what that raises."""
+    path = str(value.get("merge_path") or "")
+    found = (select(read(part), path) if path else read(part) for part in value["parts"])
+    strategy = value.get("strategy", "concat")
+    if strategy == "append":
+        return list(found)
+    if strategy == "concat":
+        return [item for part in found for item in part or ()]
+    if strategy == "replace":
+        return list(found)[-1] if value["parts"] else None
+    merged: Any = {}
+    for part in found:
+        merged = deep_merge(merged, part)
+    return merged
