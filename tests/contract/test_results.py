@@ -33,6 +33,19 @@ def results(request, tmp_path):
     return MemoryResultStore() if request.param == "memory" else FileResultStore(tmp_path / "results")
 
 
+def test_single_objects_go_and_permanent_ones_belong_to_no_execution(results):
+    forever = "noetl://execution/0/result/a/1"
+    for uri in (URI, f"{URI}x", forever):
+        results.put(uri, b"x")
+    results.delete([URI, URI, "noetl://execution/12/result/a/none"])
+    with pytest.raises(NotFoundError):
+        results.get(URI)
+    assert results.delete_execution(12) == 1 and results.get(forever) == b"x"
+    results.delete([forever])
+    with pytest.raises(NotFoundError):
+        results.get(forever)
+
+
 def test_objects_are_immutable(results):
     results.put(URI, b"\x00one")
     results.put(URI, b"\x00one")
