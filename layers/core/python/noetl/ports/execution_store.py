@@ -167,9 +167,8 @@ class Change(msgspec.Struct, frozen=True):
     priority: int = 0
     """Of what it issues."""
     kept: tuple[KeptResult, ...] = ()
-    """Large results that live differently from their execution."""
+    """Large results that live differently; ``reaches``: executions whose results this one was told of, and which stay while it lives."""
     reaches: tuple[int, ...] = ()
-    """Executions whose results this one was told of: they stay while it can reach them."""
 
 
 class Committed(msgspec.Struct, frozen=True):
@@ -200,12 +199,10 @@ class ItemBatch(msgspec.Struct, frozen=True):
     """Continuations of suspended items, or of the rest of the chunk, ready to be stored."""
     waiting: tuple[Command, ...] = ()
     outbox: tuple[Event, ...] = ()
-    limited: bool = False
-    """Its loop's commands have limits."""
+    limited: bool = False  # its loop's commands have limits
     kept: tuple[KeptResult, ...] = ()
-    """Large results that live differently from their execution: noted whatever becomes of the batch, for they exist."""
+    """As of a Change, and noted whatever becomes of the batch, for they exist."""
     reaches: tuple[int, ...] = ()
-    """Executions whose results this one was told of."""
 
 
 class ItemsCommitted(msgspec.Struct, frozen=True):
