@@ -12,11 +12,11 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.domain.manifests import manifest
 from noetl.domain.results import make_ref
 from noetl.kinds.artifact_values import rows_of
 from noetl.kinds.registry import OTHER_NAMES, default_registry
 from noetl.services.artifacts import TaskArtifacts
-from noetl.services.hydration import manifest
 from tests.unit.kinds.test_registry import make_context
 
 ROWS = [{"i": i, "name": "é" * 3} for i in range(10)]
