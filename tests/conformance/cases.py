@@ -6,6 +6,7 @@ A case is a folder ``playbooks/conformance/<feature>/<case>`` with ``playbook.ya
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ TWIN = "twin.yaml"
 NOT_PLAYBOOKS = ("case.yaml", "history.yaml", TWIN)
 
 
-class CaseLoader(yaml.SafeLoader):
+class CaseLoader(yaml.CSafeLoader):
     """``on`` and ``yes`` are text in case files, as they are in playbooks."""
 
 
@@ -63,6 +64,7 @@ def load(path: str | Path) -> Any:
     return yaml.load(Path(path).read_text(), Loader=CaseLoader)
 
 
+@functools.cache
 def find_cases() -> list[Case]:
     """Every case, by name."""
     return [

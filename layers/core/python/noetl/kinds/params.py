@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import ValidationError, ValidatorFunctionWrapHandler, create_model, field_validator
 from pydantic_core import ErrorDetails
 
+from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Hole, KindSpec, ParamProblem
 from noetl.kinds.base import KindParams
@@ -29,6 +30,7 @@ class ParamsChecker:
         self._model = model
         self._spec = spec
         self._tolerant: type[KindParams] | None = None
+        self._schema = b""
 
     def canonical(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """``params`` with aliases replaced by the names they stand for (a name wins over its alias)."""
@@ -57,6 +59,12 @@ class ParamsChecker:
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema (2020-12): aliases beside their names, a template wherever one may stand."""
+        if not self._schema:  # asked for with every task of every playbook that is compiled
+            self._schema = codec.encode(self._made_schema())
+        found: dict[str, Any] = codec.decode(self._schema)
+        return found
+
+    def _made_schema(self) -> dict[str, Any]:
         schema = self._model.model_json_schema()
         own: dict[str, Any] = schema.get("properties", {})
         properties = {
