@@ -114,7 +114,7 @@ class Ground:
         results = self.results if self.shared is not None else MemoryResultStore()
         if self.shared is None:
             clock = VirtualClock()
-            return Deployment(programs(), WatchedStore(clock.epoch, results), results, clock, **settings)
+            return Deployment(programs(), WatchedStore(clock.epoch), results, clock, **settings)
         assert self.shift is not None
         # The database's clock goes on by itself; ours starts long ago, so that whoever died is dead for the database at once.
         clock = VirtualClock(start=time.time() - 1_000_000)

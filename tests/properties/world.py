@@ -15,7 +15,6 @@ from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted, Poll
-from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import EngineDeps
@@ -63,8 +62,8 @@ class WatchedStore(MemoryExecutionStore):
     """Sees to it that attempts go up with every delivery (what waited for a slot is delivered for the first time), and that only the
     last one's outcome is ever applied."""
 
-    def __init__(self, clock: Callable[[], float], results: ResultStore) -> None:
-        super().__init__(clock, results)
+    def __init__(self, clock: Callable[[], float]) -> None:
+        super().__init__(clock)
         self.attempts: dict[tuple[int, str], int] = {}
 
     def claim(self, owner: str, limit: int) -> Sequence[Command]:
@@ -144,7 +143,7 @@ class World:
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
         self.results = MemoryResultStore()
-        self.store = WatchedStore(self.clock.epoch, self.results)
+        self.store = WatchedStore(self.clock.epoch)
         self.outside = Outside(self)
         self.tools = PureTools(lambda: self.spend(), self.outside.sent)
 

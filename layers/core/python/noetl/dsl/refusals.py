@@ -5,6 +5,7 @@ They are looked for before the models are, so that the author reads the modern s
 
 from __future__ import annotations
 
+from noetl.domain.sources import is_source
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
@@ -167,8 +168,10 @@ def _loop(loop: Mapping, diagnostics: Diagnostics) -> None:
             )
     source = loop.get("in")
     text = text_of(source)
-    if text is not None and source is not None and "://" in text.split("{{")[0]:
-        hint = "read the file in a step before, and loop over its result"
+    if text is not None and source is not None and "://" in text.split("{{")[0] and not is_source(text):
+        hint = (
+            "s3:// and file: are read as they are; what is elsewhere, in a step before: loop over its result"
+        )
         diagnostics.error(
             LATER, f"a loop over the address {text[:80]!r} is not run by this release", source.pos, hint=hint
         )
