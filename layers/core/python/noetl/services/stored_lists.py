@@ -59,15 +59,17 @@ class StoredLists:
 
 
 class StoredList(Sequence[Any]):
-    """Read like a list, and never changed."""
+    """Read like a list, and never changed. One thread's: it remembers the part that it read last."""
 
-    __slots__ = ("_ends", "_lists", "_parts", "_ref")
+    __slots__ = ("_ends", "_held", "_lists", "_parts", "_ref")
 
     def __init__(self, lists: StoredLists, ref: Mapping[str, Any]) -> None:
         self._lists = lists
         self._ref = ref
         self._parts: list[Mapping[str, Any]] | None = None
         self._ends: list[int] = []
+        self._held: tuple[int, int, list[Any]] = (0, 0, [])
+        """First place, last place + 1, elements."""
 
     def __len__(self) -> int:
         self._open()
@@ -82,13 +84,18 @@ class StoredList(Sequence[Any]):
     def __getitem__(self, place: int | slice) -> Any:
         if isinstance(place, slice):
             return [self[index] for index in range(*place.indices(len(self)))]
+        begin, past, held = self._held
+        if begin <= place < past:
+            return held[place - begin]
         count = len(self)
         index = place + count if place < 0 else place
         if not 0 <= index < count:
             raise IndexError(place)
         number = bisect_right(self._ends, index)
         begin = self._ends[number - 1] if number else 0
-        return self._part(number)[index - begin]
+        part = self._part(number)
+        self._held = (begin, self._ends[number], part)
+        return part[index - begin]
 
     def __iter__(self) -> Iterator[Any]:
         for number in range(len(self._open())):
