@@ -103,6 +103,12 @@ OUTAGES ?= 3
 load: $(READY) ## 200 clients on noetl serve for two minutes, its database stopped three times (CLIENTS=… OUTAGES=…)
 	@$(BIN)/python -m tests.bench.load.run --clients $(CLIENTS) --seconds $(SECONDS_OF_LOAD) --outages $(OUTAGES)
 
+MEGABYTES ?= 1024
+
+.PHONY: large-flow
+large-flow: $(READY) ## a gigabyte through HTTP, the result store, DuckDB and Postgres: time and memory (MEGABYTES=…)
+	@$(BIN)/python tests/bench/large_flow.py --megabytes $(MEGABYTES)
+
 .PHONY: openapi
 openapi: $(READY) ## write docs/openapi.json from the table of routes
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'

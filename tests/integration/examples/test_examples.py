@@ -379,3 +379,16 @@ def test_daily_digest_by_hand_by_its_schedule_and_by_an_event(local, payload, su
 
     assert (run.status, run.error) == ("completed", None)
     assert run.result == {"subject": subject, "total": total}
+
+
+# --- large_report ---------------------------------------------------------------------------------
+
+
+def test_large_report_joins_what_nobody_holds(local, api: Api) -> None:
+    api.serve("large_report")
+
+    run = local.run("large_report", {"base": api.base, "orders": 3000})
+
+    assert (run.status, run.error) == ("completed", None)
+    amount = sum(number % 997 * 1.25 for number in range(1, 3001))
+    assert run.result == {"lines": 3000, "amount": amount, "cells": 36, "complete": True}

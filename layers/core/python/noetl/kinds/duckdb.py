@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.duckdb_params import Params, check
 from noetl.kinds.rows import combine, summary_of
-from noetl.kinds.sql_params import ALIASES, SQL_FIELDS
+from noetl.kinds.sql_params import SQL_FIELDS, STREAM_ALIASES
 
 if TYPE_CHECKING:
     from noetl.kinds.duckdb_session import Session
@@ -24,7 +24,7 @@ SPEC = KindSpec(
     summary="Runs SQL in DuckDB over files, results of steps, and rows of Postgres.",
     pool="cpu",
     default_timeout=120.0,
-    aliases=ALIASES,
+    aliases=STREAM_ALIASES,
     sql_fields=SQL_FIELDS,
     ref_fields=("sources",),
     needs_network=True,

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.kinds import ParamProblem
 from noetl.kinds.params import has_hole
-from noetl.kinds.sql_params import SqlParams
+from noetl.kinds.sql_params import RowsResult, SqlParams
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 FileFormat = Literal["csv", "jsonl", "json", "parquet"]
@@ -91,12 +91,7 @@ class Params(SqlParams):
         dict[Name, Source] | None,
         Field(description="Tables from elsewhere, by the name that statements call them."),
     ] = None
-    result: Annotated[
-        Literal["rows", "jsonl", "csv", "parquet"],
-        Field(
-            description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
-        ),
-    ] = "rows"
+    result: RowsResult = "rows"
 
     @model_validator(mode="after")
     def _rows_to_keep(self) -> Self:

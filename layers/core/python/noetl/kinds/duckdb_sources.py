@@ -240,6 +240,9 @@ def _select(reader: str, paths: Sequence[Path], options: Iterable[str]) -> str:
 def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> Iterator[str]:
     if told == "jsonl":
         yield "format = 'newline_delimited'"
+    elif told == "csv":
+        # An empty text is no null.
+        yield "allow_quoted_nulls = false"
     elif told == "json":
         yield "format = 'auto'" if several else "format = 'array'"
     if columns:

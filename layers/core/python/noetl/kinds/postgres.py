@@ -12,7 +12,7 @@ from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.params import has_hole
 from noetl.kinds.row_sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.rows import combine, summary_of
-from noetl.kinds.sql_params import ALIASES, SQL_FIELDS, SqlParams
+from noetl.kinds.sql_params import SQL_FIELDS, STREAM_ALIASES, RowsResult, SqlParams
 from noetl.templating.contract import RenderedStatement
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ SPEC = KindSpec(
     summary="Runs SQL on Postgres, with bound values, in one transaction.",
     pool="io",
     default_timeout=60.0,
-    aliases=ALIASES,
+    aliases=STREAM_ALIASES,
     sql_fields=SQL_FIELDS,
     ref_fields=("copy",),
     needs_network=True,
@@ -87,12 +87,7 @@ class Params(SqlParams):
             description="Many rows into a table by COPY, in the same transaction, after `query`.",
         ),
     ] = None
-    result: Annotated[
-        Literal["rows", "jsonl", "csv", "parquet"],
-        Field(
-            description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
-        ),
-    ] = "rows"
+    result: RowsResult = "rows"
 
     @property
     def does_more(self) -> bool:

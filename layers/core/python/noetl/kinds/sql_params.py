@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
 from noetl.domain.errors import TaskError, TemplateError
 from noetl.domain.kinds import TaskContext
@@ -37,6 +37,33 @@ SqlTexts = Annotated[
     ),
 ]
 """One or several SQL texts, rendered or plain; validated to a tuple."""
+
+
+_FORMATS = ("rows", "jsonl", "csv", "parquet")
+STREAM_ALIASES = {**ALIASES, "save": "result"}
+"""Of kinds whose rows may become a stream."""
+
+
+def _format_of(value: Any) -> Any:
+    """``save: {format: csv}``, as `http` has it, is ``result: csv``."""
+    return value["format"] if isinstance(value, dict) and value.keys() == {"format"} else value
+
+
+_CHOICE: dict[str, Any] = {"enum": list(_FORMATS)}
+_SAVE = {
+    "type": "object",
+    "properties": {"format": _CHOICE},
+    "required": ["format"],
+    "additionalProperties": False,
+}
+RowsResult = Annotated[
+    Literal["rows", "jsonl", "csv", "parquet"],
+    BeforeValidator(_format_of),
+    WithJsonSchema({"anyOf": [_CHOICE, _SAVE]}),
+    Field(
+        description="What the last query's rows become: `rows` as a value, else a stream that nobody holds."
+    ),
+]
 
 
 class SqlParams(KindParams):
