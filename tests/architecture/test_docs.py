@@ -144,6 +144,6 @@ def test_the_playbook_of_the_tour_compiles_without_a_warning():
 
 def test_make_targets_the_readme_names_exist():
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    named = set(re.findall(r"^make ([a-z]+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
+    named = set(re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
     assert {"run", "test"} <= named
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)

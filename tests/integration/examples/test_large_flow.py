@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 FLOW = runpy.run_path(str(Path(__file__).parents[2] / "bench" / "large_flow.py"))
-MEGABYTES = 40
-MOST = 192
+MEGABYTES = 24
+MOST = 160
 
 
 @pytest.mark.postgres
