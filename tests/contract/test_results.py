@@ -5,15 +5,25 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 
 import pytest
 from botocore.exceptions import ClientError
 
+from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.dynamodb import DynamoResultStore
 from noetl.adapters.aws.s3 import S3ResultStore
+from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.embedded.files import FileResultStore
+from noetl.adapters.gcs import GcsPlace, GcsResultStore
 from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.results import PostgresResultStore
+from noetl.adapters.tiered import TieredResults
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.tiers import KV_BYTES
 from tests.contract.clouds import make_bucket, mocked_aws
+from tests.google_cloud import google_cloud
 
 URI = "noetl://execution/12/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
 
@@ -26,11 +36,55 @@ def s3(monkeypatch):
         yield client
 
 
-@pytest.fixture(params=["memory", "file", "s3"])
+TIERS = ("memory", "file", "pvc", "s3", "minio", "kv", "gcs", "disk", "disk-waits", "tiered")
+POSTGRES = [pytest.param(name, marks=pytest.mark.postgres) for name in ("db", "kv-postgres")]
+
+
+@pytest.fixture(params=[*TIERS, *POSTGRES])
 def results(request, tmp_path):
-    if request.param == "s3":
-        return S3ResultStore("results", request.getfixturevalue("s3"))
-    return MemoryResultStore() if request.param == "memory" else FileResultStore(tmp_path / "results")
+    """Every tier, over whatever it keeps things in."""
+    with contextlib.ExitStack() as stack:
+        yield make_tier(request, request.param, tmp_path, stack)
+
+
+def make_tier(request, name, tmp_path, stack):
+    if name in ("s3", "minio"):
+        return S3ResultStore("results", request.getfixturevalue("s3"), name)
+    if name == "kv":
+        return kv_table(request.getfixturevalue("s3"))
+    if name in ("db", "kv-postgres"):
+        database = Database(request.getfixturevalue("database"))
+        stack.callback(database.close)
+        return PostgresResultStore(database, "db" if name == "db" else "kv")
+    if name == "gcs":
+        google = stack.enter_context(google_cloud())
+        return GcsResultStore(
+            GcsPlace("lake", google.account | {"endpoint": google.base}, allow=("127.0.0.1",))
+        )
+    if name.startswith("disk"):
+        disk = DiskResultStore(
+            tmp_path / "cache", FileResultStore(tmp_path / "cloud"), waits=name == "disk-waits"
+        )
+        stack.callback(disk.close)
+        return disk
+    if name == "tiered":
+        tiers = {"file": FileResultStore(tmp_path / "file"), "memory": MemoryResultStore(1 << 20)}
+        return TieredResults(tiers, "file")
+    return MemoryResultStore() if name == "memory" else FileResultStore(tmp_path / name, name)
+
+
+def kv_table(s3, clock=time.time):
+    """Moto is on as long as its client of S3 is there."""
+    client = make_client("dynamodb")
+    client.create_table(
+        TableName="results",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
+        AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
+    )
+    return DynamoResultStore(
+        "results", lambda: client, keep_seconds=3600, clock=clock, sleep=lambda seconds: None
+    )
 
 
 def test_single_objects_go_and_permanent_ones_belong_to_no_execution(results):
@@ -61,23 +115,30 @@ def test_unknown_objects_are_not_available(results):
     assert caught.value.code == "REFERENCE_NOT_AVAILABLE"
 
 
-@pytest.mark.parametrize("size", [0, 3, 8 * 1024 * 1024, 8 * 1024 * 1024 + 5])
-def test_what_is_written_as_a_stream_is_an_object_like_any_other(results, size):
-    data = bytes(range(256)) * (size // 256) + b"z" * (size % 256)
-    writer = results.writer(URI)
-    for start in range(0, size, 3_000_000):
-        writer.write(data[start : start + 3_000_000])
-    with pytest.raises(NotFoundError):
-        results.get(URI)
-    writer.commit()
-    writer.abort()
-    assert results.get(URI) == data
-    for start in (0, size // 2, size):
-        with contextlib.closing(results.reader(URI, start)) as reader:
-            assert b"".join(iter(lambda: reader.read(4_000_000), b"")) == data[start:]
-    path = results.path(URI)
-    assert path is None or path.read_bytes() == data
-    assert results.delete_execution(12) == 1
+def test_what_is_written_as_a_stream_is_an_object_like_any_other(results):
+    """Empty ones, small ones, and those that are larger than one part of any tier; a tier for small values refuses them."""
+    large = 8 * 1024 * 1024 + 5
+    for number, size in enumerate((0, 3, KV_BYTES, large)):
+        uri, data = f"{URI}{number}", os.urandom(size)
+        writer = results.writer(uri)
+        for start in range(0, size, 3_000_000):
+            writer.write(data[start : start + 3_000_000])
+        with pytest.raises(NotFoundError):
+            results.get(uri)
+        if results.name == "kv" and size == large and isinstance(results, DynamoResultStore):
+            with pytest.raises(InfrastructureError) as caught:
+                writer.commit()
+            assert not caught.value.retryable
+            continue
+        writer.commit()
+        writer.abort()
+        assert results.get(uri) == data
+        for start in (0, size // 2, size):
+            with contextlib.closing(results.reader(uri, start)) as reader:
+                assert b"".join(iter(lambda: reader.read(4_000_000), b"")) == data[start:]
+        path = results.path(uri)
+        assert path is None or path.read_bytes() == data
+    assert results.delete_execution(12) == (3 if isinstance(results, DynamoResultStore) else 4)
 
 
 def test_a_stream_that_is_left_leaves_nothing(results):
@@ -101,26 +162,25 @@ def test_an_execution_goes_with_all_its_objects(results):
         results.get("noetl://execution/12/result/a/1")
 
 
-@pytest.mark.parametrize(
-    "uri",
-    [
-        "",
-        "file:///etc/passwd",
-        "noetl://execution/../../etc/passwd",
-        "noetl://execution//result/x",
-        "noetl://execution/12",
-        "noetl://execution/12/",
-        "noetl://execution/-1/result/x",
-        "noetl://execution/１２/result/x",
-        "noetl://execution/" + "9" * 30 + "/result/x",
-        "noetl://execution/12/result/" + "x" * 3000,
-    ],
+NO_URIS = (
+    "",
+    "file:///etc/passwd",
+    "noetl://execution/../../etc/passwd",
+    "noetl://execution//result/x",
+    "noetl://execution/12",
+    "noetl://execution/12/",
+    "noetl://execution/-1/result/x",
+    "noetl://execution/１２/result/x",
+    "noetl://execution/" + "9" * 30 + "/result/x",
+    "noetl://execution/12/result/" + "x" * 3000,
 )
-def test_what_is_no_result_uri_is_refused(results, uri):
-    with pytest.raises(InvalidInputError):
-        results.put(uri, b"x")
-    with pytest.raises(InvalidInputError):
-        results.get(uri)
+
+
+def test_what_is_no_result_uri_is_refused(results):
+    for uri in NO_URIS:
+        for call in (lambda: results.put(uri, b"x"), lambda: results.get(uri), lambda: results.writer(uri)):  # noqa: B023
+            with pytest.raises(InvalidInputError):
+                call()
 
 
 @pytest.mark.parametrize(
@@ -225,3 +285,65 @@ def test_a_bucket_that_is_not_there_is_an_infrastructure_error(s3):
     for call in (lambda: store.put(URI, b"x"), lambda: store.get(URI), lambda: store.delete_execution(1)):
         with pytest.raises(InfrastructureError, match="NoSuchBucket"):
             call()
+
+
+def test_a_value_of_kv_is_cut_into_items_and_expires(s3):
+    now = [1_800_000_000.0]
+    store = kv_table(s3, lambda: now[0])
+    data = os.urandom(KV_BYTES)
+    store.put(URI, data)
+    items = make_client("dynamodb").scan(TableName="results")["Items"]
+    assert len(items) == 3 and all(len(item["data"]["B"]) <= 400_000 for item in items)
+    assert {item["expires_at"]["N"] for item in items} == {str(int(now[0]) + 3600)}
+    assert store.get(URI) == data
+    now[0] += 3600
+    with pytest.raises(NotFoundError, match="not in table"):
+        store.get(URI)
+    store.put(URI, b"anew")
+    assert store.get(URI) == b"anew"
+
+
+def test_a_kv_value_without_all_its_items_is_not_available(s3):
+    store = kv_table(s3)
+    store.put(URI, os.urandom(KV_BYTES))
+    client = make_client("dynamodb")
+    lost = next(
+        item for item in client.scan(TableName="results")["Items"] if item["sk"]["S"].endswith("#0002")
+    )
+    client.delete_item(TableName="results", Key={name: lost[name] for name in ("pk", "sk")})
+    with pytest.raises(NotFoundError) as caught:
+        store.get(URI)
+    assert caught.value.code == "REFERENCE_NOT_AVAILABLE"
+
+
+def test_a_table_that_is_not_there_is_an_infrastructure_error(s3):
+    store = DynamoResultStore("results", lambda: make_client("dynamodb"), keep_seconds=1)
+    for call in (lambda: store.put(URI, b"x"), lambda: store.get(URI), lambda: store.delete_execution(1)):
+        with pytest.raises(InfrastructureError, match="ResourceNotFound"):
+            call()
+
+
+def test_a_bucket_of_google_that_is_away_or_refused():
+    with google_cloud() as google:
+        place = GcsPlace("lake", google.account | {"endpoint": google.base}, allow=("127.0.0.1",))
+        store = GcsResultStore(place)
+        store.put(URI, b"x")
+        google.busy = 1
+        with pytest.raises(InfrastructureError) as caught:
+            store.get(URI)
+        assert caught.value.retryable
+        google.corrupts = True
+        with pytest.raises(InfrastructureError, match="did not arrive") as caught:
+            store.put(URI + "2", b"xyz")
+        assert caught.value.retryable
+        elsewhere = GcsResultStore(GcsPlace("elsewhere", place.key, allow=place.allow))
+        with pytest.raises(InfrastructureError, match="bucket does not exist") as caught:
+            elsewhere.get(URI)
+        assert not caught.value.retryable
+        stranger = GcsResultStore(GcsPlace("lake", place.key | {"client_email": "x@y"}, allow=place.allow))
+        with pytest.raises(InfrastructureError) as caught:
+            stranger.get(URI)
+        assert (caught.value.code, caught.value.retryable) == ("gcs_refused", False)
+    with pytest.raises(InfrastructureError) as caught:
+        store.get(URI)
+    assert caught.value.retryable

@@ -85,7 +85,7 @@ class Deployed:
             compile=registrar.compile,
             keep=registrar.keep,
             publisher=self,
-            link=lambda uri, seconds: f"https://bucket.example/{uri}",
+            link=lambda uri, seconds, store: f"https://bucket.example/{uri}",
             gauges=list,
             pressure=Backpressure(PostgresInspection(self.database).backlog, 1000, time.monotonic),
             checks={"database": lambda: self.store.executions(limit=1) and None},

@@ -141,7 +141,9 @@ class Ground:
             compile=self.database.programs.cache.compile,
             keep=lambda program: self.kept.__setitem__(program.hash, program),
             publisher=self.publisher,
-            link=lambda uri, seconds: f"https://bucket.example/{uri.rpartition('/')[2]}?expires={seconds}",
+            link=lambda uri, seconds, store: (
+                f"https://bucket.example/{uri.rpartition('/')[2]}?expires={seconds}"
+            ),
             linked=_linked,
             gauges=lambda: [QueueGauge("events.fifo", 3, 1, 0), QueueGauge("commands-io", 7, 2, 1, 4)],
             pressure=Backpressure(MemoryInspection(self.store).backlog, 1000, lambda: 0.0),
@@ -251,10 +253,10 @@ def check_documented(method: str, path: str, status: int) -> None:
         assert str(status) in _OPERATIONS[found[0].name]["responses"], (found[0].name, status)
 
 
-def _linked(token: str) -> str:
+def _linked(token: str) -> tuple[str, str]:
     if token != "token-of-x":
         raise NotFoundError("no link", code="link_invalid")
-    return "noetl://execution/1/result/start/x"
+    return "noetl://execution/1/result/start/x", "memory"
 
 
 def request(

@@ -17,7 +17,6 @@ from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.task_lines import LinePage, TaskLine
 from noetl.ports.queue import Delivery, Outgoing
-from noetl.ports.results import OneTier
 
 HOLD_SECONDS = 59
 """What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
@@ -42,6 +41,13 @@ class _Claimed(msgspec.Struct, frozen=True):
 
 class _Claims(msgspec.Struct, frozen=True):
     commands: list[_Claimed]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    store: str = ""
+
+
+_KEPT = codec.decoder(_Kept)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
@@ -202,26 +208,36 @@ class HttpTaskLogs:
         raise InvalidInputError("a worker removes no lines", code="not_removed")
 
 
-class HttpResults(OneTier):
-    """A server's store of results."""
+class HttpResults:
+    """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
 
-    name = "http"
-
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, store: str = "", wish: str = "") -> None:
         self._exchange = exchange
+        self._wish = wish
+        self.name = self._store = store
+
+    def choose(self, size: int | None, wish: str | None = None) -> HttpResults:
+        """The server chooses when it sees the value: ``name`` tells what it has chosen after ``put``."""
+        return HttpResults(self._exchange, wish=wish or "")
+
+    def at(self, store: str | None) -> HttpResults:
+        return HttpResults(self._exchange, store or "")
 
     def put(self, uri: str, data: bytes) -> None:
         execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
         path = f"/api/result/{execution}/{quote(name)}"
-        status, body = self._exchange("PUT", path, data, {})
+        wish = f"?wish={quote(self._wish, safe='')}" if self._wish else ""
+        status, body = self._exchange("PUT", path + wish, data, {})
         try:
-            _answer(status, body, path)
+            kept = _answer(status, body, path)
         except (InvalidInputError, NotFoundError) as refused:
             raise InfrastructureError(f"{uri} cannot be kept: {refused}", retryable=False) from refused
+        self.name = codec.decode_as(_KEPT, kept).store
 
     def get(self, uri: str) -> bytes:
+        store = f"&store={quote(self._store, safe='')}" if self._store else ""
         try:
-            return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}")
+            return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}{store}")
         except (InvalidInputError, NotFoundError) as gone:
             raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import InfrastructureError, NotFoundError
-from noetl.domain.tiers import MOST, TIERS, Remark, route
+from noetl.domain.tiers import KV_BYTES, MOST, TIERS, Remark, route
 from noetl.ports.results import ObjectReader, ObjectWriter, OneTier, ResultStore
 
 _TOLD: Mapping[Remark, str] = {
@@ -27,8 +28,15 @@ class TieredResults:
     """
 
     def __init__(
-        self, tiers: Mapping[str, ResultStore], default: str, log: Callable[[str], None] = lambda line: None
+        self,
+        tiers: Mapping[str, ResultStore],
+        default: str,
+        log: Callable[[str], None] = lambda line: None,
+        *,
+        auto: int = KV_BYTES,
     ) -> None:
+        """``auto``: bytes of a value that goes to ``kv``, where there is one, without being asked to."""
+        self._auto = auto
         self._tiers = dict(tiers)
         self._default = self._tiers[default]
         self.name = default
@@ -40,8 +48,20 @@ class TieredResults:
     def tiers(self) -> Mapping[str, ResultStore]:
         return self._tiers
 
+    def start(self) -> None:
+        """Go on with what an earlier process left half done. For processes that stay for a while."""
+        for tier in self._tiers.values():
+            if isinstance(tier, DiskResultStore):
+                tier.start()
+
+    def close(self) -> None:
+        """Wait a while for what is on its way."""
+        for tier in self._tiers.values():
+            if isinstance(tier, DiskResultStore):
+                tier.close()
+
     def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
-        tier, remark = route(size, wish, self._tiers, self.name)
+        tier, remark = route(size, wish, self._tiers, self.name, self._auto)
         if remark:
             self._tell(str(wish).strip(), remark, tier)
         return self._tiers[tier]

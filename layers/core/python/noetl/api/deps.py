@@ -44,7 +44,7 @@ class Publisher(Protocol):
         """Send and mark. Raises InfrastructureError when they could not be sent; they are durable all the same."""
 
 
-def _foreign(token: str) -> str:
+def _foreign(token: str) -> tuple[str, str]:
     raise NotFoundError("links of this deployment lead to its bucket", code="link_invalid")
 
 
@@ -72,7 +72,7 @@ class ApiDeps:
     compile: Callable[[str, str], Compiled]
     keep: Callable[[Program], None]
     publisher: Publisher
-    link: Callable[[str, int], str]
+    link: Callable[[str, int, str], str]
     gauges: Callable[[], Sequence[QueueGauge]]
     pressure: Backpressure
     checks: Mapping[str, Callable[[], None]]
@@ -88,8 +88,8 @@ class ApiDeps:
     """Who fetches commands over HTTP; None where nobody can."""
     metrics: Callable[[], str] | None = None
     """This process in the text format of Prometheus; None where somebody else measures."""
-    linked: Callable[[str], str] = _foreign
-    """The URI behind a link that this process answers itself. Raises NotFoundError."""
+    linked: Callable[[str], tuple[str, str]] = _foreign
+    """The URI and the tier behind a link that this process answers itself. Raises NotFoundError."""
     log: Callable[[str], None] = lambda line: None
     counted: Callable[[str, float], None] = lambda name, value: None
     """Adds to a metric, by its name in CloudWatch."""

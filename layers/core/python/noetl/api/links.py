@@ -22,20 +22,20 @@ class SignedLinks:
         self._key = key
         self._clock = clock
 
-    def link(self, uri: str, seconds: int) -> str:
-        """A URL for the object at ``uri``."""
-        claim = json.dumps([uri, int(self._clock()) + seconds]).encode()
+    def link(self, uri: str, seconds: int, store: str = "") -> str:
+        """A URL for the object at ``uri`` in the tier ``store``."""
+        claim = json.dumps([uri, int(self._clock()) + seconds, store]).encode()
         return f"{self._base}{PATH}{_text(claim)}.{_text(self._mac(claim))}"
 
-    def uri(self, token: str) -> str:
-        """What a link stands for. Raises NotFoundError when it was not made here, or its time is over."""
+    def uri(self, token: str) -> tuple[str, str]:
+        """(URI, tier) that a link stands for. Raises NotFoundError when it was not made here, or its time is over."""
         claim, _, mac = token.partition(".")
         try:
             told = _bytes(claim)
             if hmac.compare_digest(self._mac(told), _bytes(mac)):
-                uri, until = json.loads(told)
+                uri, until, store = json.loads(told)
                 if self._clock() < until:
-                    return str(uri)
+                    return str(uri), str(store)
         except (ValueError, binascii.Error):
             pass
         raise NotFoundError(

@@ -171,6 +171,13 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     status: Literal["stored", "given_back", "not_held"]
 
 
+class KeptAnswer(msgspec.Struct, frozen=True):
+    """``store``: the tier that the value is in, for its reference."""
+
+    status: Literal["stored"]
+    store: str
+
+
 class LimitPage(msgspec.Struct, frozen=True):
     limits: list[LimitView]
     next: str | None

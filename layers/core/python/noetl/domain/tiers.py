@@ -24,15 +24,19 @@ class Routed(NamedTuple):
     remark: Remark = ""
 
 
-def route(size: int | None, wish: str | None, here: Collection[str], default: str) -> Routed:
+def route(
+    size: int | None, wish: str | None, here: Collection[str], default: str, auto: int = KV_BYTES
+) -> Routed:
     """The tier for a value of ``size`` bytes (None: not known before it is written, and more than ``kv`` takes).
 
-    ``here``: the tiers that this place has; ``default``: the one of them for what nobody asks anything about. ``disk`` is a cache in front
-    of the default, so where there is none, the default itself is what was asked for.
+    ``here``: the tiers that this place has; ``default``: the one of them for what nobody asks anything about. ``disk`` is a cache in
+    front of the default, so where there is none, the default itself is what was asked for. ``auto``: bytes of a value that goes to ``kv``
+    without being asked to.
     """
     wanted = (wish or "").strip().lower()
     if wanted in AUTO:
-        return Routed("kv" if "kv" in here and _fits(size, "kv") else default)
+        small = "kv" in here and size is not None and size <= min(auto, KV_BYTES)
+        return Routed("kv" if small else default)
     name: str = "disk" if wanted == "object" else wanted
     if name not in TIERS:
         return Routed(default, "unknown")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
-from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.server import WORKSPACE, open_embedded
 from noetl.adapters.embedded.task_logs import FileTaskLogs
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
@@ -22,6 +21,7 @@ from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.adapters.tiered import TieredResults
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -30,11 +30,11 @@ from noetl.ports.catalog import Catalog
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.inspection import Inspection
-from noetl.ports.results import ResultStore
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.ports.variables import Variables
 from noetl.runtime.local_keys import local_keys
+from noetl.runtime.local_results import local_results
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
@@ -65,7 +65,7 @@ class Stores:
     store: ExecutionStore
     catalog: Catalog
     schedules: ScheduleStore
-    results: ResultStore
+    results: TieredResults
     programs: Programs
     dsn: str
     workspace: str | None
@@ -95,7 +95,12 @@ class Opened(Stores):
         self.stack.close()
 
 
-def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None = None) -> Stores:
+def open_stores(
+    settings: Settings,
+    stack: ExitStack,
+    registry: Registry | None = None,
+    log: Callable[[str], None] = lambda line: None,
+) -> Stores:
     """Open the database (embedded unless ``database_url`` names another), migrated, and what lies beside it.
 
     Whatever has to be closed is put on ``stack``. Raises InfrastructureError when the database cannot be had.
@@ -109,10 +114,18 @@ def open_stores(settings: Settings, stack: ExitStack, registry: Registry | None 
     else:
         dsn = settings.database_url
         migrate(dsn)
-    results = FileResultStore(settings.home / "results")
-    lines = FileTaskLogs(settings.home / "logs" / "executions")
     database = Database(dsn)
     stack.callback(database.close)
+    results = local_results(
+        settings.storage,
+        settings.home,
+        database,
+        shared=settings.database_url is not None,
+        allow=(*LOOPBACK, *settings.http_allow),
+        log=log,
+    )
+    stack.callback(results.close)
+    lines = FileTaskLogs(settings.home / "logs" / "executions")
     catalog = PostgresCatalog(database)
     store = PostgresExecutionStore(database)
     kinds = registry or default_registry()
@@ -177,7 +190,8 @@ def open_engine(
     kinds = registry or default_registry()
     stack = ExitStack()
     try:
-        stores = open_stores(settings, stack, kinds)
+        stores = open_stores(settings, stack, kinds, log)
+        stores.results.start()
         work = settings.home / "work"
         work.mkdir(exist_ok=True)
     except BaseException:

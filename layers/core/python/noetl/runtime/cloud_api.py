@@ -24,6 +24,7 @@ from noetl.domain.callbacks import shown_path
 from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts, task_logs
+from noetl.runtime.cloud_results import make_link
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
 from noetl.runtime.registering import Registrar, schedule_deps, trigger_deps
@@ -133,7 +134,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         compile=registrar.compile,
         keep=registrar.keep,
         publisher=parts.sender("api", settings.message_limit),
-        link=parts.results.link,
+        link=make_link(parts.results),
         pressure=Backpressure(
             inspection.backlog,
             settings.backlog_limit,

@@ -10,9 +10,10 @@ from functools import cache
 from typing import Any
 
 from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.s3 import S3ResultStore, S3Revocations
+from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.tiered import TieredResults
 from noetl.domain.errors import InfrastructureError
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
@@ -40,7 +41,7 @@ class Engine:
 
     deps: MessageDeps
     database: Database
-    results: S3ResultStore
+    results: TieredResults
     events: SqsQueue
     timers: SqsQueue
 

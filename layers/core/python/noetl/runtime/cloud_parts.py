@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore
+from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.aws.task_logs import S3TaskLogs
@@ -14,8 +14,10 @@ from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
+from noetl.adapters.tiered import TieredResults
 from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_keys import CloudKeys
+from noetl.runtime.cloud_results import open_results
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.services.send_events import EventSender
 from noetl.services.worker_credentials import KnownCredentials
@@ -28,7 +30,7 @@ class CloudParts:
     database: Database
     store: PostgresExecutionStore
     catalog: PostgresCatalog
-    results: S3ResultStore
+    results: TieredResults
     stored_programs: S3ProgramStore
     events: SqsQueue
     keys: CloudKeys
@@ -52,7 +54,7 @@ def open_parts(settings: CloudSettings) -> CloudParts:
     """Connects to nothing yet. Raises InfrastructureError when the database's secret cannot be read."""
     s3 = make_client("s3")
     database = cloud_database(settings)
-    results = S3ResultStore(settings.results_bucket, s3)
+    results = open_results(settings)
     return CloudParts(
         database=database,
         store=PostgresExecutionStore(database),

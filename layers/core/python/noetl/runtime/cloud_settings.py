@@ -13,6 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.settings import retention_days
+from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.backpressure import LIMIT
 from noetl.services.messages import MESSAGE_LIMIT
 from noetl.services.prune import RetentionDays
@@ -71,6 +72,7 @@ class CloudSettings:
     """Folders that duckdb and script may read."""
     deployment: Mapping[str, str] = field(default_factory=dict)
     retention: RetentionDays = field(default_factory=RetentionDays)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when the API lets in more."""
 
@@ -118,6 +120,7 @@ class CloudSettings:
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
             retention=retention_days(env),
+            storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT),
         )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noetl.adapters.aws.clients import make_client
-from noetl.adapters.aws.s3 import S3ProgramStore, S3ResultStore, S3Revocations
+from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
 from noetl.adapters.aws.sqs import SqsQueue
@@ -24,6 +24,7 @@ from noetl.domain.kinds import Credential, TaskSettings
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery
+from noetl.runtime.cloud_results import open_results
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
@@ -122,7 +123,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
     worker = WorkerDeps(
         programs=StoredPrograms(S3ProgramStore(settings.results_bucket, storage)),
         registry=kinds,
-        results=S3ResultStore(settings.results_bucket, storage),
+        results=open_results(settings),
         credentials=_Secrets(settings.credentials_prefix),
         settings=TaskSettings(
             http_allow=settings.http_allow,

@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
+from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.backpressure import LIMIT
 from noetl.services.prune import RetentionDays
 
@@ -32,6 +33,7 @@ class Settings:
     duckdb_memory_bytes: int = 128 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
     retention: RetentionDays = field(default_factory=RetentionDays)
+    storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when a server lets in more."""
     public_url: str = ""
@@ -59,6 +61,7 @@ class Settings:
             duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             retention=retention_days(env),
+            storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
             public_url=public_url(env),
         )

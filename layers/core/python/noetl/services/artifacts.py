@@ -130,8 +130,10 @@ class _Place:
         self._uri = uri
         self._wish = wish
         self._held = bytearray()
+        self._tier: ResultStore | None = None
         self._writer: ObjectWriter | None = None
         self.store = ""
+        """The tier's name, once it is committed."""
 
     def write(self, data: bytes) -> None:
         if self._writer is None and len(self._held) + len(data) <= SMALL:
@@ -142,6 +144,8 @@ class _Place:
     def commit(self) -> None:
         writer = self._writer or self._begin(len(self._held))
         writer.commit()
+        assert self._tier is not None
+        self.store = self._tier.name
 
     def abort(self) -> None:
         self._held.clear()
@@ -151,9 +155,8 @@ class _Place:
     def _begin(self, size: int | None) -> ObjectWriter:
         """The writer of the tier that is chosen now, with what was held. ``size``: all of it, when that is known."""
         if self._writer is None:
-            tier = self._results.choose(size, self._wish)
-            self.store = tier.name
-            self._writer = tier.writer(self._uri)
+            self._tier = self._results.choose(size, self._wish)
+            self._writer = self._tier.writer(self._uri)
             self._writer.write(bytes(self._held))
             self._held.clear()
         return self._writer

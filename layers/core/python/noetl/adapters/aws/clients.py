@@ -62,6 +62,28 @@ def make_client(service: str) -> Any:
         return found
 
 
+def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "", region: str = "") -> Any:
+    """A client of something that speaks S3 at an address of its own. Without keys, those of the environment."""
+    from botocore.session import get_session
+
+    with answering("s3"):
+        return get_session().create_client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name=region or os.environ.get("AWS_REGION") or "us-east-1",
+            aws_access_key_id=access_key or None,
+            aws_secret_access_key=secret_key or None,
+            config=Config(
+                connect_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS["s3"],
+                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                max_pool_connections=CONNECTIONS,
+                signature_version="s3v4",
+                s3={"addressing_style": "path"},
+            ),
+        )
+
+
 def forget_clients() -> None:
     """After a fork, or when the environment changed: clients are made anew."""
     global _session

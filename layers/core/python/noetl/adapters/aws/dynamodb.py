@@ -37,17 +37,22 @@ class DynamoResultStore(OneTier):
     def __init__(
         self,
         table: str,
-        client: Any,
+        client: Callable[[], Any],
         *,
         keep_seconds: float,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._table = table
-        self._client = client
+        self._made = client
         self._keep_seconds = keep_seconds
         self._clock = clock
         self._sleep = sleep
+
+    @property
+    def _client(self) -> Any:
+        """Made when it is first needed: most invocations keep nothing here."""
+        return self._made()
 
     def put(self, uri: str, data: bytes) -> None:
         """Raises ConflictError(code="result_exists") when the object exists with other bytes."""

@@ -157,6 +157,9 @@ class Pools:
                 part.publish()
             finally:
                 part.drop()
+        if self.known(key) not in (None, known):
+            with self._lock:
+                self._drop_meta(key)
         encoded = codec.encode(known)
         path = self._about(key)
         _make(path.parent)

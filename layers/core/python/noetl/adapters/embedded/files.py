@@ -7,7 +7,7 @@ import errno
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -38,7 +38,7 @@ class FileResultStore(OneTier):
             created = write_once(path, data)
             same = created or path.read_bytes() == data
         except OSError as error:
-            raise _unusable(uri, error) from error
+            raise unusable(uri, error) from error
         if not same:
             raise ConflictError(f"{uri} exists with other content", code="result_exists")
 
@@ -49,7 +49,7 @@ class FileResultStore(OneTier):
         except FileNotFoundError:
             raise self._missing(uri) from None
         except OSError as error:
-            raise _unusable(uri, error) from error
+            raise unusable(uri, error) from error
 
     def writer(self, uri: str) -> _Writer:
         return _Writer(self._path(uri), uri)
@@ -60,7 +60,7 @@ class FileResultStore(OneTier):
         except FileNotFoundError:
             raise self._missing(uri) from None
         except OSError as error:
-            raise _unusable(uri, error) from error
+            raise unusable(uri, error) from error
         stream.seek(start)
         return _Reader(stream, uri)
 
@@ -93,7 +93,7 @@ class FileResultStore(OneTier):
         except FileNotFoundError:
             return 0
         except OSError as error:
-            raise _unusable(f"the results of execution {execution_id}", error) from error
+            raise unusable(f"the results of execution {execution_id}", error) from error
         return count
 
     def _path(self, uri: str) -> Path:
@@ -110,7 +110,7 @@ class _Reader:
         try:
             return self._stream.read(size)
         except OSError as error:
-            raise _unusable(self._uri, error) from error
+            raise unusable(self._uri, error) from error
 
     def close(self) -> None:
         self._stream.close()
@@ -131,7 +131,7 @@ class _Writer:
                 self._file = PartFile(self._path)
             self._file.write(data)
         except OSError as error:
-            raise _unusable(self._uri, error) from error
+            raise unusable(self._uri, error) from error
 
     def commit(self) -> None:
         self.write(b"")
@@ -139,7 +139,7 @@ class _Writer:
         try:
             made = self._file.publish()
         except OSError as error:
-            raise _unusable(self._uri, error) from error
+            raise unusable(self._uri, error) from error
         if not made:
             raise ConflictError(f"{self._uri} exists already", code="result_exists")
 
@@ -158,6 +158,13 @@ class PartFile:
 
     def write(self, data: bytes) -> None:
         self._out.write(data)
+
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """What was written so far, at most ``size`` bytes at a time."""
+        self._out.flush()
+        with self._part.open("rb") as stream:
+            while block := stream.read(size):
+                yield block
 
     def publish(self) -> bool:
         """Whether this one got the name; False when there is a file already."""
@@ -208,10 +215,10 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _unusable(what: str, error: OSError) -> InfrastructureError:
+def unusable(what: str, error: OSError) -> InfrastructureError:
     full = error.errno in _FULL
     return InfrastructureError(
         f"{what}: {error.strerror or error}",
         code="result_store_full" if full else "result_store_failed",
-        hint="make room on the disk that holds NOETL_HOME" if full else None,
+        hint="make room on the disk that holds it" if full else None,
     )

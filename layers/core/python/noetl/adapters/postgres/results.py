@@ -28,7 +28,7 @@ class PostgresResultStore(OneTier):
     """Tables ``result_object`` and ``result_part``. ``database``: shared with other adapters."""
 
     def __init__(self, database: Database, name: Literal["db", "kv"] = "db") -> None:
-        self.name = name
+        self.name: str = name
         self._database = database
 
     def put(self, uri: str, data: bytes) -> None:

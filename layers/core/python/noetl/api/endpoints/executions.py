@@ -263,7 +263,13 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
             return Answer(200, text=text)
         found = deliver_result(deps.store, deps.results, execution_id, most=0)
     downloads = [
-        Download(uri, deps.link(uri, LINK_SECONDS), ref.get("size"), ref.get("sha256"), LINK_SECONDS)
+        Download(
+            uri,
+            deps.link(uri, LINK_SECONDS, str(ref.get("store") or "")),
+            ref.get("size"),
+            ref.get("sha256"),
+            LINK_SECONDS,
+        )
         for uri, ref in found.parts.items()
     ]
     return Answer(200, ResultAnswer(str(execution_id), found.value, found.whole, downloads))
@@ -271,7 +277,8 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
 
 def download(deps: ApiDeps, request: Request) -> Answer:
     """The link is the permission. Objects are JSON already."""
-    return Answer(200, text=deps.results.get(deps.linked(request.params["link"])).decode())
+    uri, store = deps.linked(request.params["link"])
+    return Answer(200, text=deps.results.at(store).get(uri).decode())
 
 
 def escaped_size(text: str) -> int:

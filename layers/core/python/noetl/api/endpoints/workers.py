@@ -16,6 +16,7 @@ from noetl.api.runtime_bodies import (
     ClaimOneAnswer,
     ClaimOneBody,
     GiveBackBody,
+    KeptAnswer,
     PoolView,
     StoredAnswer,
     WorkerAnswer,
@@ -138,11 +139,15 @@ def get_program(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_object(deps: ApiDeps, request: Request) -> Answer:
-    return Answer(200, text=deps.results.get(_uri(request.query.get("ref", ""))).decode())
+    tier = deps.results.at(request.query.get("store"))
+    return Answer(200, text=tier.get(_uri(request.query.get("ref", ""))).decode())
 
 
 def put_object(deps: ApiDeps, request: Request) -> Answer:
-    """The bytes are JSON, and immutable under their name. Results that outlive their execution are named below 0."""
+    """The bytes are JSON, and immutable under their name. Results that outlive their execution are named below 0.
+
+    ``wish``: the tier that the playbook asks for.
+    """
     execution_id = PERMANENT
     if request.params["execution_id"] != str(PERMANENT):
         execution_id = reading.execution_id(request.params["execution_id"])
@@ -152,8 +157,9 @@ def put_object(deps: ApiDeps, request: Request) -> Answer:
         codec.decode(data)
     except (ValueError, RecursionError) as error:
         raise BadRequestError("a result is JSON", code="body_not_json") from error
-    deps.results.put(_uri(f"noetl://execution/{execution_id}/result/{request.params['name']}"), data)
-    return Answer(200, StoredAnswer("stored"))
+    tier = deps.results.choose(len(data), request.query.get("wish"))
+    tier.put(_uri(f"noetl://execution/{execution_id}/result/{request.params['name']}"), data)
+    return Answer(200, KeptAnswer("stored", tier.name))
 
 
 def _uri(ref: str) -> str:

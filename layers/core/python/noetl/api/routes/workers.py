@@ -9,6 +9,8 @@ from noetl.api.endpoints import workers
 from noetl.api.routes.shape import Endpoint, Parameter, Route
 
 _REF = Parameter("ref", "The reference: noetl://execution/…/result/….")
+_STORE = Parameter("store", "The tier that the reference names; without it, the default one.")
+_WISH = Parameter("wish", "The tier that the playbook asks for.")
 
 
 def _post(path: str, name: str, about: str, endpoint: Endpoint, body: Any, answer: Any) -> Route:
@@ -99,7 +101,7 @@ ROUTES: tuple[Route, ...] = (
         workers.get_object,
         {200: Any},
         "workers",
-        query=(_REF,),
+        query=(_REF, _STORE),
         refuses=(404, 410),
     ),
     Route(
@@ -109,8 +111,9 @@ ROUTES: tuple[Route, ...] = (
         "Keep a value that is too large to travel, under an execution.",
         "worker",
         workers.put_object,
-        {200: bodies.StoredAnswer},
+        {200: bodies.KeptAnswer},
         "workers",
+        query=(_WISH,),
         any_body=True,
         refuses=(409,),
     ),

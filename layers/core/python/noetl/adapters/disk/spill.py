@@ -1,0 +1,161 @@
+"""Bringing what lies on the disk to the cloud tier, behind the back of whoever wrote it."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import BinaryIO
+
+from noetl.adapters.disk.pools import BLOCK, Key, Pools, is_block
+from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError
+from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
+
+LONGEST_PAUSE = 30.0
+
+
+class Spill:
+    """One thread. What it has not done when the process ends, the next process that is started here does: the marks say what there is."""
+
+    def __init__(self, pools: Pools, cloud: ResultStore, log: Callable[[str], None]) -> None:
+        self._pools = pools
+        self._cloud = cloud
+        self._log = log
+        self._waiting: queue.SimpleQueue[tuple[Key, str] | None] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._idle = threading.Condition()
+        self._open = 0
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._gone: set[int] = set()
+        self._told: set[str] = set()
+
+    def start(self) -> None:
+        """Take up what an earlier process left. Once; further calls do nothing."""
+        with self._lock:
+            if self._thread is not None or self._stop.is_set():
+                return
+            self._thread = threading.Thread(target=self._run, name="noetl-spill", daemon=True)
+        for key, uri in self._pools.pending():
+            self._put(key, uri)
+        self._thread.start()
+
+    def add(self, key: Key, uri: str) -> None:
+        self.start()
+        self._put(key, uri)
+
+    def forget(self, execution_id: int) -> None:
+        """An execution was deleted: what is on its way to the cloud at this moment does not stay there."""
+        if self._thread is not None:
+            self._gone.add(execution_id)
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until everything is in the cloud; False when that took too long."""
+        with self._idle:
+            return self._idle.wait_for(lambda: not self._open, seconds)
+
+    def close(self, seconds: float) -> None:
+        """Give it some time, then leave the rest to the next process."""
+        if self._thread is None or self._stop.is_set():
+            return
+        if not self.drain(seconds):
+            self._log(
+                f"{self._open} results have not reached the tier {self._cloud.name}: the next start goes on with them"
+            )
+        self._stop.set()
+        self._waiting.put(None)
+        self._thread.join(5.0)
+
+    def bring(self, key: Key, uri: str) -> None:
+        """One object to the cloud; its mark goes when it is there. Raises InfrastructureError (and it stays pending)."""
+        if not self._pools.is_pending(key):
+            return  # another process of this machine has brought it, or its execution was deleted
+        stream = self._pools.open(key)
+        if stream is None:
+            self._pools.unmark(
+                key
+            )  # somebody died before its bytes were written, so no reference tells of it
+            return
+        with stream:
+            writer = self._cloud.writer(uri)
+            try:
+                if not self._copied(key, stream, writer):
+                    self._pools.drop(key)
+                    self._log(
+                        f"{uri} is lost: its bytes on this disk are damaged, and there is no other copy"
+                    )
+                else:
+                    writer.commit()
+            except ConflictError:
+                if not self._same(key, uri):
+                    self._pools.drop(key)
+                    self._log(f"{uri} exists in the tier {self._cloud.name} with other content, which stays")
+            finally:
+                writer.abort()
+        self._pools.unmark(key)
+        if key[0] in self._gone:
+            self._cloud.delete_execution(key[0])
+
+    def _copied(self, key: Key, stream: BinaryIO, writer: ObjectWriter) -> bool:
+        """Whether all of it was what had been written."""
+        known, number = self._pools.known(key), 0
+        while block := stream.read(BLOCK):
+            if known is not None and not is_block(block, number, known):
+                return False
+            writer.write(block)
+            number += 1
+        return known is None or number == len(known.sums)
+
+    def _same(self, key: Key, uri: str) -> bool:
+        """Whether the cloud has these bytes already: somebody died between bringing them and saying so."""
+        stream = self._pools.open(key)
+        if stream is None:
+            return True
+        reader = self._cloud.reader(uri)
+        try:
+            with stream:
+                while block := stream.read(BLOCK):
+                    if _exactly(reader, len(block)) != block:
+                        return False
+                return not reader.read(1)
+        finally:
+            reader.close()
+
+    def _put(self, key: Key, uri: str) -> None:
+        with self._idle:
+            self._open += 1
+        self._waiting.put((key, uri))
+
+    def _run(self) -> None:
+        self._pools.warm()
+        while (item := self._waiting.get()) is not None and not self._stop.is_set():
+            self._persist(*item)
+            with self._idle:
+                self._open -= 1
+                self._idle.notify_all()
+
+    def _persist(self, key: Key, uri: str) -> None:
+        """Until it is done, or the process ends: the cloud tier may be away for long."""
+        pause = 0.2
+        while not self._stop.is_set():
+            try:
+                self.bring(key, uri)
+            except (NoetlError, OSError) as error:
+                self._tell(error)
+                self._stop.wait(pause)
+                pause = min(LONGEST_PAUSE, 2 * pause)
+            else:
+                return
+
+    def _tell(self, error: Exception) -> None:
+        code = error.code if isinstance(error, InfrastructureError) else type(error).__name__
+        if code not in self._told:
+            self._told.add(code)
+            self._log(f"results wait on this disk for the tier {self._cloud.name}: {error}")
+
+
+def _exactly(reader: ObjectReader, size: int) -> bytes:
+    found = bytearray()
+    while len(found) < size and (piece := reader.read(size - len(found))):
+        found += piece
+    return bytes(found)
