@@ -20,6 +20,10 @@ CONNECTIONS_PER_ACU = 189
 CONNECTIONS_WHEN_PAUSING = 2000
 """Its ceiling when the smallest capacity is half a unit or less."""
 
+MOST_KV_BYTES = 1024 * 1024
+"""Largest value of the tier kv."""
+MOST_CACHE_MB = 400
+
 LOG_DAYS = (1, 3, 7, 14, 30, 60, 90, 180, 365)
 """How long CloudWatch may keep logs (of what it offers)."""
 
@@ -147,6 +151,24 @@ class RetentionConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageConfig:
+    """Tiers of large results beside the results bucket (docs/results.md).
+
+    ``kv``: a table of DynamoDB; ``kv_auto_bytes``: results up to this size go there without being asked to. ``cache_mb``: of a worker's own
+    disk, for workers that run no code of playbooks; 0: none. ``variables``: further NOETL_STORAGE_… of all functions (tiers outside of AWS);
+    ``secrets``: ARNs of the secrets that they name.
+    """
+
+    kv: bool = True
+    kv_auto_bytes: int = 64 * 1024
+    point_in_time: bool = True
+    """The table can be restored to any second of the last 35 days."""
+    cache_mb: int = 256
+    variables: Mapping[str, str] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmsConfig:
     """Where alarms go: addresses that get mail, or a topic that exists. Neither: they are only shown."""
 
@@ -167,6 +189,7 @@ class Environment:
     workers: WorkersConfig
     api: ApiConfig
     retention: RetentionConfig = RetentionConfig()
+    storage: StorageConfig = StorageConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     account: str | None = None
     """None: whichever account and region the caller's credentials belong to."""
@@ -191,6 +214,7 @@ class Environment:
             *_database_problems(self),
             *_api_problems(self),
             *_connection_problems(self),
+            *_storage_problems(self),
         ]
         if problems:
             raise ConfigError(f"environment {self.name!r}: " + "; ".join(problems))
@@ -294,6 +318,26 @@ def _api_problems(env: Environment) -> list[str]:
         found.append("auth jwt needs jwt_issuer (https://…) and jwt_audience")
     if bool(api.domain_name) != bool(api.certificate_arn):
         found.append("domain_name and certificate_arn go together")
+    return found
+
+
+def _storage_problems(env: Environment) -> list[str]:
+    storage = env.storage
+    found = []
+    if not 0 <= storage.kv_auto_bytes <= MOST_KV_BYTES:
+        found.append(f"kv_auto_bytes {storage.kv_auto_bytes} is not between 0 and {MOST_KV_BYTES}")
+    if not 0 <= storage.cache_mb <= MOST_CACHE_MB:
+        found.append(
+            f"cache_mb {storage.cache_mb} is not between 0 and {MOST_CACHE_MB}: functions have 512 MB of disk"
+        )
+    own = ("NOETL_STORAGE_KV_", "NOETL_STORAGE_LOCAL_CACHE_DIR", "NOETL_STORAGE_CACHE_MB")
+    for name in storage.variables:
+        if not name.startswith("NOETL_STORAGE_") or name.startswith(own):
+            found.append(
+                f"storage.variables cannot set {name}: only NOETL_STORAGE_… that the other fields do not set"
+            )
+        elif name.endswith("SECRET_KEY"):
+            found.append(f"{name} would show a secret in templates: give the functions' roles access instead")
     return found
 
 

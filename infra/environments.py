@@ -16,6 +16,7 @@ from infra.config import (
     FunctionConfig,
     NetworkConfig,
     RetentionConfig,
+    StorageConfig,
     WorkersConfig,
 )
 from layers.build import Target
@@ -54,6 +55,7 @@ def _local(given: Mapping[str, str]) -> Environment:
         workers=WorkersConfig(pooled=True, default_concurrency=4),
         api=ApiConfig(auth="none"),
         retention=RetentionConfig(logs=1, results=7, executions=7),
+        storage=StorageConfig(point_in_time=False, cache_mb=64),
         playbooks=_folders(given, ()),
         http_allow=("127.0.0.1", "localhost"),
         workspace="workspace",
@@ -80,6 +82,7 @@ def _dev(given: Mapping[str, str]) -> Environment:
         workers=WorkersConfig(pooled=True),
         api=_api(given),
         retention=RetentionConfig(logs=7, results=30, executions=30),
+        storage=StorageConfig(point_in_time=False),
         alarms=_alarms(given),
         playbooks=_folders(given, ("playbooks/examples",)),
         tags={"environment": "dev"},

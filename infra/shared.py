@@ -26,6 +26,7 @@ from infra.stacks.data import DataStack
 from infra.stacks.messaging import MessagingStack
 from infra.workers import WorkerPlan
 
+CACHE_FOLDER = "/tmp/noetl-results"
 RESULT_FOLDERS = ("executions", "permanent", "programs", "revoked")
 """Everything in the results bucket."""
 
@@ -127,6 +128,7 @@ class Platform:
         it asks for them; ``public_url``: where others answer callbacks."""
         variables = self._common_variables() | {"NOETL_WORKER": worker, "NOETL_PUBLIC_URL": public_url}
         if not isolated:
+            variables |= self._cache_variables()
             variables["NOETL_CREDENTIALS_PREFIX"] = self.config.credentials_prefix
             if api_url:
                 variables["NOETL_API_URL"] = api_url
@@ -135,6 +137,13 @@ class Platform:
         if self.config.data_folders:
             variables["NOETL_DATA_DIRS"] = os.pathsep.join(self.config.data_folders)
         return variables
+
+    def _cache_variables(self) -> dict[str, str]:
+        """Copies of results stay with workers that run no code of playbooks: it could read those of others."""
+        most = self.config.storage.cache_mb
+        if not most:
+            return {}
+        return {"NOETL_STORAGE_LOCAL_CACHE_DIR": CACHE_FOLDER, "NOETL_STORAGE_CACHE_MB": str(most)}
 
     def _common_variables(self) -> dict[str, str]:
         version = {
@@ -148,6 +157,19 @@ class Platform:
             "NOETL_QUEUE_PREFIX": self.messaging.commands_prefix,
             "NOETL_HTTP_ALLOW": ",".join(self.config.http_allow),
             "NOETL_DEPLOYMENT": json.dumps(version),
+            **self._storage_variables(),
+        }
+
+    def _storage_variables(self) -> dict[str, str]:
+        """Of every function: all read what any of them wrote."""
+        storage, table = self.config.storage, self.data.kv
+        if table is None:
+            return dict(storage.variables)
+        return {
+            **storage.variables,
+            "NOETL_STORAGE_KV_TABLE": table.table_name,
+            "NOETL_STORAGE_KV_DAYS": str(self.config.retention.results),
+            "NOETL_STORAGE_KV_AUTO_BYTES": str(storage.kv_auto_bytes),
         }
 
     def _engine_variables(self, scope: Construct) -> dict[str, str]:
@@ -194,9 +216,24 @@ class Platform:
             self.result_objects(["s3:GetObject", "s3:PutObject"], RESULT_FOLDERS),
             grants.list_objects(data.results),
             grants.read_secret(data.token_secret),
-            grants.use_key_through(scope, data.data_key, "sqs", "s3"),
+            *self.tier_grants(scope),
             grants.use_key_through(scope, data.secrets_key, "secretsmanager"),
         ]
+
+    def tier_grants(self, scope: Construct, *, delete: bool = False) -> list[Grant]:
+        """The key of queues and results; the table of small results, and the secrets of tiers outside of AWS. ``delete``: whole executions."""
+        data, secrets = self.data, self.config.storage.secrets
+        found = []
+        if data.kv is not None:
+            found += [
+                grants.keep_values(data.kv, delete=delete),
+                grants.use_key_of_table(scope, data.data_key),
+            ]
+        if delete:
+            return found
+        if secrets:
+            found.append(grants.grant(["secretsmanager:GetSecretValue"], secrets))
+        return [*found, grants.use_key_through(scope, data.data_key, "sqs", "s3")]
 
     def schedule_grants(self, scope: Construct) -> list[Grant]:
         """For functions that keep schedules in step with playbooks."""

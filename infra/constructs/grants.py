@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -81,6 +82,12 @@ def objects(bucket: s3.IBucket, exported: str, actions: Sequence[str], folders: 
     )
 
 
+def keep_values(table: dynamodb.ITable, *, delete: bool = False) -> Grant:
+    """Write and read small results; ``delete``: find and remove those of an execution."""
+    wanted = ["Query", "BatchWriteItem"] if delete else ["GetItem", "PutItem"]
+    return grant([f"dynamodb:{action}" for action in wanted], [table.table_arn])
+
+
 def list_objects(bucket: s3.IBucket) -> Grant:
     """Lets a missing object be told from a forbidden one."""
     return grant(["s3:ListBucket"], [bucket.bucket_arn])
@@ -134,6 +141,20 @@ def use_key_through(scope: Construct, key: kms.IKey, *services: str) -> Grant:
                     "kms:ViaService": [f"{service}.{stack.region}.{stack.url_suffix}" for service in services]
                 }
             },
+        )
+    )
+
+
+def use_key_of_table(scope: Construct, key: kms.IKey) -> Grant:
+    """What DynamoDB does with the key of a table on behalf of whoever reads and writes it
+    (https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/encryption.usagenotes.html)."""
+    stack = cdk.Stack.of(scope)
+    actions = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey")
+    return Grant(
+        iam.PolicyStatement(
+            actions=[f"kms:{action}" for action in actions],
+            resources=[key.key_arn],
+            conditions={"StringEquals": {"kms:ViaService": f"dynamodb.{stack.region}.{stack.url_suffix}"}},
         )
     )
 

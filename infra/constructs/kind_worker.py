@@ -33,7 +33,7 @@ def worker_grants(
         platform.result_objects(["s3:GetObject", "s3:PutObject"], ["executions", "permanent"]),
         platform.result_objects(["s3:GetObject"], ["programs", "revoked"]),
         grants.send([platform.messaging.events.queue]),
-        grants.use_key_through(scope, platform.data.data_key, "sqs", "s3"),
+        *platform.tier_grants(scope),
     ]
     if not worker.isolated:
         statements += [

@@ -50,6 +50,7 @@ class ApiStack(cdk.Stack):
             *platform.trigger_grants(self),
             # What an administrator prunes goes with its results.
             platform.result_objects(["s3:DeleteObject"], ["executions", "permanent"]),
+            *platform.tier_grants(self, delete=True),
             grants.seal_credentials(platform.data.secrets_key),
             grants.credentials(
                 self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 import aws_cdk as cdk
+from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -44,6 +45,7 @@ class DataStack(cdk.Stack):
         self.results = self._results()
         exported = self.resolve(self.export_value(self.results.bucket_arn))
         self.results_export = str(exported["Fn::ImportValue"])
+        self.kv = self._kv() if config.storage.kv else None
         self.database: Database | None = None
         if network is not None:
             self.database = Database(
@@ -101,6 +103,28 @@ class DataStack(cdk.Stack):
             "rotated by putting a new version: the engine accepts the current and the previous one",
         )
         return secret
+
+    def _kv(self) -> dynamodb.Table:
+        """Small results: what nobody removed with its execution, the table's own expiry removes."""
+        storage = self._config.storage
+        table = dynamodb.Table(
+            self,
+            "Kv",
+            partition_key=dynamodb.Attribute(name="pk", type=dynamodb.AttributeType.STRING),
+            sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING),
+            billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
+            encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED,
+            encryption_key=self.data_key,
+            time_to_live_attribute="expires_at",
+            point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
+                point_in_time_recovery_enabled=storage.point_in_time
+            ),
+            deletion_protection=self._config.database.protected,
+            removal_policy=self._keep,
+        )
+        if not storage.point_in_time:
+            nag.acknowledge(table, "DDB3", "results of this environment can be made again")
+        return table
 
     def _results(self) -> s3.Bucket:
         logs = s3.Bucket(

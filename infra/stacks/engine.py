@@ -72,6 +72,7 @@ class EngineStack(cdk.Stack):
         made = platform.database_function(self, "maintenance", timeout=55, layers=self._layers.get())
         made.allow(
             platform.result_objects(["s3:DeleteObject"], ["executions", "permanent", "revoked"]),
+            *platform.tier_grants(self, delete=True),
             grants.measure([platform.messaging.events.queue, platform.messaging.timers.queue]),
         )
         for pair in platform.messaging.commands.values():

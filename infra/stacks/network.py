@@ -67,6 +67,8 @@ class NetworkStack(cdk.Stack):
             self._add_endpoints(network.endpoint_zones)
         if network.egress != "none":
             self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
+            if config.storage.kv:
+                self.vpc.add_gateway_endpoint("Kv", service=ec2.GatewayVpcEndpointAwsService.DYNAMODB)
         if network.flow_logs:
             self._add_flow_logs(config)
         else:

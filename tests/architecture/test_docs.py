@@ -11,7 +11,7 @@ from source import PACKAGE, ROOT
 from noetl.domain.facts import Fact
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS
 from noetl.domain.vocabulary import NAMES
-from noetl.runtime import cloud_settings, settings
+from noetl.runtime import cloud_settings, settings, storage_settings
 from noetl.services.history import SILENT
 
 DOCS = ROOT / "docs"
@@ -68,7 +68,7 @@ def test_every_dependency_is_locked_with_hashes():
     assert not re.search(r"https?://|file:|--index|--find-links", lock)
 
 
-@pytest.mark.parametrize("settings", [settings, cloud_settings])
+@pytest.mark.parametrize("settings", [settings, cloud_settings, storage_settings])
 def test_every_setting_is_documented(settings):
     read = set(re.findall(r'"(NOETL_[A-Z_]+)"', inspect.getsource(settings)))
     page = (DOCS / "configuration.md").read_text("utf-8")

@@ -25,10 +25,15 @@ PYTHON_VARIABLES = {
     "NOETL_DEPLOYMENT",
     "NOETL_WORKER",
     "NOETL_PUBLIC_URL",
+    "NOETL_STORAGE_KV_TABLE",
+    "NOETL_STORAGE_KV_DAYS",
+    "NOETL_STORAGE_KV_AUTO_BYTES",
     "POWERTOOLS_SERVICE_NAME",
     "POWERTOOLS_METRICS_NAMESPACE",
     "POWERTOOLS_LOG_LEVEL",
 }
+KEY_ACTIONS = ("Encrypt", "Decrypt", "ReEncryptFrom", "ReEncryptTo", "GenerateDataKey", "DescribeKey")
+"""Of the key of queues, results and the table of small results."""
 
 
 @pytest.fixture
@@ -167,6 +172,7 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
     events = templates.one(QUEUE, QueueName=f"noetl-{name}-events.fifo")
     logs = templates.one("AWS::Logs::LogGroup", LogGroupName=f"/noetl/{name}/worker-{worker}")
     bucket = results_bucket(templates)
+    table = templates.one("AWS::DynamoDB::Table")
     key = next(
         place
         for place in templates.all("AWS::KMS::Alias")
@@ -185,8 +191,9 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
-        ("kms:Decrypt", key_arn),
-        ("kms:GenerateDataKey", key_arn),
+        ("dynamodb:GetItem", f"<{table.key}.Arn>"),
+        ("dynamodb:PutItem", f"<{table.key}.Arn>"),
+        *((f"kms:{action}", key_arn) for action in KEY_ACTIONS),
         ("logs:CreateLogStream", f"<{logs.key}.Arn>"),
         ("logs:PutLogEvents", f"<{logs.key}.Arn>"),
     }
@@ -437,6 +444,30 @@ def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
     }
 
 
+@both
+def test_small_results_are_sealed_expire_and_are_removed_by_those_who_keep_house(
+    templates: Templates, name: str
+) -> None:
+    table = templates.one("AWS::DynamoDB::Table")
+    assert table.properties["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
+    assert table.properties["BillingMode"] == "PAY_PER_REQUEST"
+    assert table.properties["SSESpecification"]["SSEType"] == "KMS"
+    removing, cached = set(), set()
+    for function in ours(templates):
+        short = function.properties["FunctionName"].removeprefix(f"noetl-{name}-")
+        rights = {
+            one for one in templates.allowed(templates.role_of(function)) if one[0].startswith("dynamodb")
+        }
+        assert {resource for _, resource in rights} <= {f"<{table.key}.Arn>"}
+        if rights:
+            assert {"dynamodb:GetItem", "dynamodb:PutItem"} <= {action for action, _ in rights}
+        removing |= {short} if ("dynamodb:BatchWriteItem", f"<{table.key}.Arn>") in rights else set()
+        cached |= {short} if "NOETL_STORAGE_LOCAL_CACHE_DIR" in templates.variables(function) else set()
+    assert removing == {"api", "maintenance"}
+    assert cached and all(one.startswith("worker-") for one in cached)
+    assert not cached & {"worker-python", "worker-script"}
+
+
 def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     templates = Templates(prod, "Noetl-prod-")
     assert len(list(templates.all("AWS::RDS::DBInstance"))) == 2
@@ -445,7 +476,10 @@ def test_prod_survives_a_zone_and_a_deleted_stack(prod: Path) -> None:
     cluster = next(templates.all("AWS::RDS::DBCluster"))
     assert cluster.properties["DeletionProtection"] and cluster.properties["BackupRetentionPeriod"] == 35
     assert cluster.resource["DeletionPolicy"] == "Snapshot"
-    for place in templates.all("AWS::S3::Bucket", "AWS::KMS::Key"):
+    table = templates.one("AWS::DynamoDB::Table").properties
+    assert table["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert table["DeletionProtectionEnabled"] is True
+    for place in templates.all("AWS::S3::Bucket", "AWS::KMS::Key", "AWS::DynamoDB::Table"):
         assert place.stack == "Network" or place.resource["DeletionPolicy"] == "Retain", str(place)
     manifest = json.loads((prod / "manifest.json").read_text())["artifacts"]
     assert manifest["Noetl-prod-Data"]["properties"]["terminationProtection"] is True

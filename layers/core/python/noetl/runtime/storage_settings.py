@@ -42,27 +42,27 @@ class StorageSettings:
         """Raises InvalidInputError(code="setting_invalid") naming the variable that cannot be understood."""
 
         def text(name: str) -> str:
-            return env.get(f"NOETL_STORAGE_{name}", "").strip()
+            return env.get(name, "").strip()
 
-        auto = text("KV_AUTO_BYTES")
+        auto = text("NOETL_STORAGE_KV_AUTO_BYTES")
         made = cls(
-            cloud_tier=_one_of(env, "CLOUD_TIER", ("", *CLOUD_TIERS)),
-            cache_dir=text("LOCAL_CACHE_DIR"),
-            cache_bytes=_number(env, "CACHE_MB", 1024, 1) * MIB,
-            spill=_one_of(env, "SPILL", ("", "async", "sync")),
-            s3_bucket=text("S3_BUCKET"),
-            minio_endpoint=text("MINIO_ENDPOINT"),
-            minio_bucket=text("MINIO_BUCKET"),
-            minio_access_key=text("MINIO_ACCESS_KEY"),
-            minio_secret_key=text("MINIO_SECRET_KEY"),
-            gcs_bucket=text("GCS_BUCKET"),
-            gcs_key_file=text("GCS_KEY_FILE"),
-            gcs_secret=text("GCS_SECRET"),
-            pvc_dir=text("PVC_DIR"),
-            kv_table=text("KV_TABLE"),
-            kv_days=_number(env, "KV_DAYS", 90, 1),
-            kv_auto_bytes=min(_number(env, "KV_AUTO_BYTES", 0, 0), KV_BYTES) if auto else None,
-            memory_bytes=_number(env, "MEMORY_MB", 64, 1) * MIB,
+            cloud_tier=_one_of(env, "NOETL_STORAGE_CLOUD_TIER", ("", *CLOUD_TIERS)),
+            cache_dir=text("NOETL_STORAGE_LOCAL_CACHE_DIR"),
+            cache_bytes=_number(env, "NOETL_STORAGE_CACHE_MB", 1024, 1) * MIB,
+            spill=_one_of(env, "NOETL_STORAGE_SPILL", ("", "async", "sync")),
+            s3_bucket=text("NOETL_STORAGE_S3_BUCKET"),
+            minio_endpoint=text("NOETL_STORAGE_MINIO_ENDPOINT"),
+            minio_bucket=text("NOETL_STORAGE_MINIO_BUCKET"),
+            minio_access_key=text("NOETL_STORAGE_MINIO_ACCESS_KEY"),
+            minio_secret_key=text("NOETL_STORAGE_MINIO_SECRET_KEY"),
+            gcs_bucket=text("NOETL_STORAGE_GCS_BUCKET"),
+            gcs_key_file=text("NOETL_STORAGE_GCS_KEY_FILE"),
+            gcs_secret=text("NOETL_STORAGE_GCS_SECRET"),
+            pvc_dir=text("NOETL_STORAGE_PVC_DIR"),
+            kv_table=text("NOETL_STORAGE_KV_TABLE"),
+            kv_days=_number(env, "NOETL_STORAGE_KV_DAYS", 90, 1),
+            kv_auto_bytes=min(_number(env, "NOETL_STORAGE_KV_AUTO_BYTES", 0, 0), KV_BYTES) if auto else None,
+            memory_bytes=_number(env, "NOETL_STORAGE_MEMORY_MB", 64, 1) * MIB,
         )
         made._check()
         return made
@@ -83,30 +83,19 @@ class StorageSettings:
         if self.pvc_dir and not Path(self.pvc_dir).is_absolute():
             raise _invalid(f"NOETL_STORAGE_PVC_DIR={self.pvc_dir[:80]!r} is not an absolute path")
 
-    def has(self, tier: str) -> bool:
-        """Whether this tier, of those that end somewhere outside, is set up. ``s3`` is the results bucket on AWS, set up or not."""
-        return bool(
-            {
-                "s3": self.s3_bucket,
-                "minio": self.minio_endpoint,
-                "gcs": self.gcs_bucket,
-                "pvc": self.pvc_dir,
-            }.get(tier)
-        )
-
 
 def _one_of(env: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    value = env.get(f"NOETL_STORAGE_{name}", "").strip().lower()
+    value = env.get(name, "").strip().lower()
     if value not in allowed:
         known = ", ".join(filter(None, allowed))
-        raise _invalid(f"NOETL_STORAGE_{name}={value[:80]!r} is none of {known}")
+        raise _invalid(f"{name}={value[:80]!r} is none of {known}")
     return value
 
 
 def _number(env: Mapping[str, str], name: str, default: int, low: int) -> int:
-    text = env.get(f"NOETL_STORAGE_{name}", "").strip() or str(default)
+    text = env.get(name, "").strip() or str(default)
     if not (text.isascii() and text.isdigit() and low <= int(text) <= 10**9):
-        raise _invalid(f"NOETL_STORAGE_{name}={text[:80]!r} is not a whole number of at least {low}")
+        raise _invalid(f"{name}={text[:80]!r} is not a whole number of at least {low}")
     return int(text)
 
 
