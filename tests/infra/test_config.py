@@ -38,6 +38,10 @@ def api(env: Environment, **changes: Any) -> dict[str, Any]:
     return {"api": replace(env.api, **changes)}
 
 
+def storage(env: Environment, **changes: Any) -> dict[str, Any]:
+    return {"storage": replace(env.storage, **changes)}
+
+
 def functions(env: Environment, **changes: int) -> dict[str, Any]:
     changed = {name: FunctionConfig(memory=512, reserved=count) for name, count in changes.items()}
     return {"functions": {**env.functions, **changed}}
@@ -53,6 +57,10 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, {"functions": {}}, "api, engine, maintenance, migrate, scheduler"),
         (DEV, {"retention": replace(DEV.retention, logs=8)}, "not 8"),
         (DEV, {"retention": replace(DEV.retention, executions=0)}, "executions cannot be kept 0 days"),
+        (DEV, storage(DEV, kv_auto_bytes=2**21), "kv_auto_bytes 2097152"),
+        (DEV, storage(DEV, cache_mb=500), "cache_mb 500"),
+        (DEV, storage(DEV, variables={"NOETL_STORAGE_KV_TABLE": "x"}), "cannot set NOETL_STORAGE_KV_TABLE"),
+        (DEV, storage(DEV, variables={"NOETL_STORAGE_MINIO_SECRET_KEY": "x"}), "would show a secret"),
         (DEV, api(DEV, auth="none"), "auth none would open the API"),
         (DEV, api(DEV, auth="jwt"), "needs jwt_issuer"),
         (DEV, api(DEV, domain_name="api.example.com"), "certificate_arn"),
