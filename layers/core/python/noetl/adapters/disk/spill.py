@@ -72,9 +72,8 @@ class Spill:
             return  # another process of this machine has brought it, or its execution was deleted
         stream = self._pools.open(key)
         if stream is None:
-            self._pools.unmark(
-                key
-            )  # somebody died before its bytes were written, so no reference tells of it
+            # Somebody died before its bytes were written, so no reference tells of it.
+            self._pools.unmark(key)
             return
         with stream:
             writer = self._cloud.writer(uri)

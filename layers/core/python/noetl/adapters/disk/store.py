@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -106,6 +106,13 @@ class DiskResultStore(OneTier):
     def path(self, uri: str) -> Path | None:
         """None: a copy may be dropped while somebody reads it."""
         return None
+
+    def delete(self, uris: Sequence[str]) -> None:
+        for uri in uris:
+            key = result_key(uri)
+            self._pools.unmark(key)
+            self._pools.drop(key)
+        self._cloud.delete(uris)
 
     def delete_execution(self, execution_id: int) -> int:
         self.spill.forget(int(execution_id))

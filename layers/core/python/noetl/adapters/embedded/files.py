@@ -83,7 +83,7 @@ class FileResultStore(OneTier):
             try:
                 self._path(uri).unlink(missing_ok=True)
             except OSError as error:
-                raise _unusable(uri, error) from error
+                raise unusable(uri, error) from error
 
     def delete_execution(self, execution_id: int) -> int:
         folder = self._root / str(int(execution_id))
