@@ -175,11 +175,11 @@ class Google:
             rest = [name.removeprefix(query["prefix"]) for name in names]
             folders = sorted({query["prefix"] + one.split("/")[0] + "/" for one in rest if "/" in one})
             return 200, json.dumps({"prefixes": folders}).encode()
-        first = int(query.get("pageToken", 0))
+        left = [name for name in names if name > query.get("pageToken", "")]
         most = min(2, int(query["maxResults"]))
-        page: dict[str, Any] = {"items": [self.objects[bucket, name] for name in names[first : first + most]]}
-        if first + most < len(names):
-            page["nextPageToken"] = str(first + most)
+        page: dict[str, Any] = {"items": [self.objects[bucket, name] for name in left[:most]]}
+        if left[most:]:
+            page["nextPageToken"] = left[most - 1]
         return 200, json.dumps(page).encode()
 
     def refusal(self, status: int, reason: str, message: str) -> tuple[int, bytes]:

@@ -9,10 +9,11 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
 from noetl.domain import codec
 from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.manifests import manifest
 from noetl.domain.results import ref_uri
 from noetl.dsl.program import ResultSpec
 from noetl.services.artifacts import TaskArtifacts
-from noetl.services.hydration import make_hydrate, manifest
+from noetl.services.hydration import make_hydrate
 from noetl.services.keep_results import Keeper
 
 VALUE = {"rows": [{"text": "x" * 40} for _ in range(1000)]}
@@ -41,7 +42,7 @@ def test_a_value_is_where_its_reference_says(ground):
     assert results.delete_execution(7) == 3
     with pytest.raises(TaskError, match="not available") as caught:
         make_hydrate(results)(ref)
-    assert caught.value.code == "REFERENCE_NOT_AVAILABLE" and "memory" in (caught.value.hint or "")
+    assert caught.value.code == "REFERENCE_NOT_AVAILABLE" and "memory of this process" in str(caught.value)
 
 
 def test_a_wish_that_cannot_be_met_is_told_of_once(ground):

@@ -171,7 +171,7 @@ class StoredAnswer(msgspec.Struct, frozen=True):
     status: Literal["stored", "given_back", "not_held"]
 
 
-class KeptAnswer(msgspec.Struct, frozen=True):
+class KeptResult(msgspec.Struct, frozen=True):
     """``store``: the tier that the value is in, for its reference."""
 
     status: Literal["stored"]

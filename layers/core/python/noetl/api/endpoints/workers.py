@@ -16,7 +16,7 @@ from noetl.api.runtime_bodies import (
     ClaimOneAnswer,
     ClaimOneBody,
     GiveBackBody,
-    KeptAnswer,
+    KeptResult,
     PoolView,
     StoredAnswer,
     WorkerAnswer,
@@ -159,7 +159,7 @@ def put_object(deps: ApiDeps, request: Request) -> Answer:
         raise BadRequestError("a result is JSON", code="body_not_json") from error
     tier = deps.results.choose(len(data), request.query.get("wish"))
     tier.put(_uri(f"noetl://execution/{execution_id}/result/{request.params['name']}"), data)
-    return Answer(200, KeptAnswer("stored", tier.name))
+    return Answer(200, KeptResult("stored", tier.name))
 
 
 def _uri(ref: str) -> str:

@@ -111,7 +111,7 @@ ROUTES: tuple[Route, ...] = (
         "Keep a value that is too large to travel, under an execution.",
         "worker",
         workers.put_object,
-        {200: bodies.KeptAnswer},
+        {200: bodies.KeptResult},
         "workers",
         query=(_WISH,),
         any_body=True,
