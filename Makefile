@@ -87,6 +87,13 @@ bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS bes
 patient-flow: $(READY) ## 10 facilities, 1,000 patients each, five kinds of records, into Postgres: its time beside the published ones
 	@$(BIN)/python tests/bench/patient_flow.py
 
+ROWS ?= 1000000
+FORMAT ?= csv
+
+.PHONY: million
+million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, state (ROWS=… FORMAT=csv|jsonl|parquet|prefix)
+	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
+
 .PHONY: cost
 cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod)
 	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV))

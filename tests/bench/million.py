@@ -1,6 +1,6 @@
 """A loop over a very large collection: one JSON line with items per second and what it takes in memory and state.
 
-Usage: python tests/bench/million.py [--rows N] [--format csv|jsonl|parquet|prefix] [--s3]
+Usage: python -m tests.bench.million [--rows N] [--format csv|jsonl|parquet|prefix] [--s3]
 
 The rows lie in a file, or (``--s3``) in a bucket of an S3 that runs beside it; ``prefix`` loops over the objects of a bucket. Memory is that
 of this process (engine and workers; the database is another), above what it had when the loop began.
@@ -24,11 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-import tick
 
 from noetl.kinds.registry import Registry
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from tests.bench import tick
 
 BUCKET = "million-rows"
 PLAYBOOK = """apiVersion: noetl.io/v2

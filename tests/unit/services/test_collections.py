@@ -14,10 +14,14 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.kinds import TaskSettings
-from noetl.domain.parts import PART_ITEMS
+from noetl.domain.parts import PART_ITEMS, PartsWriter
+from noetl.dsl.program import Expr
 from noetl.services.artifacts import TaskArtifacts
+from noetl.services.hydration import make_hydrate
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from noetl.templating import render, wrap
+from noetl.templating.contract import MappingScope
 from noetl.testing.memory import MemoryBackend, NoCredentials
 from noetl.testing.playing import Observed, Scenario, play
 from tests.contract.clouds import BUCKET, make_bucket, mocked_aws
@@ -296,3 +300,20 @@ def test_a_large_element_is_an_object_of_its_own(place: Place) -> None:
     observed = place.loop("file:rows.jsonl", shown="[iter.row.id, iter.row.text | length]")
     assert given(observed) == [[1, 50_000], [2, 1]]
     assert min(place.backend.results.read) < 2000, "the part itself is small"
+
+
+def test_templates_read_the_parts_of_a_long_list_that_they_touch() -> None:
+    results = Counted()
+    writer = PartsWriter(results.put, 1, "made", tier="memory")
+    writer.extend({"id": number} for number in range(50 * PART_ITEMS))
+    scope = MappingScope({"big": wrap(writer.close(), make_hydrate(results))})
+
+    def given(source: str) -> Any:
+        return render(Expr(source), scope)
+
+    assert given("big | length") == 50_000 and len(results.read) == 1
+    assert given("[big[7000].id, big[-1].id, big[60000] is defined]") == [7000, 49_999, False]
+    assert given("big[1998:2002] | map(attribute='id') | list") == [1998, 1999, 2000, 2001]
+    assert given("big | last") == {"id": 49_999}
+    assert len(results.read) == 5, "the manifest, and four parts"
+    assert len(given("big | list")) == 50_000

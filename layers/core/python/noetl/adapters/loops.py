@@ -79,7 +79,7 @@ def _slice(loop: LoopRow, start: int, stop: int) -> LoopSlice:
 def _where(ref: dict[str, Any] | None) -> dict[str, Any]:
     """Of a reference what reading takes."""
     assert ref is not None
-    return {name: ref[name] for name in ("ref", "sha256", "store") if name in ref}
+    return {name: ref[name] for name in ("ref", "sha256", "store", "meta") if name in ref}
 
 
 def stripped(command: Command) -> Command:

@@ -7,7 +7,7 @@ Part: a JSON list. Manifest: ``{"kind": "manifest", "strategy": "concat", "parts
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from noetl.domain import codec
@@ -18,6 +18,13 @@ PART_ITEMS = 1000
 """Most elements of one part."""
 PART_BYTES = 1024 * 1024
 """A part is closed when it has about so many bytes."""
+
+
+class PartedList(Sequence[Any]):
+    """A list that is read part by part: an element or a slice reads what holds it. See ``services/stored_lists.py``."""
+
+    __slots__ = ()
+
 
 Put = Callable[[str, bytes], None]
 """Keep bytes under a URI: durable at once, or before anybody is told of it."""

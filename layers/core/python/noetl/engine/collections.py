@@ -13,7 +13,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import TemplateError
 from noetl.domain.facts import CommandIssued
-from noetl.domain.results import is_ref
+from noetl.domain.results import canonical, format_of, is_ref
 from noetl.domain.sources import is_source
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
@@ -46,7 +46,8 @@ def collection_of(d: Decider, step: Step, token: Token) -> list[Any] | None:
 
 
 def _load(d: Decider, ref: Mapping[str, Any]) -> Any:
-    if ref.get("size", 0) > LOAD_BYTES or (ref.get("meta") or {}).get("format", "json") != "json":
+    ref = canonical(ref)
+    if not 0 < ref["size"] <= LOAD_BYTES or format_of(ref) != "json":
         raise _TooLarge
     return d.view.load(ref)
 

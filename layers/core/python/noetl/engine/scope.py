@@ -11,8 +11,9 @@ from typing import Any
 from noetl.domain.commands import FrozenScope
 from noetl.domain.patches import MISSING
 from noetl.dsl.program import Program, Reads, aliases_of
-from noetl.engine.view import Overlay, ScopeMapping
+from noetl.engine.view import Loader, Overlay, ScopeMapping
 from noetl.templating import StepView, wrap
+from noetl.templating.contract import Hydrate
 from noetl.templating.views import MISSING as UNKNOWN
 
 ALIASES: dict[str, frozenset[str]] = {
@@ -63,7 +64,7 @@ class EngineScope:
         self.now = now
         self.args = args or {}
         self.extra = extra or {}
-        self.hydrate = slots.view.load
+        self.hydrate: Hydrate = Loader(slots.view)
 
     def lookup(self, name: str) -> Any:
         if name in self.extra:

@@ -97,6 +97,11 @@ class View:
         value = self.fresh.get(str(ref.get("ref")), MISSING)
         return self.hydrate(ref) if value is MISSING else value
 
+    def lazily(self, ref: Mapping[str, Any]) -> Any:
+        """As ``load``; of a list in parts a ``PartedList``."""
+        value = self.fresh.get(str(ref.get("ref")), MISSING)
+        return getattr(self.hydrate, "lazily", self.hydrate)(ref) if value is MISSING else value
+
     def get(self, key: Key, default: Any = MISSING) -> Any:
         value = self.slots.get(key, MISSING)
         if value is not MISSING:
@@ -110,6 +115,19 @@ class View:
         if scope not in self.scopes:
             raise NeedSlots(scopes=frozenset((scope,)))
         return {name: value for (where, name), value in self.slots.items() if where == scope}
+
+
+class Loader:
+    """A ``Hydrate`` over a view."""
+
+    __slots__ = ("lazily", "load")
+
+    def __init__(self, view: View) -> None:
+        self.load = view.load
+        self.lazily = view.lazily
+
+    def __call__(self, ref: Mapping[str, Any]) -> Any:
+        return self.load(ref)
 
 
 class Overlay:

@@ -18,9 +18,9 @@ from noetl.domain.result_bytes import compression_of
 from noetl.domain.result_life import KeptResult, lifetime
 from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, canonical, is_ref, result_name, unavailable
 from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
-from noetl.services.hydration import store_calls
 from noetl.services.packing import PackedWriter, Verified
 from noetl.services.secret_stream import StreamMask
+from noetl.services.stored_bytes import store_calls
 
 CHUNK = 1024 * 1024
 SMALL = 1024 * 1024

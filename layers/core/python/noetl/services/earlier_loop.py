@@ -19,6 +19,7 @@ from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.patches import combine
 from noetl.engine.view import Earlier
 from noetl.ports.execution_store import ExecutionStore, LoopRow
+from noetl.services.stored_bytes import fetch
 
 if TYPE_CHECKING:
     from noetl.services.engine_deps import EngineDeps
@@ -108,7 +109,7 @@ def earlier_loop(
         left.add(*told, gather=sequential)
     picked = ranges_of(left.picked())
     if picked and newest.items is None and newest.items_ref is not None:
-        deps.hydrate(newest.items_ref)
+        fetch(deps.results, newest.items_ref)
     return Earlier(oldest.total, picked, newest.items, newest.items_ref, combine(left.patches))
 
 

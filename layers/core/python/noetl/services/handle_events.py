@@ -53,9 +53,9 @@ from noetl.services.fold_loop import fold_loop
 from noetl.services.handle_items import handle_items
 from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
-from noetl.services.hydration import outages
 from noetl.services.make_change import late_row, make_change
 from noetl.services.recent import after_commit
+from noetl.services.stored_bytes import outages
 
 READS = 4
 """Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""

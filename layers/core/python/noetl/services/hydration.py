@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
-from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
+from noetl.domain.errors import TaskError
 from noetl.domain.manifests import is_manifest, join
-from noetl.domain.result_bytes import opened
-from noetl.domain.results import canonical, format_of, is_ref, plain_loop, unavailable
+from noetl.domain.results import canonical, format_of, is_ref, plain_loop
 from noetl.ports.results import ResultStore
+from noetl.services.stored_bytes import MOST, fetch, store_calls
+from noetl.services.stored_lists import StoredLists, is_parted
 from noetl.templating.contract import RenderedSql, RenderedStatement
 
 if TYPE_CHECKING:
@@ -22,41 +22,10 @@ if TYPE_CHECKING:
 
 CACHE_BYTES = 64 * 1024 * 1024
 """Most bytes of encoded objects kept decoded in one process."""
-MOST = 64 * 1024 * 1024
-"""Bytes of an artifact that a template may load."""
 LOADED: dict[str, Format] = {"jsonl": "jsonl", "csv": "csv", "text": "text"}
 """Formats of text that are a value, beside JSON."""
 NOT_VALUES = ("result_too_large_to_load", "result_not_a_value")
 """Codes: the reference is all there is to show."""
-
-
-class ResultsAway(BaseException):
-    """The result store cannot be reached now, which is nobody's fault.
-
-    A BaseException, because it has to pass through template evaluation, which turns every Exception into an author's error. The
-    shells (``handle_events``, ``run_command``) turn it into the InfrastructureError it came from (its ``__cause__``).
-    """
-
-
-@contextmanager
-def store_calls() -> Iterator[None]:
-    """A result store that is away for now is nobody's fault. Raises ResultsAway; what will not pass by itself, as it is."""
-    try:
-        yield
-    except InfrastructureError as error:
-        if error.retryable:
-            raise ResultsAway(str(error)) from error
-        raise
-
-
-@contextmanager
-def outages() -> Iterator[None]:
-    """Raises InfrastructureError where a result store was away while something was hydrated."""
-    try:
-        yield
-    except ResultsAway as away:
-        assert isinstance(away.__cause__, InfrastructureError)
-        raise away.__cause__ from None
 
 
 def make_hydrate(
@@ -69,21 +38,10 @@ def make_hydrate(
     return _Hydrator(results, cache_bytes, most)
 
 
-def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> bytes:
-    """The bytes behind a reference, or of a part of a manifest, as they were kept: verified, and decompressed to at most ``most`` bytes.
-
-    Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``), InfrastructureError.
-    """
-    try:
-        data = results.at(ref.get("store")).get(str(ref["ref"]))
-    except NotFoundError as error:
-        raise unavailable(ref, f"is not available: {error.message}") from error
-    return opened(data, ref, most)
-
-
 class _Hydrator:
     def __init__(self, results: ResultStore, limit: int, most: int) -> None:
         self.results = results
+        self.lists = StoredLists(results)
         self.limit = limit
         self.most = most
         self.size = 0
@@ -91,6 +49,13 @@ class _Hydrator:
         self.lock = threading.Lock()
 
     def __call__(self, ref: Mapping[str, Any]) -> Any:
+        return self._value(ref, lazily=False)
+
+    def lazily(self, ref: Mapping[str, Any]) -> Any:
+        """The value; of a list in parts a ``PartedList``."""
+        return self._value(ref, lazily=True)
+
+    def _value(self, ref: Mapping[str, Any], *, lazily: bool) -> Any:
         ref = canonical(ref)
         uri = str(ref["ref"])
         with self.lock:
@@ -105,6 +70,9 @@ class _Hydrator:
             return value
         data = self._read(ref)
         value = codec.decode(data)
+        if lazily and is_parted(value):
+            self.lists.keep(uri, value, len(data))
+            return self.lists.open(ref)
         if is_manifest(value):
             size = max(len(data), int(value.get("total_bytes") or ref.get("size") or 0))
             value = join(value, lambda part: codec.decode(self._read(part)))

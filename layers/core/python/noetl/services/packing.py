@@ -10,7 +10,7 @@ from typing import Any
 from noetl.domain.result_bytes import SAMPLE_BYTES, Unpacker, bound, compression_of, gzip_packer, worth_it
 from noetl.domain.results import unavailable
 from noetl.ports.results import ObjectReader, ObjectWriter
-from noetl.services.hydration import store_calls
+from noetl.services.stored_bytes import store_calls
 
 
 class PackedWriter:

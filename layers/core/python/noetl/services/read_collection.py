@@ -18,7 +18,7 @@ from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.domain.parts import PART_BYTES, PartsWriter
-from noetl.domain.results import format_of, is_ref
+from noetl.domain.results import canonical, format_of, is_ref
 from noetl.domain.sources import is_source
 from noetl.dsl.program import Loop, Program, Step
 from noetl.engine.collections import listed
@@ -29,9 +29,10 @@ from noetl.kinds.row_streams import FORMATS, Readable
 from noetl.pipeline.faults import error_of, positioned
 from noetl.ports.results import ResultStore
 from noetl.services.artifacts import TaskArtifacts
-from noetl.services.hydration import store_calls
 from noetl.services.keep_results import short_error
 from noetl.services.secrecy import Secrets
+from noetl.services.stored_bytes import store_calls
+from noetl.services.stored_lists import is_parted
 from noetl.services.task_errors import internal
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import render, unwrap
@@ -122,6 +123,7 @@ class _Reading:
 
     def _of_result(self, ref: Mapping[str, Any]) -> Collected:
         """A large result: its manifest as it is, else its elements, streamed."""
+        ref = canonical(ref)
         form = format_of(ref)
         if form not in FORMATS:
             raise TaskError(
@@ -142,10 +144,14 @@ class _Reading:
         with artifacts.open(ref) as stream:
             start = stream.read(len(MANIFEST))
             if form == "json" and start == MANIFEST:
-                assert self.deps.lists is not None
-                known = self.deps.lists.open(ref)
-                return Collected(len(known), ref=dict(ref))
+                return self._of_manifest(ref)
             return self._write(read_elements(_Whole(start, stream), form, what, None, self._context()))
+
+    def _of_manifest(self, ref: Mapping[str, Any]) -> Collected:
+        assert self.deps.lists is not None and self.deps.hydrate is not None and self.step.loop is not None
+        if is_parted(self.deps.lists.value(ref)):
+            return Collected(len(self.deps.lists.open(ref)), ref=dict(ref))
+        return self._write(listed(self.deps.hydrate(ref), self.step.loop))
 
     def _write(self, values: Iterable[Any]) -> Collected:
         """Inline while they fit; then in parts."""

@@ -18,9 +18,10 @@ from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
 from noetl.services.awaited import awaited
-from noetl.services.hydration import NOT_VALUES, make_hydrate, outages
+from noetl.services.hydration import NOT_VALUES, make_hydrate
 from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
+from noetl.services.stored_bytes import outages
 
 Programs = Callable[[str], Program]
 STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "completed", "failed", "cancelled")

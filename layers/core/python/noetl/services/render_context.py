@@ -12,9 +12,10 @@ from noetl.engine.scope import EngineScope
 from noetl.engine.view import Overlay, View
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
-from noetl.services.hydration import make_hydrate, outages
+from noetl.services.hydration import make_hydrate
 from noetl.services.read_execution import find
 from noetl.services.rendered import Rendered
+from noetl.services.stored_bytes import outages
 from noetl.services.template_writer import TemplateWriter
 from noetl.templating import wrap
 

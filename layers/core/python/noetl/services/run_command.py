@@ -15,9 +15,9 @@ from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.pipeline import stage_pipeline
 from noetl.pipeline.faults import error_of
-from noetl.services.hydration import outages
 from noetl.services.run_items import run_items
 from noetl.services.run_tasks import TaskRunner
+from noetl.services.stored_bytes import outages
 from noetl.services.worker_deps import WorkerDeps
 
 Emit = Callable[[Event], None]

@@ -5,17 +5,30 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from typing import Any, overload
+from typing import Any, TypeGuard, overload
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.manifests import is_manifest
+from noetl.domain.parts import PartedList
 from noetl.ports.results import ResultStore
-from noetl.services.hydration import fetch, store_calls
+from noetl.services.stored_bytes import fetch, store_calls
 
-CACHE_BYTES = 16 * 1024 * 1024
-"""Most bytes of encoded parts and manifests kept decoded in one process."""
+CACHE_BYTES = 4 * 1024 * 1024
+"""Most bytes of encoded parts and manifests kept decoded in one process (where rows take some ten times as much). Whoever goes over a
+list needs a part at a time."""
+
+
+def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """Whether an object is the manifest of a list whose parts are lists, one after the other, and tell how long they are."""
+    return (
+        is_manifest(value)
+        and value.get("strategy", "concat") == "concat"
+        and not value.get("merge_path")
+        and all(type(part.get("count")) is int for part in value["parts"])
+    )
 
 
 class StoredLists:
@@ -46,10 +59,11 @@ class StoredLists:
         with store_calls():
             data = fetch(self._results, ref)
         value = codec.decode(data)
-        self._keep(uri, value, len(data))
+        self.keep(uri, value, len(data))
         return value
 
-    def _keep(self, uri: str, value: Any, size: int) -> None:
+    def keep(self, uri: str, value: Any, size: int) -> None:
+        """Remember what an object of ``size`` bytes holds."""
         with self._lock:
             if uri not in self._cache:
                 self._size += size
@@ -58,7 +72,7 @@ class StoredLists:
                 self._size -= self._cache.popitem(last=False)[1][1]
 
 
-class StoredList(Sequence[Any]):
+class StoredList(PartedList):
     """Read like a list, and never changed. One thread's: it remembers the part that it read last."""
 
     __slots__ = ("_ends", "_held", "_lists", "_parts", "_ref")
@@ -104,7 +118,7 @@ class StoredList(Sequence[Any]):
     def _open(self) -> list[Mapping[str, Any]]:
         if self._parts is None:
             found = self._lists.value(self._ref)
-            if isinstance(found, dict) and found.get("kind") == "manifest":
+            if is_parted(found):
                 parts = found["parts"]
             elif isinstance(found, list):
                 parts = [{**self._ref, "count": len(found)}]

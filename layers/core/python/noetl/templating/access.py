@@ -95,8 +95,9 @@ def slice_of(meter: Meter, obj: Any, start: Any, stop: Any, step: Any) -> Any:
     subject = resolve(obj)
     if not isinstance(subject, (str, list, tuple, range, View)) or isinstance(subject, MapView):
         raise TemplateError(f"{describe(obj)} cannot be sliced")
-    meter.allocate(len(subject))
-    return subject[slice(raw(start), raw(stop), raw(step))]
+    wanted = slice(raw(start), raw(stop), raw(step))
+    meter.allocate(len(range(*wanted.indices(len(subject)))))
+    return subject[wanted]
 
 
 # --- methods ------------------------------------------------------------------------------------

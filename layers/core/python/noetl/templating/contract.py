@@ -66,4 +66,5 @@ class MappingScope:
 
 
 Hydrate = Callable[[Mapping[str, Any]], Any]
-"""Loads the value behind a ``ResultRef`` mapping."""
+"""Loads the value behind a ``ResultRef`` mapping. One that has an attribute ``lazily`` (another of its kind) gives templates long lists by that:
+as a ``PartedList``, of which they read the parts they touch."""

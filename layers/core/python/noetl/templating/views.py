@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
+from noetl.domain.parts import PartedList
 from noetl.domain.results import canonical, is_ref
 from noetl.templating.contract import Hydrate
 
@@ -268,7 +269,8 @@ class RefView(Stored):
                     hint="pass the reference on, or read it in a task",
                     details={"ref": self.raw.get("ref")},
                 )
-            self._loaded = wrap(self.hydrate(self.raw), self.hydrate)
+            load = getattr(self.hydrate, "lazily", self.hydrate)
+            self._loaded = wrap(load(self.raw), self.hydrate)
         return self._loaded
 
 
@@ -322,7 +324,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
         if "locator" in value and is_ref(value):
             return RefView(value, hydrate)
         return MapView(value, hydrate)
-    if kind is list or kind is tuple:
+    if kind is list or kind is tuple or isinstance(value, PartedList):
         return ListView(value, hydrate)
     return MapView(value, hydrate) if isinstance(value, Mapping) else value
 
