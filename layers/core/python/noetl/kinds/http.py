@@ -14,6 +14,7 @@ SPEC = KindSpec(
     pool="io",
     default_timeout=30.0,
     aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},
+    ref_fields=("body_from", "multipart"),
     needs_network=True,
 )
 

@@ -8,7 +8,8 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.kinds.http_client import MAX_HEADER_BYTES, Limits, Request
+from noetl.kinds.http_body import body_from, multipart
+from noetl.kinds.http_client import MAX_HEADER_BYTES, Limits, Request, Streamed
 from noetl.kinds.http_params import Params, Timeouts
 from noetl.kinds.http_request import Headers, add_auth, encode_body, with_query
 from noetl.kinds.net_guard import Allowed, parse_url
@@ -40,12 +41,20 @@ def request_of(params: Params, context: TaskContext) -> Request:
         if value is not None:
             headers.set(name, value)
     secret = add_auth(params.auth, headers, context) if params.auth else frozenset()
-    body = encode_body(params.body, params.form, headers)
+    body = _body(params, headers, context)
     headers.default("Idempotency-Key", context.idempotency_key)
     headers.default("User-Agent", "noetl")
     headers.default("Accept", "*/*")
     headers.default("Accept-Encoding", "gzip, deflate")
     return Request(params.method, url, headers.as_dict(), body, secret)
+
+
+def _body(params: Params, headers: Headers, context: TaskContext) -> bytes | Streamed | None:
+    if params.multipart is not None:
+        return multipart(params.multipart, headers, context)
+    if params.body_from is not None:
+        return body_from(params.body_from, headers, context)
+    return encode_body(params.body, params.form, headers)
 
 
 def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits:

@@ -6,10 +6,11 @@ credentials stay with the origin they were meant for.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin
 
@@ -43,13 +44,21 @@ _BODY_HEADERS = frozenset({"content-type", "content-encoding", "content-language
 
 
 @dataclass(frozen=True, slots=True)
+class Streamed:
+    """A body that is never whole in memory. ``pieces``: from its beginning, as often as it is sent."""
+
+    size: int
+    pieces: Callable[[], Generator[bytes]]
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What to send. ``secret_headers``: further (lower-case) names that must not leave the first origin."""
 
     method: str
     url: Target
     headers: Mapping[str, str]
-    body: bytes | None = None
+    body: bytes | Streamed | None = None
     secret_headers: frozenset[str] = frozenset()
 
 
@@ -151,20 +160,24 @@ def without_credentials(request: Request) -> Request:
 
 def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -> tuple[Answer, str | None]:
     """One request. The second value is where it redirects to, when that is to be followed."""
+    headers = {"Host": request.url.authority, **request.headers}
+    if isinstance(request.body, Streamed):
+        headers["Content-Length"] = str(request.body.size)
     pool = pools(limits.allowed).connection_from_host(request.url.host, request.url.port, request.url.scheme)
     try:
-        response = pool.urlopen(
-            request.method,
-            request.url.path,
-            body=request.body,
-            headers={"Host": request.url.authority, **request.headers},
-            retries=False,
-            redirect=False,
-            assert_same_host=False,
-            preload_content=False,
-            decode_content=True,
-            timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
-        )
+        with _opened(request.body) as body:
+            response = pool.urlopen(
+                request.method,
+                request.url.path,
+                body=body,
+                headers=headers,
+                retries=False,
+                redirect=False,
+                assert_same_host=False,
+                preload_content=False,
+                decode_content=True,
+                timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
+            )
         try:
             return _read(request, response, limits, follow, take)
         finally:
@@ -172,6 +185,16 @@ def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -
             response.close()
     except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
         raise _failed(request, error, limits) from error
+
+
+@contextlib.contextmanager
+def _opened(body: bytes | Streamed | None) -> Iterator[bytes | Generator[bytes] | None]:
+    """What urllib3 sends. A body that was not sent to its end is closed, with what it reads from."""
+    if not isinstance(body, Streamed):
+        yield body
+        return
+    with contextlib.closing(body.pieces()) as pieces:
+        yield pieces
 
 
 def _read(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from noetl.domain.results import is_ref
 from noetl.kinds.base import KindParams
 
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -30,6 +31,36 @@ class Save(BaseModel):
     format: Literal["auto", "json", "jsonl", "csv", "parquet", "text", "bytes"] = Field(
         "auto", description="What the body is; `auto`: as its content type says, or its address."
     )
+
+
+class Part(BaseModel):
+    """One file of a form: what it holds (one of ``file``, ``content``, ``ref``), and what it is called."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    file: Annotated[str, Field(min_length=1)] | None = Field(None, description="A file beside the playbook.")
+    content: Any = Field(None, description="Text; mappings and lists are sent as JSON.")
+    encoding: Literal["base64"] | None = Field(None, description="`content` is base64.")
+    ref: Any = Field(None, description="A large result, sent as it is kept.")
+    filename: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    content_type: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+    @model_validator(mode="after")
+    def _one_content(self) -> Part:
+        if sum(one is not None for one in (self.file, self.content, self.ref)) != 1:
+            raise ValueError("a part has one of file, content and ref")
+        return self
+
+
+def _as_part(value: Any) -> Any:
+    """A large result stands for itself."""
+    if isinstance(value, list):
+        return [_as_part(one) for one in value]
+    return {"ref": value} if is_ref(value) else value
+
+
+FormValue = str | int | float | bool | None
+FormField = Annotated[Part | FormValue | list[Part | FormValue], BeforeValidator(_as_part)]
 
 
 class PageRetry(BaseModel):
@@ -92,7 +123,7 @@ class Params(KindParams):
         "proxies": "requests go out directly; proxies belong to the network of the deployment",
         "proxy": "requests go out directly; proxies belong to the network of the deployment",
     }
-    sensitive = frozenset({"auth", "headers", "body", "form"})
+    sensitive = frozenset({"auth", "headers", "body", "form", "multipart", "body_from"})
 
     url: Annotated[str, Field(min_length=1, description="Absolute http or https URL.")]
     method: Annotated[
@@ -102,6 +133,11 @@ class Params(KindParams):
     headers: dict[str, Any] | None = Field(None, description="Request headers.")
     body: Any = Field(None, description="Mappings, lists, numbers: sent as JSON. Text: sent as it is.")
     form: dict[str, Any] | None = Field(None, description="Sent URL-encoded, instead of `body`.")
+    multipart: dict[str, FormField] | None = Field(
+        None,
+        description="A form with files, instead of `body`: values, or `{file|content|ref, filename, content_type}`.",
+    )
+    body_from: Any = Field(None, description="A large result, sent as it is kept, instead of `body`.")
     timeout: Seconds | Timeouts | None = Field(
         None, description="Seconds for the whole call, or `{connect, read}`."
     )
@@ -117,8 +153,15 @@ class Params(KindParams):
 
     @model_validator(mode="after")
     def _one_body(self) -> Params:
-        if self.body is not None and self.form is not None:
-            raise ValueError("give either 'body' or 'form', not both")
+        given = {
+            "body": self.body,
+            "form": self.form,
+            "multipart": self.multipart,
+            "body_from": self.body_from,
+        }
+        names = [name for name, value in given.items() if value is not None]
+        if len(names) > 1:
+            raise ValueError(f"give either {' or '.join(map(repr, names))}, not both")
         return self
 
     @model_validator(mode="after")

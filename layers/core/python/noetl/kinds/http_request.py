@@ -55,6 +55,11 @@ class Headers:
         return dict(self._fields.values())
 
 
+def usable_header(value: Any) -> str | None:
+    """The text of a header when it is one."""
+    return value if isinstance(value, str) and value and _VALUE.fullmatch(value) else None
+
+
 def _bad_header(message: str, hint: str | None = None) -> TaskError:
     return TaskError(message, kind="client_error", code="header_invalid", hint=hint)
 
@@ -65,7 +70,7 @@ def with_query(path: str, params: Mapping[str, Any]) -> str:
     for name, value in params.items():
         for item in value if isinstance(value, (list, tuple)) else [value]:
             if item is not None:
-                pairs.append(f"{_encoded(name)}={_encoded(_scalar(name, item))}")
+                pairs.append(f"{_encoded(name)}={_encoded(scalar_text(name, item))}")
     if not pairs:
         return path
     separator = "?" if "?" not in path else "" if path.endswith(("?", "&")) else "&"
@@ -83,7 +88,8 @@ def _encoded(text: str) -> str:
         ) from None
 
 
-def _scalar(name: str, value: Any) -> str:
+def scalar_text(name: str, value: Any) -> str:
+    """A value of a form or query. Raises TaskError."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -127,7 +133,7 @@ def encode_body(body: Any, form: Mapping[str, Any] | None, headers: Headers) -> 
 
 def _form_pairs(form: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
-        (name, _scalar(name, item))
+        (name, scalar_text(name, item))
         for name, value in form.items()
         for item in (value if isinstance(value, (list, tuple)) else [value])
         if item is not None

@@ -152,7 +152,8 @@ def _said_as_text(value: Any) -> bytes:
     return value.encode()
 
 
-def _bytes_of(value: Any) -> bytes:
+def bytes_of_base64(value: Any) -> bytes:
+    """Raises ValueError."""
     try:
         return base64.b64decode(_said_as_text(value), validate=True)
     except binascii.Error as error:
@@ -164,5 +165,5 @@ _WRITERS: Mapping[str, Any] = {
     "jsonl": _said_as_lines,
     "csv": _said_as_rows,
     "text": _said_as_text,
-    "base64": _bytes_of,
+    "base64": bytes_of_base64,
 }
