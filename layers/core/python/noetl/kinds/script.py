@@ -1,4 +1,4 @@
-"""Runs a script file, Python or shell, from an allowed folder in a confined process."""
+"""Runs a script, Python or shell, in a confined process: a file beside the playbook, or one that is fetched."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ import hashlib
 import re
 import shutil
 import sys
+import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.kinds.paths import path_of_file_uri, resolve_inside
 from noetl.kinds.program_task import ProgramParams, run_to_result
 from noetl.kinds.sandbox.process import SEARCH_PATH
+from noetl.kinds.script_source import Source, fetch, time_left, unpinned
 
 SPEC = KindSpec(
     name="script",
-    summary="Runs a script file, Python or shell, from an allowed folder.",
+    summary="Runs a script, Python or shell: a file beside the playbook, or one of S3, Google Cloud Storage, an address or a result.",
     pool="python",
     default_timeout=300.0,
     aliases={"path": "uri", "file": "uri"},
+    ref_fields=("source",),
     needs_network=True,
 )
 
@@ -38,30 +42,11 @@ BY_SUFFIX: Mapping[str, Interpreter] = {".py": "python", ".sh": "sh", ".bash": "
 SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+)*)?(?:\S*/)?(python|bash|sh)[\d.]*(?=\s|$)")
 
 
-class Source(BaseModel):
-    """Where the script is."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
-
-    type: Annotated[str, Field(description="`file`.", json_schema_extra={"enum": ["file"]})] = "file"
-    path: Annotated[
-        str | None, Field(min_length=1, description="Relative to an allowed folder, or below one.")
-    ] = None
-    uri: Annotated[str | None, Field(min_length=1, description="The same as `file://…`.")] = None
-
-    @field_validator("type")
-    @classmethod
-    def _only_files(cls, value: str) -> str:
-        if value != "file":
-            raise ValueError("only scripts of type 'file' can be run; put the script beside the playbook")
-        return value
-
-
 class Params(ProgramParams):
     """One place (``source.path``, ``source.uri`` or ``uri``), and how to call what is there."""
 
     source: Annotated[Source | None, Field(description="Where the script is.")] = None
-    uri: Annotated[str | None, Field(min_length=1, description="Path or `file://…` of the script.")] = None
+    uri: Annotated[str | None, Field(min_length=1, description="Path or URI of the script.")] = None
     interpreter: Annotated[
         Interpreter | None, Field(description="Default: by first line, then by suffix.")
     ] = None
@@ -78,42 +63,67 @@ class Params(ProgramParams):
 
     @model_validator(mode="after")
     def _one_place(self) -> Params:
-        source: object = self.source
-        inner: list[str | None] = []
-        if isinstance(source, Source):
-            inner = [source.path, source.uri]
-        elif source is not None:
-            return self
-        if sum(place is not None for place in (self.uri, *inner)) != 1:
-            raise ValueError("name the script once: source.path, source.uri or uri")
+        if (self.source is None) == (self.uri is None):
+            raise ValueError("name the script once: source or uri")
         return self
 
     @property
-    def place(self) -> str:
-        """Path or URI, as given."""
-        source = self.source or Source()
-        return self.uri or source.path or source.uri or ""
+    def place(self) -> Source:
+        """Raises TaskError(code="script_source") for a scheme that nobody knows."""
+        if self.source is not None:
+            return self.source
+        try:
+            return Source.model_validate({"uri": self.uri})
+        except ValidationError:
+            raise _no_source(self.uri) from None
+
+
+def check(params: Mapping[str, Any]) -> list[ParamProblem]:
+    """What an address gives may change: it has to be pinned, which is known before anything runs."""
+    given = params.get("source")
+    uri = given.get("uri") if isinstance(given, Mapping) else params.get("uri")
+    if isinstance(uri, str) and re.match(r"https?://", uri, re.IGNORECASE) and "checksum" not in params:
+        problem = unpinned(uri)
+        return [ParamProblem(("source",) if given is not None else ("uri",), problem.message, problem.hint)]
+    return []
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:
-    """As ``run_to_result``. Raises its TaskErrors, and ``checksum``, ``script_interpreter``, and those of ``resolve_inside``."""
-    path = _locate(params.place, context.settings.data_dirs)
+    """As ``run_to_result``. Raises its TaskErrors, and ``checksum``, ``script_interpreter``, those of ``resolve_inside`` and ``fetch``."""
+    source = params.place
+    pin = params.checksum.removeprefix("sha256:") if params.checksum is not None else None
+    if source.kind != "file":
+        began = time.monotonic()
+        fetched = fetch(source, pin, context)
+        with tempfile.TemporaryDirectory(prefix="noetl-script-", dir=context.settings.work_dir) as folder:
+            path = Path(folder, fetched.name)
+            path.write_bytes(fetched.content)
+            return _start(path, fetched.content, params, time_left(context, began))
+    path = _locate(source.path or source.uri or "", context.settings.data_dirs)
     content = _read(path)
     if params.checksum is not None:
         _require_checksum(path, content, params.checksum)
+    return _start(path, content, params, context)
+
+
+def _start(path: Path, content: bytes, params: Params, context: TaskContext) -> TaskResult:
     command = _command(params.interpreter or _interpreter_of(path, content), path, params.texts())
     return run_to_result(path.name, command, params, context)
+
+
+def _no_source(place: str | None) -> TaskError:
+    return TaskError(
+        f"a script cannot be run from {place!r}",
+        kind="schema",
+        code="script_source",
+        hint="write a path, or file://, https://, s3:// or gs://",
+    )
 
 
 def _locate(place: str, roots: tuple[str, ...]) -> Path:
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place)
     if scheme and scheme.group() != "file://":
-        raise TaskError(
-            f"a script cannot be run from {place!r}",
-            kind="schema",
-            code="script_source",
-            hint="only files can be run; put the script beside the playbook",
-        )
+        raise _no_source(place)
     path = resolve_inside(path_of_file_uri(place) if scheme else place, roots)
     if not path.is_file():
         raise TaskError(f"{place!r} is not a file", kind="storage_access", code="path_invalid")
@@ -156,10 +166,10 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
 
 
 def _command(interpreter: Interpreter, path: Path, words: list[str]) -> list[str]:
-    """The path is absolute and comes before the arguments, so none of them can be an option of the interpreter."""
+    """Options of the interpreter end before the path, which is absolute: none of the arguments can be one."""
     if interpreter == "python":
-        return [sys.executable, "-B", str(path), *words]
+        return [sys.executable, "-B", "--", str(path), *words]
     program = shutil.which(interpreter, path=SEARCH_PATH)
     if program is None:
         raise TaskError(f"{interpreter} is not installed here", kind="not_found", code="script_interpreter")
-    return [program, str(path), *words]
+    return [program, "--", str(path), *words]
