@@ -151,6 +151,8 @@ def test_names_cannot_end_their_line(web, context, sent, name, filename):
         ({"fil": "scan.png"}, "schema", "kind_params"),
         ({"ref": {"kind": "result_ref", "ref": "noetl://execution/1/result/s/gone", "meta": {"bytes": 3}}},
          "storage_access", "REFERENCE_NOT_AVAILABLE"),
+        ({"ref": {"kind": "result_ref", "ref": "noetl://execution/1/result/s/x", "meta": {"format": "csv"}}},
+         "schema", "not_a_reference"),
     ],
 )  # fmt: skip
 def test_parts_that_cannot_be_sent(web, context, part, kind, code):

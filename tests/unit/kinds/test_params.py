@@ -56,20 +56,19 @@ def problems(name, params):
             {"source": {"type": "s3", "path": "a.py"}},
             [
                 (
-                    ("source", "type"),
-                    "'source.type' is 's3': only scripts of type 'file' can be run; "
-                    "put the script beside the playbook",
+                    ("source",),
+                    "'source' is a mapping of 2: s3 needs a 'bucket' beside the path, or a uri",
                     None,
                 )
             ],
         ),
         ("script", {"source": {"type": "file", "path": HOLE}}, []),
         ("script", {"source": HOLE}, []),
-        ("script", {}, [((), "name the script once: source.path, source.uri or uri", None)]),
+        ("script", {}, [((), "name the script once: source or uri", None)]),
         (
             "script",
             {"path": "a.py", "source": {"path": "b.py"}},
-            [((), "name the script once: source.path, source.uri or uri", None)],
+            [((), "name the script once: source or uri", None)],
         ),
         (
             "script",

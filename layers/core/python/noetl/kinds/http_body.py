@@ -20,6 +20,7 @@ from noetl.kinds.object_format import bytes_of_base64
 from noetl.kinds.paths import resolve_inside
 
 _PIECE = 256 * 1024
+_MANIFEST = b'{"kind":"manifest"'
 Source = bytes | Streamed
 
 
@@ -27,9 +28,9 @@ def body_from(value: Any, headers: Headers, context: TaskContext) -> Source | No
     """``value`` as it is kept, when it is a result that was written as a stream; else as ``body`` sends it. Raises TaskError."""
     if not is_ref(value):
         return encode_body(value, None, headers)
-    if not _is_artifact(value):
+    if not _is_said_by_its_bytes(value, context):
         return encode_body(load(value, context), None, headers)
-    headers.default("Content-Type", usable_header(value["meta"].get("content_type")) or _OCTETS)
+    headers.default("Content-Type", usable_header(_media(value)) or _OCTETS)
     return _kept(value, context)
 
 
@@ -98,8 +99,8 @@ def _quoted(text: str) -> str:
 def _referenced(ref: Mapping[str, Any], context: TaskContext) -> tuple[Source, str | None]:
     if not is_ref(ref):
         return _literal(ref, base64=False, what="ref")
-    if _is_artifact(ref):
-        return _kept(ref, context), str(ref["meta"].get("content_type") or "") or None
+    if _is_said_by_its_bytes(ref, context):
+        return _kept(ref, context), _media(ref)
     return _literal(load(ref, context), base64=False, what=f"the result {ref['ref']}")
 
 
@@ -119,24 +120,45 @@ def _literal(value: Any, *, base64: bool, what: str) -> tuple[bytes, str | None]
     return codec.encode(value), "application/json"
 
 
-def _is_artifact(ref: Mapping[str, Any]) -> bool:
-    """Bytes that were written as a stream; any other reference stands for a value."""
-    return isinstance(ref.get("meta"), Mapping)
+def _is_said_by_its_bytes(ref: Mapping[str, Any], context: TaskContext) -> bool:
+    """Not so a text that is kept as JSON, and a list that is kept in parts."""
+    if format_of(ref) != "json":
+        return True
+    with context.artifacts.open(ref) as stream:
+        return not stream.read(len(_MANIFEST)).startswith((b'"', _MANIFEST))
+
+
+def _media(ref: Mapping[str, Any]) -> str | None:
+    told = _meta(ref).get("content_type")
+    return told if isinstance(told, str) and told else None
+
+
+def _meta(ref: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A reference may come from anywhere, and have anything in it."""
+    found = ref.get("meta")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _suffix(ref: Mapping[str, Any]) -> str:
-    form = format_of(ref) if _is_artifact(ref) else "json"
+    form = format_of(ref) if is_ref(ref) else "json"
     return {"text": "txt", "bytes": "bin"}.get(form, form)
 
 
 def _kept(ref: Mapping[str, Any], context: TaskContext) -> Streamed:
-    size = ref["meta"].get("bytes", ref.get("size"))
+    size = _meta(ref).get("bytes", ref.get("size"))
+    if type(size) is not int:
+        raise TaskError(
+            f"{str(ref)[:60]!r} does not say how large it is",
+            kind="schema",
+            code="not_a_reference",
+            hint="pass the result of a step as it is: {{ step }}",
+        )
 
     def pieces() -> Generator[bytes]:
         with context.artifacts.open(ref) as stream:
-            yield from _exactly(int(size), stream.read, f"the result {ref['ref']}")
+            yield from _exactly(size, stream.read, f"the result {ref['ref']}")
 
-    return Streamed(int(size), pieces)
+    return Streamed(size, pieces)
 
 
 def _file(path: Path) -> Streamed:

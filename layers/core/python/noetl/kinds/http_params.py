@@ -42,8 +42,12 @@ class Part(BaseModel):
     content: Any = Field(None, description="Text; mappings and lists are sent as JSON.")
     encoding: Literal["base64"] | None = Field(None, description="`content` is base64.")
     ref: Any = Field(None, description="A large result, sent as it is kept.")
-    filename: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    content_type: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    filename: Annotated[str, Field(min_length=1, max_length=255)] | None = Field(
+        None, description="What it is called; a file's own name, a result's field and format."
+    )
+    content_type: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Its media type; told by the file's name or the result."
+    )
 
     @model_validator(mode="after")
     def _one_content(self) -> Part:

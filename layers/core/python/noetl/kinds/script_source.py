@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import is_ref
+from noetl.domain.results import format_of, is_ref
 
 MOST_BYTES = 4 * 1024 * 1024
 """Of a script that is fetched."""
@@ -253,7 +253,7 @@ def _of_result(source: Source, context: TaskContext) -> bytes:
             code="script_source",
             hint="name a result that is text: `ref: '{{ step.data }}'`",
         )
-    if "meta" in source.ref:
+    if format_of(source.ref) != "json":
         with context.artifacts.open(source.ref) as stream:
             return stream.read(MOST_BYTES + 1)
     from noetl.kinds.artifact_values import load
