@@ -16,9 +16,9 @@ from noetl.domain.kinds import Credential, TaskContext
 from noetl.kinds.registry import default_registry
 from noetl.kinds.script_source import MOST_BYTES, forget_scripts
 from noetl.services.artifacts import TaskArtifacts
+from tests.google_cloud import Google
 from tests.integration.kinds.test_aws import CREDENTIALS, REGION
 from tests.integration.kinds.test_aws import aws as aws
-from tests.integration.kinds.test_gcs import PEM, Google
 from tests.integration.kinds.test_gcs import google as google
 
 SCRIPT = b"import sys\nprint(sys.argv[1:])\n"
@@ -112,13 +112,7 @@ def test_of_s3(aws, context):
 def test_of_google_cloud_storage(google: Google, make_context):
     google.contents["lake", "etl/say.py"] = SCRIPT
     google.objects["lake", "etl/say.py"] = {"generation": "1"}
-    data = {
-        "client_email": "reader@lake",
-        "private_key": PEM,
-        "private_key_id": "k1",
-        "token_uri": f"{google.base}/token",
-        "endpoint": google.base,
-    }
+    data = {**google.account, "endpoint": google.base}
     context = make_context(http_allow=("127.0.0.1",), credentials={"lake": Credential("lake", "gcs", data)})
     assert run(context, {"uri": "gs://lake/etl/say.py", "auth": "lake"}) == SAID
     parts = {"type": "gcs", "bucket": "lake", "path": "none.py", "auth": "lake"}
