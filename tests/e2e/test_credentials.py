@@ -55,6 +55,13 @@ workflow:
       policy:
         admit: { rules: [{ when: "{{ ctx.approved | default(false) }}", then: { allow: true } }, { else: { then: { allow: false } } }] }
     tool: { kind: noop, args: { total: "{{ ctx.total }}" } }
+    next: { arcs: [{ step: ask }] }
+  - step: ask
+    tool:
+      - send: { kind: http, url: "URL/ask", headers: { X-Answer-At: "{{ callback.url }}" } }
+      - answer: { kind: wait, callback: true }
+    next: { arcs: [{ step: end }] }
+  - { step: end, tool: { kind: noop, args: { total: "{{ gate.total }}", agreed: "{{ ask.answer.agreed }}" } } }
 """
 
 
@@ -122,9 +129,17 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
         "the gate",
     )
     _change_and_approve(deployment, here)
+    (asking,) = deployment.wait(
+        lambda: [one["x-answer-at"] for one in heard if one["path"] == "/ask"], 60, "a link"
+    )
+    link = asking.rpartition("/")[2]
+    deployment.wait(
+        lambda: deployment.api("POST", f"/api/callbacks/{link}", {"agreed": True}).status == 202, 60, "202"
+    )
     deployment.wait(lambda: deployment.api("GET", f"{here}/status").body["ended"], 60, "the end")
+    assert deployment.api("POST", f"/api/callbacks/{link}", {"agreed": False}).status == 409, "once"
     run = remote.follow(execution_id)
-    assert (run.status, run.result) == ("completed", {"total": 2}), run.error
+    assert (run.status, run.result) == ("completed", {"total": 2, "agreed": True}), run.error
     (call,) = [one for one in heard if one["path"] == "/call"]
     assert (call["x-shop"], call["x-other"]) == (token, vaulted)
     items = [one for one in heard if one["path"].startswith("/item")]
@@ -152,6 +167,7 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
         ).fetchone()
         assert left == (0,), "gone with the execution"
     marks = [token.encode(), vaulted.encode(), password.encode(), b"canary-"]
+    marks += [link.encode(), link.rpartition("-")[2].encode()]
     said = dict(_everywhere(deployment, began))
     assert sum(place.startswith("s3 ") for place in said) > 0 and sum("log " in place for place in said) > 4
     assert [(place, text[:300]) for place, text in said.items() if any(mark in text for mark in marks)] == []

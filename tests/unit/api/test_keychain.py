@@ -285,3 +285,25 @@ def test_what_goes_wrong_says_whether_to_try_again(answer, kind, code, asked):
 def test_a_moment_without_an_answer_is_waited_out():
     api = Api(AWAY, (502, {}), FOUND)
     assert worker(api).read(CAPABILITY, "a/b").type == "bearer" and len(api.asked) == 3
+
+
+def test_the_same_request_keeps_a_credential_once(ground):
+    def put(key: str, **over):
+        body = {"name": "often", "type": "bearer", "data": {"token": "one"}, **over}
+        return ground.ask("POST", "/api/credentials", body, headers={"idempotency-key": key})
+
+    first = put("k1")
+    assert (first.status, first.json["version"]) == (201, 1)
+    again = put("k1")
+    assert (again.status, again.json) == (201, first.json)
+    for over in ({"data": {"token": "two"}}, {"tags": ["x"]}, {"type": "generic"}):
+        refused = put("k1", **over)
+        assert (refused.status, refused.json["code"]) == (
+            409,
+            "idempotency_key_reused",
+        ) and "two" not in refused.text
+    other = put("k2", data={"token": "two"})
+    assert (other.status, other.json["version"]) == (200, 2)
+    assert put("k2", data={"token": "two"}).json == other.json
+    told = ground.ask("GET", "/api/access/credentials", query={"name": "often"}).json["accesses"]
+    assert [one["action"] for one in told] == ["replaced", "kept"]

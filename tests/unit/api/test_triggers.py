@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from base64 import b64encode
+
 import pytest
 
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
@@ -54,6 +58,58 @@ def test_a_webhook_is_fired_by_its_address_and_the_same_happening_starts_once(gr
 def entries(ground):
     with ground.store.tables() as tables:
         return list(tables.executions.values())
+
+
+KNOWN = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
+"""What GitHub's documentation says about the body `Hello, World!` and the secret below."""
+SECRET = "It's a Secret to Everybody"
+
+
+def signature(secret: str, body: bytes) -> bytes:
+    return hmac.new(secret.encode(), body, hashlib.sha256).digest()
+
+
+def test_what_is_not_signed_starts_nothing(ground):
+    body, known, secret = b"Hello, World!", KNOWN, SECRET
+    assert signature(secret, body).hex() == known
+    signed = {"source": {"type": "webhook", "credential": "hub"}, "payload": {"n": 4}, "event_id": ""}
+    refused = put(ground, **signed)
+    assert (refused.status, refused.json["code"]) == (422, "invalid_trigger") and "hub" not in refused.text
+    keep = {"name": "hub", "type": "generic", "data": {"secret": "short"}}
+    assert ground.ask("POST", "/api/credentials", keep).status == 201
+    assert "at least 16" in put(ground, **signed).json["detail"]
+    ground.ask("POST", "/api/credentials", {**keep, "data": {"secret": secret}})
+    made = put(ground, **signed)
+    assert made.json["source"] == signed["source"], "only what is not usual is shown"
+
+    def call(body: bytes, name: str = "x-hub-signature-256", value: str = "", base64: bool = False):
+        headers = {"content-type": "text/plain"} | ({name: value} if value else {})
+        text = b64encode(body).decode() if base64 else body.decode()
+        return ground.ask("POST", made.json["hook"], text, authorizer={}, headers=headers, base64=base64)
+
+    digest = signature(secret, b"\xff\x00 raw")
+    for fine in (f"sha256={digest.hex()}", digest.hex().upper(), b64encode(digest).decode()):
+        assert call(b"\xff\x00 raw", value=fine, base64=True).status == 202, fine
+    assert outcome(ground, call(body, value=f"sha256={known}")) == 8
+    wrong = ("", "sha256=", known[:-1], "0" * 64, f"sha1={known}", "\u00e9" * 64, "sha256=" + "z" * 64)
+    for value in wrong:
+        reply = call(body, value=value)
+        assert (reply.status, reply.json["code"]) == (403, "signature_invalid"), value
+    assert call(body + b" ", value=known).status == 403
+    assert call(body, name="x-signature", value=known).status == 403
+    shown = ground.ask("GET", "/api/triggers/orders").json
+    assert (shown["fired"], shown["failed"]) == (4, len(wrong) + 2) and "signature_invalid" in shown[
+        "last_error"
+    ]
+    other = {"type": "webhook", "credential": "hub", "header": "X-Signature"}
+    made = put(ground, **{**signed, "source": other})
+    assert call(body, name="x-signature", value=known).status == 202
+    assert ground.ask("POST", "/api/triggers/orders/fire", {}).status == 202, (
+        "whoever may start needs no signature"
+    )
+    ground.ask("DELETE", "/api/credentials/hub")
+    gone = call(body, name="x-signature", value=known)
+    assert (gone.status, gone.json["code"]) == (409, "hook_unverifiable") and "hub" not in gone.text
 
 
 def test_without_an_id_the_delivery_counts_and_without_one_every_request(ground):

@@ -12,6 +12,7 @@ from noetl.cli import wiring
 from noetl.domain import ids
 from noetl.services import manage_triggers
 from noetl.services.fire_trigger import Happening, fire_trigger
+from noetl.services.hook_signature import check_signer
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
 from noetl.services.start_playbook import StartDeps
 
@@ -23,6 +24,7 @@ class TriggersHere:
 
     def put_trigger(self, wish: TriggerWish) -> TriggerView:
         deps = self._reading.triggers
+        check_signer(wish.source, self._reading.credentials)
         return view(manage_triggers.put_trigger(deps, wish).row, deps, secret=True)
 
     def triggers(self, limit: int) -> Sequence[TriggerView]:

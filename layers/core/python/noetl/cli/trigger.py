@@ -35,6 +35,18 @@ def add(
         str | None,
         typer.Option("--events", metavar="JSON", help="Events of EventBridge that match this pattern."),
     ] = None,
+    signed: Annotated[
+        str | None,
+        typer.Option(
+            "--signed-with", metavar="CREDENTIAL", help="With --webhook: its `secret` signs requests (HMAC)."
+        ),
+    ] = None,
+    header: Annotated[
+        str | None,
+        typer.Option(
+            "--signature-header", metavar="NAME", help="Of the signature, if not X-Hub-Signature-256."
+        ),
+    ] = None,
     mapping: Annotated[
         list[str] | None,
         typer.Option(
@@ -62,7 +74,7 @@ def add(
     """
     from noetl.cli import triggers
 
-    choice = triggers.Choice(webhook, folder, files, bucket, prefix, suffix, events)
+    choice = triggers.Choice(webhook, folder, files, bucket, prefix, suffix, events, signed, header)
     at = where(home, remote, context)
     wish = triggers.wish(name, path, choice, mapping or [], event_id, enabled=not disabled)
     end(triggers.add(wish, as_json=as_json, at=at))

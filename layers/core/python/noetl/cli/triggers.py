@@ -36,6 +36,8 @@ class Choice:
     prefix: str
     suffix: str
     events: str | None
+    signed: str | None = None
+    header: str | None = None
 
 
 def wish(
@@ -65,18 +67,27 @@ def _mapped(text: str) -> tuple[str, str]:
 def _source(choice: Choice) -> Source:
     found: list[Source] = []
     if choice.webhook:
-        found.append(WebhookSource())
+        found.append(_webhook(choice))
     if choice.folder is not None:
         found.append(FileSource(str(Path(choice.folder).expanduser().resolve()), choice.files))
     if choice.bucket is not None:
         found.append(S3Source(choice.bucket, choice.prefix, choice.suffix))
     if choice.events is not None:
         found.append(EventBridgeSource(_pattern(choice.events)))
+    if (choice.signed or choice.header) and not (choice.webhook and choice.signed):
+        raise InvalidInputError(
+            "--signed-with goes with --webhook, and --signature-header with both", code="usage"
+        )
     if len(found) != 1:
         raise InvalidInputError(
             "say what is watched: one of --webhook, --folder, --bucket and --events", code="usage"
         )
     return found[0]
+
+
+def _webhook(choice: Choice) -> WebhookSource:
+    made = WebhookSource(choice.signed or "")
+    return made if choice.header is None else WebhookSource(made.credential, choice.header)
 
 
 def _pattern(text: str) -> dict[str, Any]:

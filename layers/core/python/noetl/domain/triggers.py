@@ -47,8 +47,14 @@ class SqsSource(msgspec.Struct, frozen=True, tag="sqs", forbid_unknown_fields=Tr
     batch: int = 10
 
 
-class WebhookSource(msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True):
-    """Requests to an address of its own."""
+class WebhookSource(
+    msgspec.Struct, frozen=True, tag="webhook", forbid_unknown_fields=True, omit_defaults=True
+):
+    """Requests to an address of its own. ``credential``: of it ``secret`` signs bodies (HMAC-SHA256), and ``header`` has the signature; empty:
+    knowing the address is enough."""
+
+    credential: str = ""
+    header: str = "X-Hub-Signature-256"
 
 
 class FileSource(msgspec.Struct, frozen=True, tag="file", forbid_unknown_fields=True):
@@ -103,6 +109,9 @@ def check_source(source: Source) -> Source:
             _fits("queue", source.queue, QUEUE, "its name or ARN (not its URL)")
             if not 1 <= source.batch <= 10:
                 raise _bad("batch", f"is {source.batch}", "1 to 10 messages at once")
+        case WebhookSource():
+            _short("credential", source.credential)
+            _fits("header", source.header, r"[A-Za-z0-9-]{1,64}", "the name of a header")
         case FileSource():
             _short("folder", source.folder)
             _short("pattern", source.pattern)

@@ -15,7 +15,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.credentials import MAX_BYTES, OAUTH, check_credential, known_type
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.kinds import Credential
 from noetl.ports.cipher import Cipher
 from noetl.ports.credential_store import (
@@ -105,9 +105,12 @@ def access_view(access: CredentialAccess) -> CredentialAccessView:
 
 
 def keep_credential(
-    wish: CredentialWish, principal: str, deps: CredentialDeps
+    wish: CredentialWish, principal: str, deps: CredentialDeps, key: str = ""
 ) -> tuple[CredentialView, bool]:
-    """Keep or replace; True for a new one. Raises InvalidInputError, InfrastructureError."""
+    """Keep or replace; True for a new one. ``key``: of this request, which may come again: what it kept is not kept once more.
+
+    Raises InvalidInputError, InfrastructureError, and ConflictError when the key stood for another wish.
+    """
     check_credential(wish.name, wish.type, wish.data)
     plain = codec.encode(wish.data)
     if len(plain) > MAX_BYTES:
@@ -115,13 +118,34 @@ def keep_credential(
             f"the credential {wish.name!r} has {len(plain)} bytes; at most {MAX_BYTES} are kept",
             code="invalid_credential",
         )
-    meta = {"description": wish.description, "tags": list(wish.tags)}
+    meta: dict[str, Any] = {"description": wish.description, "tags": list(wish.tags)}
+    if key:
+        kept_before = _kept_by(key, wish, deps)
+        if kept_before is not None:
+            return view(kept_before), kept_before.version == 1
+        meta["key"] = key
     sealed = deps.cipher.encrypt(plain, _identity(wish.name))
     kept, fresh = deps.store.put(
         StoredCredential(deps.new_id(), wish.name, wish.type, sealed, meta, principal)
     )
     note_access(deps, wish.name, "kept" if fresh else "replaced", principal)
     return view(kept), fresh
+
+
+def _kept_by(key: str, wish: CredentialWish, deps: CredentialDeps) -> StoredCredential | None:
+    """What the same request has kept already, as long as nothing else has replaced it. Raises ConflictError."""
+    stored = deps.store.get(wish.name)
+    if stored is None or stored.meta.get("key") != key:
+        return None
+    shown = view(stored)
+    same = (shown.type, shown.description, shown.tags) == (wish.type, wish.description, wish.tags)
+    if not same or open_credential(stored, deps) != wish.data:
+        raise ConflictError(
+            f"another content of the credential {wish.name!r} was kept under this Idempotency-Key",
+            code="idempotency_key_reused",
+            hint="another request needs another key",
+        )
+    return stored
 
 
 def note_access(

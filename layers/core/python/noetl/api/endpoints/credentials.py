@@ -31,7 +31,8 @@ SECRET_SCOPES = frozenset({"admin", "worker"})
 def put(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new one, 200 when one of this name was replaced."""
     wish = reading.body(request, deps, CredentialWish)
-    made, fresh = keep_credential(wish, request.principal.name, deps.credentials)
+    key = reading.idempotency_key(request)
+    made, fresh = keep_credential(wish, request.principal.name, deps.credentials, key)
     return Answer(201 if fresh else 200, made, headers=_PRIVATE)
 
 

@@ -13,13 +13,14 @@ from noetl.api.bodies import DeletedAnswer
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
-from noetl.api.problems import BadRequestError
+from noetl.api.problems import BadRequestError, ForbiddenError
 from noetl.domain import codec, ids
 from noetl.domain.errors import InvalidInputError, NotFoundError
-from noetl.domain.triggers import read_hook, unknown_hook
+from noetl.domain.triggers import WebhookSource, read_hook, unknown_hook
 from noetl.ports.trigger_store import TriggerRow
 from noetl.services import manage_triggers
 from noetl.services.fire_trigger import Happening, fire_trigger
+from noetl.services.hook_signature import check_signer, verify
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
 from noetl.services.start_playbook import StartDeps
 
@@ -49,6 +50,7 @@ def put(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new one, 200 when it replaced one."""
     wish = reading.body(request, deps, TriggerWish)
     reading.storable(wish.payload, "payload")
+    check_signer(wish.source, deps.credentials)
     made = manage_triggers.put_trigger(deps.triggers, wish)
     shown = view(made.row, deps.triggers, secret=True)
     location = f"/api/triggers/{made.row.name}"
@@ -112,7 +114,25 @@ def hook(deps: ApiDeps, request: Request) -> Answer:
     row = deps.triggers.store.get(name)
     if row is None or row.kind != "webhook" or row.generation != generation:
         raise unknown_hook()
+    _check_signature(deps, request, row)
     return _fire(deps, request, row)
+
+
+def _check_signature(deps: ApiDeps, request: Request, row: TriggerRow) -> None:
+    """What nobody signed starts nothing, and is counted. Raises ForbiddenError(code="signature_invalid")."""
+    source = row.source
+    if not isinstance(source, WebhookSource) or not source.credential:
+        return
+    sent = request.headers.get(source.header.lower(), "")
+    if sent and verify(source, reading.sized_body(request, deps), sent, deps.credentials):
+        return
+    why = f"{source.header} is not the signature of the body" if sent else f"there is no {source.header}"
+    deps.triggers.store.fired(row.name, None, error=f"signature_invalid: {why}")
+    raise ForbiddenError(
+        why,
+        code="signature_invalid",
+        hint="HMAC-SHA256 of the body as it is sent, with the secret that was agreed on, as sha256=<hex>",
+    )
 
 
 def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:

@@ -21,6 +21,7 @@ ROUTES: tuple[Route, ...] = (
         {201: CredentialView, 200: CredentialView},
         "credentials",
         body=CredentialWish,
+        keyed=True,
     ),
     Route(
         "POST",
