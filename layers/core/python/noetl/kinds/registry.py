@@ -55,6 +55,7 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
         "secrets": "noetl.kinds.secrets",
         "shell": "noetl.kinds.shell",
         "snowflake": "noetl.kinds.snowflake",
+        "transfer": "noetl.kinds.transfer",
         "wait": "noetl.kinds.wait",
         "workbook": "noetl.kinds.workbook",
     }

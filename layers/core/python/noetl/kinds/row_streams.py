@@ -122,6 +122,16 @@ def read_parquet(
             raise _unreadable(what, "parquet", str(error).replace(str(path), what)) from None
 
 
+def parquet_types(path: Path) -> dict[str, str]:
+    """The columns of a Parquet file and their types, as DuckDB names them."""
+    import duckdb
+
+    with closing(duckdb.connect()) as connection:
+        described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
+    names = unique_names([column[0] for column in described])
+    return {name: str(column[1]) for name, column in zip(names, described, strict=True)}
+
+
 def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
     found = dict(zip(names, map(to_json, row), strict=True))
     for name in documents:

@@ -6,8 +6,6 @@ finished one is copied out. Either way only a chunk is in memory.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +38,8 @@ class RowWriter(Protocol):
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Raises TaskError(kind="schema", code="row_shape")."""
 
-    def close(self) -> None: ...
+    def close(self) -> int:
+        """How many rows are there now."""
 
 
 def row_writer(
@@ -49,11 +48,12 @@ def row_writer(
     columns: Sequence[str] | None = None,
     types: Mapping[str, str] | None = None,
     folder: str | None = None,
+    delimiter: str = ",",
 ) -> RowWriter:
     """``columns``: of CSV and Parquet, in order (None: those of the first row; a later row may have no other). ``types``: of Parquet columns,
-    as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way."""
+    as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way. ``delimiter``: of CSV."""
     if format == "csv":
-        return _Csv(sink, columns)
+        return _Csv(sink, columns, delimiter)
     if format == "jsonl":
         return _Lines(sink)
     if format == "json":
@@ -66,79 +66,90 @@ class _Columns:
 
     def __init__(self, names: Sequence[str] | None) -> None:
         self.names = list(names) if names is not None else None
-        self._rows = 0
+        self.rows = 0
 
     def check(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         if self.names is None:
             self.names = list(rows[0]) if rows else []
         known = frozenset(self.names)
         for row in rows:
-            self._rows += 1
+            self.rows += 1
             if not row.keys() <= known:
                 extra = next(name for name in row if name not in known)
                 raise TaskError(
-                    f"row {self._rows} has the column {extra!r}, which the first row does not have",
+                    f"row {self.rows} has the column {extra!r}, which the first row does not have",
                     kind="schema",
                     code="row_shape",
                     hint="name the columns that are wanted in `columns`, or write jsonl, where every row has its own",
-                    details={"row": self._rows, "column": extra},
+                    details={"row": self.rows, "column": extra},
                 )
         return self.names
 
 
 class _Csv:
-    """NULL is an empty field; an empty text is ``""``, and who minds the difference finds it. A mapping or list is JSON."""
+    """NULL is an empty field, an empty text is ``""``. A mapping or list is JSON."""
 
-    def __init__(self, sink: Sink, columns: Sequence[str] | None) -> None:
+    def __init__(self, sink: Sink, columns: Sequence[str] | None, delimiter: str) -> None:
         self._sink = sink
         self._columns = _Columns(columns)
+        self._delimiter = delimiter
+        self._quoted = re.compile(f'[{re.escape(delimiter)}"\\r\\n]|^\\s|\\s$')
         self._begun = False
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         names = self._columns.check(rows)
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        if not self._begun and names:
-            writer.writerow(names)
-            self._begun = True
-        writer.writerows([_field(row.get(name)) for name in names] for row in rows)
-        self._sink(text.getvalue().encode("utf-8", "surrogatepass"))
+        lines = [] if self._begun or not names else [self._line(names)]
+        self._begun = self._begun or bool(names)
+        lines += [self._line([row.get(name) for name in names]) for row in rows]
+        self._sink("".join(lines).encode())
 
-    def close(self) -> None:
+    def close(self) -> int:
         if not self._begun:
             self.write([])
+        return self._columns.rows
 
+    def _line(self, fields: Sequence[Any]) -> str:
+        line = self._delimiter.join(map(self._field, fields))
+        return (line or '""') + "\n"
 
-def _field(value: Any) -> Any:
-    if isinstance(value, (dict, list, bool)):
-        return codec.encode(value).decode()
-    return "" if value is None else value
+    def _field(self, value: Any) -> str:
+        if value is None:
+            return ""
+        text = value if isinstance(value, str) else codec.encode(value).decode()
+        if text and not self._quoted.search(text):
+            return text
+        return '"' + text.replace('"', '""') + '"'
 
 
 class _Lines:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
+        self._rows = 0
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows += len(rows)
         if rows:
             self._sink(b"".join(codec.encode(row) + b"\n" for row in rows))
 
-    def close(self) -> None:
-        """Every line is complete."""
+    def close(self) -> int:
+        return self._rows
 
 
 class _List:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._mark = b"["
+        self._rows = 0
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._rows += len(rows)
         if rows:
             self._sink(self._mark + b",".join(codec.encode(row) for row in rows))
             self._mark = b","
 
-    def close(self) -> None:
+    def close(self) -> int:
         self._sink(b"[]" if self._mark == b"[" else b"]")
+        return self._rows
 
 
 class _Parquet:
@@ -163,15 +174,16 @@ class _Parquet:
                 seen.add(row.get(name))
         self._file.write(b"".join(codec.encode(row) + b"\n" for row in rows))
 
-    def close(self) -> None:
+    def close(self) -> int:
         """Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold."""
         with self._place:
             self._file.close()
             made = Path(self._place.name) / "rows.parquet"
-            _convert(self._lines, made, self._typed())
+            count = _convert(self._lines, made, self._typed())
             with made.open("rb") as file:
                 while block := file.read(_BLOCK):
                     self._sink(block)
+        return count
 
     def _typed(self) -> dict[str, str]:
         names = self._columns.names or []
@@ -213,7 +225,8 @@ class _Seen:
         return "JSON" if kinds and kinds <= {dict, list} else "VARCHAR"
 
 
-def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> None:
+def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
+    """How many rows there are in the file."""
     import duckdb
 
     if not typed:
@@ -244,7 +257,7 @@ def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> None:
     with closing(duckdb.connect(config=settings)) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         try:
-            connection.execute(query)
+            return int((connection.execute(query).fetchone() or (0,))[0])
         except duckdb.Error as error:
             said = str(error).replace(str(lines), "the rows").strip()
             raise TaskError(

@@ -1,0 +1,248 @@
+"""Rows from every store to every other: values, modes, exact counts, and what happens when a transfer is cut off."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import boto3
+import psycopg
+import pytest
+from moto import mock_aws
+
+from noetl.adapters.memory.results import MemoryResultStore
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import Credential, TaskContext
+from noetl.kinds import transfer_stores
+from noetl.kinds.aws_client import forget_clients
+from noetl.kinds.postgres_connect import CONNECTIONS
+from noetl.kinds.registry import default_registry
+from noetl.services.artifacts import TaskArtifacts
+
+REGION = "eu-central-1"
+CREDENTIALS = {
+    "lake": Credential(
+        "lake", "aws", {"access_key_id": "AKIA", "secret_access_key": "hidden", "region": REGION}
+    )
+}
+SHAPE = "id bigint PRIMARY KEY, name text, price numeric(12,2), at timestamptz, day date, ok boolean, f double precision, doc jsonb, raw bytea"
+COLUMNS = ["id", "name", "price", "at", "day", "ok", "f", "doc", "raw"]
+FILLED = (
+    "INSERT INTO {} SELECT i, CASE WHEN i % 3 = 0 THEN NULL ELSE E'n,\"\\n\\\\é' || i END, i + 0.10, '2026-01-02 03:04:05.678+02'::timestamptz"
+    " + i * interval '1 day', DATE '2026-01-01' + i, i % 2 = 0, i / 3.0::float8, jsonb_build_object('i', i, 'l', array[i]),"
+    " decode(lpad(to_hex(i), 8, '0'), 'hex') FROM generate_series(1, {}) AS t(i)"
+)
+_names = itertools.count()
+
+
+class Ground:
+    """A database, a bucket, a folder, and tasks that run in them. ``again``: the next attempt of the same task."""
+
+    def __init__(self, dsn: str, folder: Path, make_context: Callable[..., TaskContext]) -> None:
+        self.connection = psycopg.connect(dsn, autocommit=True)
+        self.s3 = boto3.client("s3", REGION)
+        self.s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
+        made = make_context(
+            credentials=CREDENTIALS, timeout=30, workspace_dsn=dsn, work_dir=str(folder / "work")
+        )
+        self.context = replace(made, artifacts=TaskArtifacts(MemoryResultStore(), 1, "s", max_bytes=10**8))
+        self.again()
+
+    def again(self, key: str = "") -> None:
+        """Tasks from now on are another one."""
+        self.context = replace(self.context, idempotency_key=key or f"1/{next(_names)}/t")
+
+    def table(self, rows: int = 0, shape: str = SHAPE) -> str:
+        name = f"t{next(_names)}"
+        self.sql(f"CREATE TABLE {name} ({shape})")
+        if rows:
+            self.sql(FILLED.format(name, rows))
+        return name
+
+    def sql(self, text: str) -> list[Any]:
+        cursor = self.connection.execute(text)
+        return cursor.fetchall() if cursor.description else []
+
+    def move(self, source: Any, target: Any, **params: Any) -> dict[str, Any]:
+        given = {"source": source, "target": target, **params}
+        assert default_registry().check("transfer", given) == []
+        return default_registry().run("transfer", given, self.context).result  # type: ignore[union-attr]
+
+    def refused(self, source: Any, target: Any, **params: Any) -> TaskError:
+        with pytest.raises(TaskError) as caught:
+            self.move(source, target, **params)
+        return caught.value
+
+    def duckdb(self, query: str, **params: Any) -> dict[str, Any]:
+        given = {"database": "store", "query": query, **params}
+        return default_registry().run("duckdb", given, self.context).result  # type: ignore[union-attr]
+
+
+@pytest.fixture
+def ground(dsn: str, tmp_path: Path, make_context, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ground]:
+    for name in ("AWS_ENDPOINT_URL", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    forget_clients()
+    with mock_aws():
+        ground = Ground(dsn, tmp_path, make_context)
+        yield ground
+        ground.connection.close()
+    forget_clients()
+    CONNECTIONS.close_idle(0)
+
+
+def pg(table: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "postgres", "table": table, **more}
+
+
+def obj(name: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "s3", "auth": "lake", "uri": f"s3://lake/{name}", **more}
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "json", "parquet"])
+def test_rows_go_to_an_object_and_come_back_as_they_were(ground: Ground, form: str) -> None:
+    source, target = ground.table(2345), ground.table()
+    out = ground.move(pg(source, order_by="id"), obj(f"a.{form}"), chunk_rows=1000)
+    assert (out["rows_read"], out["rows_written"]) == (2345, 2345)
+    assert out["bytes"] == ground.s3.head_object(Bucket="lake", Key=f"a.{form}")["ContentLength"]
+    back = ground.move(obj(f"a.{form}"), pg(target), chunk_rows=500)
+    assert (back["rows_read"], back["rows_written"], back["mode"]) == (2345, 2345, "append")
+    assert ground.sql(f"SELECT * FROM {target} EXCEPT SELECT * FROM {source}") == []
+    assert ground.sql(f"SELECT count(*) FROM {target}") == [(2345,)]
+
+
+def test_parquet_of_a_query_has_the_types_of_its_columns(ground: Ground) -> None:
+    ground.move(pg(ground.table(3)), obj("t.parquet", types={"name": "VARCHAR"}))
+    file = Path(ground.context.settings.work_dir or "") / "t.parquet"
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(ground.s3.get_object(Bucket="lake", Key="t.parquet")["Body"].read())
+    told = {
+        row["column_name"]: row["column_type"] for row in ground.duckdb("DESCRIBE FROM 't.parquet'")["rows"]
+    }
+    assert told == {
+        "id": "BIGINT", "name": "VARCHAR", "price": "DECIMAL(12,2)", "at": "TIMESTAMP WITH TIME ZONE", "day": "DATE",
+        "ok": "BOOLEAN", "f": "DOUBLE", "doc": "JSON", "raw": "BLOB",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [None, "id"])
+def test_rows_go_through_duckdb_and_an_artifact(ground: Ground, order: str | None) -> None:
+    source, target = ground.table(1200), ground.table()
+    ground.duckdb(
+        "CREATE TABLE moved (id BIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(12,2), "at" TIMESTAMPTZ, day DATE, ok BOOLEAN, f DOUBLE,"
+        " doc JSON, raw BLOB)"
+    )
+    given = {"order_by": order} if order else {}
+    file = {"kind": "duckdb", "database": "store", "table": "moved"}
+    assert ground.move(pg(source, **given), file, chunk_rows=500)["rows_written"] == 1200
+    ground.again()
+    kept = ground.move({**file, **given}, {"kind": "artifact", "format": "parquet"}, chunk_rows=500)
+    assert kept["artifact"]["extracted"] == {"row_count": 1200}
+    assert ground.move({"kind": "artifact", "ref": kept["artifact"]}, pg(target))["rows_written"] == 1200
+    assert ground.sql(f"SELECT * FROM {target} EXCEPT SELECT * FROM {source}") == []
+    assert ground.duckdb("SELECT count(*) AS n FROM moved")["rows"] == [{"n": 1200}]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("kind", ["postgres", "duckdb"])
+def test_modes(ground: Ground, kind: str, ordered: bool) -> None:
+    shape = "id bigint PRIMARY KEY, v text NOT NULL, n bigint DEFAULT 7"
+    name = ground.table(shape=shape)
+    target = pg(name) if kind == "postgres" else {"kind": "duckdb", "database": "store", "table": name}
+    if kind == "duckdb":
+        ground.duckdb(f"CREATE TABLE {name} ({shape})")
+
+    def move(rows: list[dict[str, Any]], **params: Any) -> Any:
+        ground.again()
+        staged = ground.table(shape="id bigint, v text, at serial")
+        for row in rows:
+            ground.connection.execute(f"INSERT INTO {staged} (id, v) VALUES (%s, %s)", (row["id"], row["v"]))
+        source = (
+            pg(staged, order_by="at")
+            if ordered
+            else {"kind": "postgres", "query": f"SELECT * FROM {staged} ORDER BY at"}
+        )
+        return ground.move(source, target, columns=["id", "v"], chunk_rows=2, **params)
+
+    def found() -> list[Any]:
+        text = f"SELECT id, v, n FROM {name} ORDER BY id"
+        return (
+            ground.sql(text)
+            if kind == "postgres"
+            else [tuple(row.values()) for row in ground.duckdb(text)["rows"]]
+        )
+
+    rows = [{"id": i, "v": f"v{i}"} for i in range(1, 6)]
+    assert move(rows)["rows_written"] == 5
+    assert found() == [(i, f"v{i}", 7) for i in range(1, 6)]
+    changed = [{"id": 5, "v": "a"}, {"id": 6, "v": "b"}, {"id": 5, "v": "c"}, {"id": 5, "v": "d"}]
+    told = move(changed, mode="upsert", key="id")
+    assert (told["rows_read"], told["rows_written"]) == (4, 2 if kind == "duckdb" and not ordered else 3)
+    assert found()[4:] == [(5, "d", 7), (6, "b", 7)]
+    assert (
+        move([{"id": 5, "v": "r"}, {"id": 9, "v": "s"}, {"id": 8, "v": "t"}], mode="replace")["rows_written"]
+        == 3
+    )
+    assert found() == [(5, "r", 7), (8, "t", 7), (9, "s", 7)]
+    assert move([], mode="replace")["rows_written"] == 0
+    assert found() == []
+
+
+class CutError(Exception):
+    """A process ends here, as far as its stores can tell."""
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+@pytest.mark.parametrize("source", ["postgres", "postgres-unordered", "csv", "parquet", "artifact"])
+def test_a_transfer_that_was_cut_off_goes_on_and_every_row_is_there_once(
+    ground: Ground, source: str, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, target = ground.table(50), ground.table()
+    given = cut_source(ground, source, table)
+    ground.again()
+    cuts = iter([3, 3, 1])
+    left = [0]
+    original = transfer_stores.Progress.__setattr__
+
+    def counted(self: Any, name: str, value: Any) -> None:
+        original(self, name, value)
+        if name == "rows_written" and value:
+            left[0] -= 1
+            if not left[0]:
+                raise CutError
+
+    monkeypatch.setattr(transfer_stores.Progress, "__setattr__", counted)
+    params = {"mode": mode, "chunk_rows": 10, **({"key": "id"} if mode == "upsert" else {})}
+    resumed = []
+    for cut in cuts:
+        left[0] = cut
+        with pytest.raises(TaskError, match="CutError"):
+            ground.move(given, pg(target), **params)
+        resumed.append(ground.sql("SELECT max(rows_read) FROM noetl_transfer WHERE NOT done")[0][0])
+    left[0] = 0
+    told = ground.move(given, pg(target), **params)
+    assert (told["rows_read"], told["rows_written"]) == (50, 50)
+    assert resumed == ([0, 0, 0] if source == "postgres-unordered" else [20, 30, 30])
+    assert told["resumed_at"] == resumed[-1]
+    assert ground.sql(f"SELECT * FROM {target} EXCEPT SELECT * FROM {table}") == []
+    assert ground.sql(f"SELECT count(*) FROM {target}") == [(50,)]
+    assert ground.move(given, pg(target), **params) == {**told, "resumed_at": 50}
+    assert ground.sql("SELECT count(*) FROM pg_class WHERE relname LIKE 'noetl_stage%'") == [(0,)]
+
+
+def cut_source(ground: Ground, source: str, table: str) -> dict[str, Any]:
+    if source.startswith("postgres"):
+        query = {
+            "kind": "postgres",
+            "query": f"SELECT * FROM {table} WHERE id %% 1 = %(z)s",
+            "params": {"z": 0},
+        }
+        return query if "unordered" in source else {**query, "order_by": ["at", "id"]}
+    if source == "artifact":
+        return {"kind": "artifact", "ref": ground.move(pg(table), {"kind": "artifact"})["artifact"]}
+    ground.move(pg(table), obj(f"cut.{source}"))
+    return obj(f"cut.{source}")
