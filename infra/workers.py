@@ -8,7 +8,7 @@ tasks belong to several workers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Literal
@@ -63,7 +63,7 @@ def plan_workers(env: Environment, kinds: KindLookup, has_layer: Callable[[str],
     _check_access(env, working)
     groups: dict[str, list[KindSpec]] = {}
     for spec in working:
-        groups.setdefault(_worker_name(env, spec, has_layer(spec.name)), []).append(spec)
+        groups.setdefault(_worker_name(env, spec, has_layer(_layer(spec))), []).append(spec)
     _check_names(groups, {spec.name for spec in working})
     workers = [_worker(env, name, members, has_layer) for name, members in sorted(groups.items())]
     workers.append(_mixed(env, working, has_layer))
@@ -124,6 +124,14 @@ def _check_access(env: Environment, working: list[KindSpec]) -> None:
                     )
 
 
+def _layer(spec: KindSpec) -> str:
+    return spec.layer or spec.name
+
+
+def _layers(members: Iterable[KindSpec], has_layer: Callable[[str], bool]) -> tuple[str, ...]:
+    return tuple(sorted({_layer(spec) for spec in members if has_layer(_layer(spec))}))
+
+
 def _worker(env: Environment, name: str, members: list[KindSpec], has_layer: Callable[[str], bool]) -> Worker:
     first = members[0]
     isolated = first.pool == ISOLATED
@@ -134,7 +142,7 @@ def _worker(env: Environment, name: str, members: list[KindSpec], has_layer: Cal
         pool=first.pool,
         isolated=isolated,
         needs_network=any(spec.needs_network for spec in members),
-        layers=tuple(spec.name for spec in members if has_layer(spec.name)),
+        layers=_layers(members, has_layer),
         memory=env.workers.memory[first.pool],
         storage=env.workers.storage[first.pool],
         concurrency=env.worker_concurrency(name),
@@ -151,7 +159,7 @@ def _mixed(env: Environment, working: list[KindSpec], has_layer: Callable[[str],
         pool=MIXED,
         isolated=False,
         needs_network=True,
-        layers=tuple(spec.name for spec in kinds if has_layer(spec.name)),
+        layers=_layers(kinds, has_layer),
         memory=env.workers.memory[MIXED],
         storage=env.workers.storage[MIXED],
         concurrency=env.worker_concurrency(MIXED),

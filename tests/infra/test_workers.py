@@ -41,8 +41,8 @@ def shape(made: WorkerPlan) -> dict[str, tuple[str, ...]]:
 
 
 def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
-    alone = {"duckdb": ("duckdb",), "python": ("python",), "script": ("script",), "shell": ("shell",)}
-    mixed = {"mixed": tuple(sorted({*LIGHT, "duckdb", "python", "script", "shell"}))}
+    alone = {name: (name,) for name in ("duckdb", "python", "script", "shell", "transfer")}
+    mixed = {"mixed": tuple(sorted({*LIGHT, *alone}))}
     assert shape(plan()) == {"io": LIGHT} | alone | mixed
     assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
 
@@ -57,6 +57,7 @@ def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None
         "python": "python",
         "script": "script",
         "shell": "shell",
+        "transfer": "transfer",
         "wait": "io",
     }
     assert plan(PROD).routes["noop"] == "http"
@@ -72,8 +73,9 @@ def test_only_code_of_playbooks_is_isolated_and_brings_small_batches() -> None:
         "python": 5,
         "script": 5,
         "shell": 5,
+        "transfer": 10,
     }
-    assert workers["duckdb"].layers == workers["mixed"].layers == ("duckdb",)
+    assert all(workers[name].layers == ("duckdb",) for name in ("duckdb", "mixed", "transfer"))
     assert workers["io"].layers == ()
 
 

@@ -7,6 +7,7 @@ import base64
 import datetime
 import hashlib
 import json
+import re
 import threading
 import time
 import uuid
@@ -92,7 +93,8 @@ class Snowflake:
 
     def submit(self, query: dict[str, str], order: dict[str, Any]) -> tuple[int, Any] | None:
         uuid.UUID(query["requestId"])
-        assert query["async"] == "true" and order["parameters"] == {"MULTI_STATEMENT_COUNT": "1"}
+        count = order["statement"].count(";\n") + 1
+        assert query["async"] == "true" and order["parameters"] == {"MULTI_STATEMENT_COUNT": str(count)}
         known = self.requests.get(query["requestId"])
         if known is None or "retry" not in query:
             known = self.requests[query["requestId"]] = str(uuid.uuid4())
@@ -111,6 +113,8 @@ class Snowflake:
             described = cursor.description or []
             rows = cursor.fetchall()
         except duckdb.Error as error:
+            if ";\n" in order["statement"]:
+                self.database.execute("ROLLBACK")
             return {"error": str(error)}
         if [one[0] for one in described] == ["Count"]:
             if not rows:
@@ -122,7 +126,7 @@ class Snowflake:
                 "columns": [{"name": "number of rows inserted", "type": "fixed"}],
                 "rows": [[str(rows[0][0])]],
             }
-        columns = [{"name": one[0].upper(), "type": self.type(str(one[1]))} for one in described]
+        columns = [{"name": one[0].upper(), **self.about(str(one[1]))} for one in described]
         return {"columns": columns, "rows": [[self.cell(cell) for cell in row] for row in rows]}
 
     @staticmethod
@@ -132,6 +136,13 @@ class Snowflake:
             return text
         return {"FIXED": int, "REAL": float, "BOOLEAN": lambda said: said == "true"}[binding["type"]](text)
 
+    @classmethod
+    def about(cls, name: str) -> dict[str, Any]:
+        digits = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", name)
+        precision, scale = (int(digits[1]), int(digits[2])) if digits else (38, 0)
+        kind = cls.type(name)
+        return {"type": kind, "precision": precision, "scale": scale} if kind == "fixed" else {"type": kind}
+
     @staticmethod
     def type(name: str) -> str:
         for ours, theirs in {
@@ -140,6 +151,8 @@ class Snowflake:
             "DOUBLE": "real",
             "BOOL": "boolean",
             "DATE": "date",
+            "JSON": "variant",
+            "BLOB": "binary",
         }.items():
             if ours in name.upper():
                 return theirs
@@ -147,6 +160,8 @@ class Snowflake:
 
     @staticmethod
     def cell(value: Any) -> str | None:
+        if isinstance(value, bytes):
+            return value.hex()
         if isinstance(value, datetime.datetime):
             return f"{Decimal((value - EPOCH) // datetime.timedelta(microseconds=1)) / 1_000_000:.9f}"
         if isinstance(value, datetime.date):

@@ -21,6 +21,7 @@ from noetl.kinds.aws_client import forget_clients
 from noetl.kinds.postgres_connect import CONNECTIONS
 from noetl.kinds.registry import default_registry
 from noetl.services.artifacts import TaskArtifacts
+from tests.integration.kinds.test_snowflake import PEM, Snowflake, server  # noqa: F401
 
 REGION = "eu-central-1"
 CREDENTIALS = {
@@ -133,7 +134,7 @@ def test_parquet_of_a_query_has_the_types_of_its_columns(ground: Ground) -> None
 def test_rows_go_through_duckdb_and_an_artifact(ground: Ground, order: str | None) -> None:
     source, target = ground.table(1200), ground.table()
     ground.duckdb(
-        "CREATE TABLE moved (id BIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(12,2), "at" TIMESTAMPTZ, day DATE, ok BOOLEAN, f DOUBLE,"
+        'CREATE TABLE moved (id BIGINT PRIMARY KEY, name VARCHAR, price DECIMAL(12,2), "at" TIMESTAMPTZ, day DATE, ok BOOLEAN, f DOUBLE,'
         " doc JSON, raw BLOB)"
     )
     given = {"order_by": order} if order else {}
@@ -246,3 +247,98 @@ def cut_source(ground: Ground, source: str, table: str) -> dict[str, Any]:
         return {"kind": "artifact", "ref": ground.move(pg(table), {"kind": "artifact"})["artifact"]}
     ground.move(pg(table), obj(f"cut.{source}"))
     return obj(f"cut.{source}")
+
+
+@pytest.fixture
+def warehouse(server: Snowflake, ground: Ground) -> Snowflake:  # noqa: F811
+    data = {
+        "account": "ab12345.eu-central-1",
+        "user": "loader",
+        "private_key": PEM,
+        "private_key_passphrase": "phrase",
+        "endpoint": f"http://127.0.0.1:{server.port}",
+    }
+    credential = Credential("warehouse", "snowflake", data)
+    known = ground.context.credential
+    settings = replace(ground.context.settings, http_allow=("127.0.0.1",))
+    find = lambda name: credential if name == "warehouse" else known(name)  # noqa: E731
+    ground.context = replace(ground.context, credential=find, settings=settings, left=30.0)
+    server.database.execute(
+        "CREATE TYPE TIMESTAMP_NTZ AS TIMESTAMP; CREATE MACRO PARSE_JSON(x) AS x::JSON; CREATE MACRO TO_BINARY(x, how) AS from_base64(x)"
+    )
+    server.database.execute(
+        "CREATE TABLE ORDERS (ID BIGINT PRIMARY KEY, NAME VARCHAR, PRICE DECIMAL(12,2), DAY DATE, OK BOOLEAN, F DOUBLE, DOC JSON, RAW BLOB)"
+    )
+    return server
+
+
+UPPER = {name.upper(): name for name in COLUMNS if name != "at"}
+ORDERS = {"kind": "snowflake", "auth": "warehouse", "table": "ORDERS"}
+
+
+@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
+def test_rows_go_to_snowflake_and_back_though_attempts_are_cut_off(
+    ground: Ground, warehouse: Snowflake, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = ground.table(25), ground.table()
+    warehouse.database.execute(
+        "INSERT INTO ORDERS (ID, NAME) VALUES (-1, 'old'), (7, 'old')" if mode == "upsert" else "SELECT 1"
+    )
+    key = {"key": "ID"} if mode == "upsert" else {}
+    params = {"mode": mode, "columns": UPPER, "chunk_rows": 10, **key}
+    original = warehouse.executed
+    calls = itertools.count()
+    monkeypatch.setattr(warehouse, "executed", lambda order: cut_after(7, calls, original, order))
+    ground.refused(pg(source, order_by="id"), ORDERS, **params)
+    monkeypatch.setattr(warehouse, "executed", original)
+    told = ground.move(pg(source, order_by="id"), ORDERS, **params)
+    assert (told["rows_read"], told["rows_written"], told["resumed_at"]) == (25, 25, 10)
+    assert ground.move(pg(source, order_by="id"), ORDERS, **params)["resumed_at"] == 25
+    assert warehouse.database.execute("SELECT count(*), min(NAME) FROM ORDERS WHERE ID < 0").fetchone() == (
+        (1, "old") if mode == "upsert" else (0, None)
+    )
+    ground.again()
+    back = {
+        **ORDERS,
+        "table": None,
+        "query": "SELECT * FROM ORDERS WHERE ID > %(none)s ORDER BY ID",
+        "params": {"none": 0},
+    }
+    del back["table"]
+    columns = {name: upper for upper, name in UPPER.items()}
+    assert ground.move(back, pg(target), columns=columns, chunk_rows=4)["rows_written"] == 25
+    names = ", ".join(columns)
+    assert ground.sql(f"SELECT {names} FROM {target} EXCEPT SELECT {names} FROM {source}") == []
+    assert [
+        row for row in warehouse.database.execute("SHOW TABLES").fetchall() if "stage" in row[0].lower()
+    ] == []
+
+
+def cut_after(count: int, calls: Iterator[int], executed: Any, order: dict[str, Any]) -> dict[str, Any]:
+    """The warehouse is away from the ``count``-th statement on."""
+    return executed(order) if next(calls) < count else {"error": "away"}
+
+
+def test_a_result_that_snowflake_keeps_is_read_on(
+    ground: Ground, warehouse: Snowflake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = ground.table(shape="id bigint PRIMARY KEY CHECK (id <> 8)")
+    warehouse.database.execute("INSERT INTO ORDERS (ID) SELECT * FROM range(1, 11)")
+    back = {"kind": "snowflake", "auth": "warehouse", "query": "SELECT ID FROM ORDERS ORDER BY hash(ID)"}
+    params = {"columns": {"id": "ID"}, "chunk_rows": 3}
+    warehouse.database.execute("UPDATE ORDERS SET NAME = 'x'")
+    first = ground.refused(back, pg(target), **params)
+    assert (first.kind, first.code) == ("db_constraint", "23514")
+    read = ground.sql("SELECT rows_read FROM noetl_transfer WHERE NOT done ORDER BY updated_at DESC LIMIT 1")[
+        0
+    ][0]
+    ground.sql(f"ALTER TABLE {target} DROP CONSTRAINT {target}_id_check")
+    asked = len(warehouse.orders)
+    told = ground.move(back, pg(target), **params)
+    assert (told["rows_read"], told["resumed_at"], len(warehouse.orders) - asked) == (10, read, 0)
+    assert ground.sql(f"SELECT count(*) FROM {target}") == [(10,)]
+    ground.again("other")
+    ground.sql(f"TRUNCATE {target}; ALTER TABLE {target} ADD CHECK (id <> 8)")
+    ground.refused(back, pg(target), **params)
+    warehouse.statements = {handle: {**one, "error": "gone"} for handle, one in warehouse.statements.items()}
+    assert ground.refused(back, pg(target), **params).code == ("source_changed" if read else "001003")

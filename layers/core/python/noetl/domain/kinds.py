@@ -45,6 +45,8 @@ class KindSpec:
     poll_seconds: float = 0.0
     """More than 0: it begins work elsewhere and asks how that is getting on (PollRequest). One call takes at most so many seconds; the
     task's time-out counts from the first call to the end of the work."""
+    layer: str = ""
+    """The kind whose layer of libraries its workers have too (``duckdb``); its own, if there is one, unless this is given."""
     extra: str | None = None
     """Optional dependency group that must be installed (``local``)."""
 

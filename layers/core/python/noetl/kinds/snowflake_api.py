@@ -83,6 +83,8 @@ class Session:
         given = {name: value or data.get(name) for name, value in places.items()}
         self._places = {name: str(value) for name, value in given.items() if value}
         self.query_id = ""
+        self.statement_count = 1
+        """How many statements the text of the next one holds."""
 
     def run(
         self, statement: RenderedStatement, number: int, waits: Mapping[str, Any] | None, *, keep: bool
@@ -118,7 +120,7 @@ class Session:
         order: dict[str, Any] = {
             "statement": native_text(statement, placeholder),
             "timeout": max(1, int(self._remaining())),
-            "parameters": {"MULTI_STATEMENT_COUNT": "1"},
+            "parameters": {"MULTI_STATEMENT_COUNT": str(self.statement_count)},
             **self._places,
         }
         if names:

@@ -24,6 +24,7 @@ SPEC = KindSpec(
     sql_fields=("source.query",),
     ref_fields=("source",),
     needs_network=True,
+    layer="duckdb",
     extra="local",
 )
 
