@@ -392,3 +392,17 @@ def test_large_report_joins_what_nobody_holds(local, api: Api) -> None:
     assert (run.status, run.error) == ("completed", None)
     amount = sum(number % 997 * 1.25 for number in range(1, 3001))
     assert run.result == {"lines": 3000, "amount": amount, "cells": 36, "complete": True}
+
+
+# --- order_archive --------------------------------------------------------------------------------
+
+
+def test_order_archive_counts_every_order(local) -> None:
+    run = local.run("order_archive", {"orders": 10_000, "chunk_rows": 3000})
+
+    assert (run.status, run.error) == ("completed", None)
+    assert (run.result["orders"], run.result["total"]) == (
+        10_000,
+        sum(i * 37 % 10_000 for i in range(1, 10_001)) / 100,
+    )
+    assert [month["orders"] for month in run.result["months"]] == [6377, 3623]

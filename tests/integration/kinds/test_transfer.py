@@ -15,7 +15,8 @@ from moto import mock_aws
 
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import Credential, TaskContext
+from noetl.domain.kinds import HOLE, Credential, TaskContext
+from noetl.domain.outcomes import PollRequest
 from noetl.kinds import transfer_stores
 from noetl.kinds.aws_client import forget_clients
 from noetl.kinds.postgres_connect import CONNECTIONS
@@ -197,8 +198,18 @@ class CutError(Exception):
     """A process ends here, as far as its stores can tell."""
 
 
-@pytest.mark.parametrize("mode", ["append", "replace", "upsert"])
-@pytest.mark.parametrize("source", ["postgres", "postgres-unordered", "csv", "parquet", "artifact"])
+@pytest.mark.parametrize(
+    "source, mode",
+    [
+        ("postgres", "append"),
+        ("postgres", "replace"),
+        ("postgres-unordered", "append"),
+        ("postgres-unordered", "replace"),
+        ("csv", "upsert"),
+        ("parquet", "append"),
+        ("artifact", "replace"),
+    ],
+)
 def test_a_transfer_that_was_cut_off_goes_on_and_every_row_is_there_once(
     ground: Ground, source: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +258,161 @@ def cut_source(ground: Ground, source: str, table: str) -> dict[str, Any]:
         return {"kind": "artifact", "ref": ground.move(pg(table), {"kind": "artifact"})["artifact"]}
     ground.move(pg(table), obj(f"cut.{source}"))
     return obj(f"cut.{source}")
+
+
+@pytest.mark.parametrize(
+    "source, target, params, code, message",
+    [
+        ({"query": "SELECT 1/0 AS id"}, {}, {}, "22012", "division by zero"),
+        ({"query": "SELECT id FROM nowhere"}, {}, {}, "42P01", "nowhere"),
+        ({"query": "DELETE FROM {source}"}, {}, {}, "not_a_query", "only rows of a query"),
+        ({"query": "SELECT 1; SELECT 2"}, {}, {}, "not_a_query", "2 statements"),
+        ({}, {"table": "nowhere"}, {}, "42P01", "the table nowhere cannot be written"),
+        ({}, {}, {"columns": {"id": "id", "lost": "id"}}, "42703", "has no column 'lost'"),
+        ({}, {}, {"columns": {"id": "lost"}}, "column_missing", "row 1 of the source has no column 'lost'"),
+        (
+            {"query": "SELECT nullif(i, 7) AS id FROM generate_series(1, 9) t(i)"},
+            {},
+            {},
+            "23502",
+            "row 7: null value",
+        ),
+        (
+            {"query": "SELECT i % 7 AS id FROM generate_series(1, 9) t(i)"},
+            {},
+            {},
+            "23505",
+            "row 8: duplicate key value",
+        ),
+        (
+            {"query": "SELECT 'x' || i AS id FROM generate_series(1, 9) t(i)"},
+            {},
+            {},
+            "22P02",
+            "row 1: invalid input syntax",
+        ),
+        (
+            {"query": "SELECT i AS id, 2 AS k FROM generate_series(1, 9) t(i)", "order_by": "k"},
+            {},
+            {},
+            "order_not_unique",
+            "same k: 2",
+        ),
+        (
+            {"query": "SELECT i AS id, NULL AS k FROM generate_series(1, 9) t(i)", "order_by": "k"},
+            {},
+            {},
+            "order_not_unique",
+            "null",
+        ),
+        ({"query": "SELECT 6 AS id"}, {}, {}, "copy_count", "the database counts 0"),
+    ],
+)
+def test_what_goes_wrong_is_told_with_its_row_and_leaves_nothing(
+    ground: Ground, source: Any, target: Any, params: Any, code: str, message: str
+) -> None:
+    table = ground.table(shape="id bigint PRIMARY KEY")
+    ground.sql(
+        "CREATE OR REPLACE FUNCTION no_six() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN IF NEW.id = 6 THEN RETURN NULL; END IF; RETURN NEW; END'"
+    )
+    if code == "copy_count":
+        ground.sql(f"CREATE TRIGGER six BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION no_six()")
+    given = (
+        {"table": ground.table(9)}
+        if not source
+        else {**source, "query": source["query"].format(source=table)}
+    )
+    wanted = {"columns": ["id"], "chunk_rows": 3, **params}
+    error = ground.refused({"kind": "postgres", **given}, {**pg(table), **target}, **wanted)
+    assert (error.code, message in error.message) == (code, True), error.message
+    row = message.partition("row ")[2].partition(":")[0].partition(" ")[0]
+    assert not row.isdigit() or error.details["row"] == int(row)
+    assert ground.sql(f"SELECT count(*) FROM {table}") == [(3 if "same k" in message else 0,)]
+
+
+def test_an_object_that_was_written_anew_is_not_gone_on_with(ground: Ground) -> None:
+    target = ground.table(shape="id bigint PRIMARY KEY CHECK (id < 5)")
+    ground.s3.put_object(
+        Bucket="lake", Key="x.csv", Body=b"id\n" + b"".join(b"%d\n" % i for i in range(1, 9))
+    )
+    assert ground.refused(obj("x.csv"), pg(target), chunk_rows=2).details["row"] == 5
+    assert ground.sql(f"SELECT max(id) FROM {target}") == [(4,)]
+    ground.s3.put_object(Bucket="lake", Key="x.csv", Body=b"id\n1\n")
+    assert ground.refused(obj("x.csv"), pg(target), chunk_rows=2).code == "source_changed"
+
+
+def test_a_resume_key_is_one_transfer_whoever_asks(ground: Ground) -> None:
+    source, target = ground.table(5), ground.table()
+    day = {"resume_key": f"orders of {source}"}
+    assert ground.move(pg(source, order_by="id"), pg(target), **day)["resumed_at"] == 0
+    ground.again()
+    assert ground.move(pg(source, order_by="id"), pg(target), **day)["resumed_at"] == 5
+    assert (
+        ground.refused(pg(source, order_by="id"), pg(target), mode="replace", **day).code
+        == "transfer_differs"
+    )
+    assert ground.sql(f"SELECT count(*) FROM {target}") == [(5,)]
+
+
+def test_large_objects_go_up_in_parts_and_broken_ones_not_at_all(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.kinds.transfer_s3.PART_BYTES", 5 * 1024 * 1024)
+    query = "SELECT i AS id, repeat(md5(i::text), 400) AS t FROM generate_series(1, {}) AS t(i)"
+    wide = {"kind": "postgres", "query": query.format(900)}
+    out = ground.move(wide, obj("wide.jsonl"))
+    assert (
+        out["bytes"]
+        == ground.s3.head_object(Bucket="lake", Key="wide.jsonl")["ContentLength"]
+        > 10 * 1024 * 1024
+    )
+    assert out["etag"].endswith("-3")
+    broken = {"kind": "postgres", "query": f"{query.format(900)} WHERE 1 / (i - 800) < 2"}
+    assert ground.refused(broken, obj("broken.jsonl")).code == "22012"
+    assert ground.s3.list_objects_v2(Bucket="lake", Prefix="broken").get("KeyCount") == 0
+    assert "Uploads" not in ground.s3.list_multipart_uploads(Bucket="lake")
+
+
+def test_a_transfer_that_does_not_fit_into_a_call_goes_on_in_the_next(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl.kinds.transfer._RESERVE", 0.99)
+    source, target = ground.table(500), ground.table()
+    given = {"source": pg(source, order_by="id"), "target": pg(target), "chunk_rows": 1}
+    whole, short = ground.context, replace(ground.context, timeout=20.0, left=60.0)
+    ground.context = replace(short, left=0.0)
+    error = ground.refused(**given)
+    assert (error.code, error.retryable) == ("transfer_unfinished", True)
+    ground.context = short
+    asked = default_registry().run("transfer", given, short)
+    assert isinstance(asked, PollRequest)
+    assert 0 < error.details["rows_read"] == asked.state["resumed_at"] < asked.state["rows_read"] < 500
+    monkeypatch.setattr("noetl.kinds.transfer._RESERVE", 0.1)
+    ground.context = replace(whole, pending=asked.state)
+    told = ground.move(**given)
+    assert (told["rows_written"], told["resumed_at"]) == (500, error.details["rows_read"])
+    assert ground.sql(f"SELECT count(*) FROM {target}") == [(500,)]
+
+
+@pytest.mark.parametrize(
+    "change, place",
+    [
+        ({"source": {"kind": "postgres"}}, ("source",)),
+        ({"source": {"kind": "postgres", "table": "t", "auth": HOLE, "tabel": "t"}}, ("source", "tabel")),
+        ({"source": {"kind": "mysql", "auth": HOLE}}, ("source", "kind")),
+        ({"source": {"kind": "s3", "uri": "http://x"}}, ("source",)),
+        ({"target": {"kind": "duckdb", "table": "t", "database": "../x"}}, ("target", "database")),
+        ({"mode": "upsert"}, ()),
+        ({"key": "id"}, ()),
+        ({"mode": "append", "target": {"kind": "artifact"}}, ()),
+        ({"chunk_rows": 0}, ("chunk_rows",)),
+        ({"columns": []}, ("columns",)),
+    ],
+)
+def test_what_cannot_be_meant_is_told_before_anything_runs(change: Any, place: tuple[str, ...]) -> None:
+    given = {"source": pg("a"), "target": pg("b"), **change}
+    problems = default_registry().check("transfer", given)
+    assert [problem.path[: len(place)] for problem in problems][:1] == [place], problems
 
 
 @pytest.fixture

@@ -9,12 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.outcomes import PollRequest
 from noetl.kinds.transfer_params import SOURCES, TARGETS, Params
 
 if TYPE_CHECKING:
     from noetl.kinds.transfer_stores import Plan, Progress, Row, Source, Target
 
 __all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
+
+CALL_SECONDS = 780.0
+"""What one call may take, so that it fits into a function; a transfer that can go on does so in a further one."""
+_RESERVE = 0.1
+"""The part of a call's time that is kept for committing what was read."""
+_TABLES = frozenset({"postgres", "duckdb", "snowflake"})
 
 SPEC = KindSpec(
     name="transfer",
@@ -24,6 +31,7 @@ SPEC = KindSpec(
     sql_fields=("source.query",),
     ref_fields=("source",),
     needs_network=True,
+    poll_seconds=CALL_SECONDS,
     layer="duckdb",
     extra="local",
 )
@@ -58,14 +66,15 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     return found
 
 
-def run(params: Params, context: TaskContext) -> TaskResult:
+def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
     """``{rows_read, rows_written, resumed_at, mode}`` and what the target tells: ``table``, ``uri`` and ``bytes``, or ``artifact``.
 
-    Raises TaskError: ``copy_count``, ``source_changed``, ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``,
-    ``transfer_unfinished`` (retryable: it goes on there), and those of the stores.
+    What does not fit into one call goes on in another one, when it can. Raises TaskError: ``copy_count``, ``source_changed``,
+    ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``, ``transfer_unfinished``, and those of the stores.
     """
     from noetl.kinds.transfer_stores import plan_of
 
+    began = time.monotonic()
     plan = plan_of(params, context.idempotency_key)
     with ExitStack() as stack:
         target = stack.enter_context(_target(params, plan, context))
@@ -78,16 +87,34 @@ def run(params: Params, context: TaskContext) -> TaskResult:
             }
         else:
             source = stack.enter_context(_source(params, context))
-            _carry(params, source, target, progress, context)
+            if not _carry(params, source, target, progress, context):
+                left = context.left - (time.monotonic() - began)
+                if (
+                    plan.resumable
+                    and params.target.kind in _TABLES
+                    and progress.rows_read > resumed
+                    and left > 0
+                ):
+                    return PollRequest(
+                        {"rows_read": progress.rows_read, "resumed_at": _first(context, resumed)}, 0.0
+                    )
+                raise _unfinished(progress, context)
             told = target.finish(source)
-    return TaskResult({"rows_read": progress.rows_read, "resumed_at": resumed, "mode": plan.mode, **told})
+    told |= {"resumed_at": _first(context, resumed), "mode": plan.mode}
+    return TaskResult({"rows_read": progress.rows_read, **told})
 
 
-def _carry(params: Params, source: Source, target: Target, progress: Progress, context: TaskContext) -> None:
-    deadline = time.monotonic() + context.timeout
+def _first(context: TaskContext, resumed: int) -> int:
+    """Where this attempt began, in its first call."""
+    return int((context.pending or {}).get("resumed_at", resumed))
+
+
+def _carry(params: Params, source: Source, target: Target, progress: Progress, context: TaskContext) -> bool:
+    """False when the time is up before the rows are."""
+    began = time.monotonic()
+    deadline = began + context.timeout * (1 - _RESERVE)
     pairs = params.pairs
     slowest = 0.0
-    began = time.monotonic()
     for chunk in source.chunks(progress.position):
         if context.cancelled():
             raise TaskError(
@@ -98,7 +125,8 @@ def _carry(params: Params, source: Source, target: Target, progress: Progress, c
         now = time.monotonic()
         slowest, began = max(slowest, now - began), now
         if now + slowest > deadline:
-            raise _unfinished(progress, context)
+            return False
+    return True
 
 
 def _mapped(rows: Sequence[Row], pairs: Mapping[str, str], before: int) -> list[Row]:
@@ -119,11 +147,11 @@ def _mapped(rows: Sequence[Row], pairs: Mapping[str, str], before: int) -> list[
 
 def _unfinished(progress: Progress, context: TaskContext) -> TaskError:
     return TaskError(
-        f"{progress.rows_read} rows were moved, and there is no time for more within {context.timeout:g} s",
+        f"{progress.rows_read} rows were read, and there is no time for more within {context.timeout:g} s",
         kind="timeout",
         code="transfer_unfinished",
         retryable=True,
-        hint="a retry goes on there when the source has an order; or give it more time: spec.timeout",
+        hint="a source with `order_by`, and a table as its target, goes on where it was; or give it more time: spec.timeout",
         details={"rows_read": progress.rows_read},
     )
 
