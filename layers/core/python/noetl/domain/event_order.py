@@ -115,7 +115,7 @@ STEP_RUN = Order(
             **_to("failed", "step.failed"),
             **_to("skipped", "step.skipped"),
         },
-        "issued": _ISSUED,
+        "issued": {**_ISSUED, **_to("looping", "loop.started")},
         "heard": {**_ISSUED, **_to("issued", "command.issued")},
         "answered": {
             **_to("issued", "command.issued"),

@@ -55,6 +55,10 @@ def read_collection(command: Command, program: Program, step: Step, deps: Worker
         raise
     except NoetlError as error:
         return reading.refused(error, loop)
+    except ImportError as missing:
+        hint = "pip install 'noetl-serverless[local]'"
+        lacking = TaskError(f"{missing.name} is not installed here", code="dependency_missing", hint=hint)
+        return reading.refused(lacking, loop)
     except Exception as error:
         deps.log(f"defect while {step.name} read its collection: {type(error).__name__}: {error}")
         return Outcome("error", error=internal(error))

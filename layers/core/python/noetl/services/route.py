@@ -10,9 +10,7 @@ from noetl.dsl.program import Pipeline, Program, RunAction, SinkAction, Task
 from noetl.pipeline import stage_pipeline
 
 MIXED = "mixed"
-"""The worker for pipelines whose kinds belong to several workers."""
-READER = "s3"
-"""The kind whose worker reads what loops go over: it may reach the buckets."""
+"""The worker for pipelines whose kinds belong to several workers; it reads what loops go over, too: it reaches what all of them reach."""
 PLAIN = "noop"
 """The kind whose worker takes what has no task to run."""
 
@@ -23,7 +21,7 @@ def worker_of(command: Command, program: Program, workers: Mapping[str, str]) ->
     if not workers:
         raise InvalidInputError("no worker is deployed", code="no_worker")
     if command.stage == "collection":
-        return workers.get(READER, MIXED)
+        return MIXED
     try:
         kinds = kinds_of(stage_pipeline(program.step(command.step), command))
     except LookupError:
