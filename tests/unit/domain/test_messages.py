@@ -6,10 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Cancel, ItemsDone
 from noetl.domain.messages import (
     SHARDS,
+    VERSION,
     Message,
     MessageRef,
     NewerMessageError,
@@ -40,10 +42,24 @@ def test_what_is_no_message_is_refused(text):
     assert caught.value.code == "message_invalid" and not isinstance(caught.value, NewerMessageError)
 
 
-@pytest.mark.parametrize("text", ['{"v":2}', '{"v":2,"event":{"type":"tomorrow"}}', '{"v":99,"token":[]}'])
+@pytest.mark.parametrize("text", ['{"v":3}', '{"v":3,"event":{"type":"tomorrow"}}', '{"v":99,"token":[]}'])
 def test_a_newer_message_is_told_apart(text):
     with pytest.raises(NewerMessageError):
         decode_message(text)
+
+
+@pytest.mark.parametrize(
+    ("over", "version"),
+    [
+        ({}, 1),
+        ({"stage": "collection"}, 2),
+        ({"loop": LoopSlice(0, 0, 1, 1, "x", "parallel", items=[1])}, 1),
+        ({"loop": LoopSlice(0, 0, 1, 1, "x", "parallel", source={"ref": "noetl://x"})}, 2),
+    ],
+)
+def test_only_what_an_earlier_reader_cannot_do_is_of_a_later_version(over, version):
+    command = Command(7, "1", 1, "each", "prog", "io", **over)
+    assert decode_message(encode_message(Message(VERSION, "t", command=command))).v == version
 
 
 @given(st.text())

@@ -133,7 +133,7 @@ def test_messages_nobody_can_read_yet_are_left_to_the_queue():
     ((command, _),) = bench.given()
     large = bench.answer(command, result="x" * 300_000)
     assert len(large) < 1000
-    bodies = ['{"v":2,"event":{"type":"tomorrow"}}', large]
+    bodies = ['{"v":3,"event":{"type":"tomorrow"}}', large]
     plain, empty = bench.deps, MemoryResultStore()
     bench.deps = replace(plain, door=replace(plain.door, results=empty))
     managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(bodies)])

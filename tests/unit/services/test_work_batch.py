@@ -83,7 +83,7 @@ def test_items_leave_while_their_chunk_goes_on():
         ("[" * 5000, 0),
         ('{"v":1,"token":"x","event":{"type":"timer","execution_id":1,"event_id":"e","program":"p","timer":"t","generation":1}}', 0),
         ('{"v":1,"ref":{"uri":"noetl://execution/1/result/message/' + "0" * 64 + '","sha256":"' + "0" * 64 + '","size":3}}', 0),
-        ('{"v":2,"command":{"shape":"of tomorrow"}}', 60),
+        ('{"v":3,"command":{"shape":"of tomorrow"}}', 60),
     ],
 )  # fmt: skip
 def test_what_is_no_command_is_given_back_and_its_neighbour_is_run(text, delay):

@@ -16,8 +16,9 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event, ItemsDone
 
-VERSION = 1
-"""Of the message format. A reader refuses a newer one (the message stays in its queue for a newer reader)."""
+VERSION = 2
+"""Of the message format. A reader refuses a newer one (the message stays in its queue for a newer reader). What readers of an earlier
+version understand says so: 2 are commands about collections in the result store."""
 SHARDS = 8
 """Groups that the loop items of one execution are spread over."""
 
@@ -53,7 +54,13 @@ _VERSION: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def encode_message(message: Message) -> str:
-    return codec.encode(message).decode()
+    needed = 2 if message.command is not None and _about_collections(message.command) else 1
+    told = message if message.v <= needed else msgspec.structs.replace(message, v=needed)
+    return codec.encode(told).decode()
+
+
+def _about_collections(command: Command) -> bool:
+    return command.stage == "collection" or (command.loop is not None and command.loop.source is not None)
 
 
 def decode_message(text: str) -> Message:
