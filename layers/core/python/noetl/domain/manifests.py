@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 from noetl.domain.patches import deep_merge
@@ -24,6 +24,16 @@ def manifest(
         "total_parts": len(parts),
         "total_bytes": sum(int(part.get("bytes") or 0) for part in parts),
     }
+
+
+def growing(parts: Sequence[Mapping[str, Any]], rest: Any) -> dict[str, Any]:
+    """A value that still grows: what of it is in the result store, and ``rest``, which follows. A mapping is merged, a list joined."""
+    return {**manifest(parts, "merge" if isinstance(rest, dict) else "concat"), "rest": rest}
+
+
+def entries(value: Mapping[str, Any]) -> int:
+    """How many entries a joined list has, as far as its parts tell."""
+    return sum(int(part.get("count") or 0) for part in value["parts"]) + len(value.get("rest") or ())
 
 
 def is_manifest(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -52,17 +62,24 @@ def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:
     }
 
 
+def _held(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) -> Iterator[Any]:
+    for part in value["parts"]:
+        yield read(part)
+    if "rest" in value:
+        yield value["rest"]
+
+
 def join(value: Mapping[str, Any], read: Callable[[Mapping[str, Any]], Any]) -> Any:
     """The value that a manifest stands for. ``read``: what a part holds. Raises what that raises."""
     path = str(value.get("merge_path") or "")
-    found = (select(read(part), path) if path else read(part) for part in value["parts"])
+    found = (select(part, path) if path else part for part in _held(value, read))
     strategy = value.get("strategy", "concat")
     if strategy == "append":
         return list(found)
     if strategy == "concat":
         return [item for part in found for item in part or ()]
     if strategy == "replace":
-        return list(found)[-1] if value["parts"] else None
+        return next(reversed(list(found)), None)
     merged: Any = {}
     for part in found:
         merged = deep_merge(merged, part)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.manifests import growing, is_manifest
+from noetl.domain.outcomes import Outcome
 from noetl.domain.patches import deep_merge
 from noetl.domain.results import is_ref, plain_loop, select
 from noetl.dsl.program import Gather, ResultSpec, Task
@@ -14,6 +18,9 @@ from noetl.pipeline.state import Frame, Last
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
+
+PART_BYTES = 1024 * 1024
+"""What ``accumulate`` gathers is put aside whenever it has grown by so much."""
 
 
 def remember(run: PipelineRun, frame: Frame, task: Task, value: Any) -> None:
@@ -52,10 +59,25 @@ def gather(run: PipelineRun, frame: Frame, task: Task, last: Last) -> Last:
     part = plain_loop(select(value, wish.path) if wish.path else value)
     before = state.gathered.get(task.label)
     gathered = _added(task, wish, before, part, first=task.label not in state.gathered)
-    state.gathered[task.label] = gathered
-    result = _placed(task, value, wish.merge_path, gathered) if wish.merge_path else gathered
+    gathered = state.gathered[task.label] = _put_aside(run, task, wish, part, gathered)
+    parts = state.parts.get(task.label)
+    whole = growing(parts, gathered) if parts else gathered
+    result = placed(task, value, wish.merge_path, whole) if wish.merge_path else whole
     remember(run, frame, task, result)
     return msgspec.structs.replace(last, result=result)
+
+
+def _put_aside(run: PipelineRun, task: Task, wish: Gather, part: Any, gathered: Any) -> Any:
+    """What stays in memory: nothing, when it is large enough to be a part in the result store."""
+    state, label = run.state, task.label
+    if wish.strategy == "replace" or run.around.part is None:
+        return gathered
+    weight = state.weights[label] = state.weights.get(label, 0) + len(codec.encode(part))
+    if weight < PART_BYTES:
+        return gathered
+    state.parts.setdefault(label, []).append(run.around.part(gathered, task.result))
+    state.weights[label] = 0
+    return {} if wish.strategy == "merge" else []
 
 
 def _added(task: Task, wish: Gather, before: Any, part: Any, *, first: bool) -> Any:
@@ -82,7 +104,7 @@ def _misfit(task: Task, wish: Gather, part: Any) -> TaskError:
     )
 
 
-def _placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
+def placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
     """``value`` with ``gathered`` at ``path`` (names only), copied on the way; mappings that are missing are made."""
     names = path.removeprefix("$").strip(".").split(".")
     if not isinstance(value, dict):
@@ -99,3 +121,21 @@ def _placed(task: Task, value: Any, path: str, gathered: Any) -> Any:
         here = here[name]
     here[names[-1]] = gathered
     return made
+
+
+def settled(run: PipelineRun, outcome: Outcome, keep: Callable[[Any, ResultSpec | None], Any]) -> Outcome:
+    """``outcome`` where what grew in the place that ``merge_path`` names is one value, kept as a whole. ``keep``: gives its reference."""
+    result, labels = outcome.result, dict(outcome.labels)
+    for task in run.pipeline.tasks:
+        path = task.gather.merge_path if task.gather is not None else ""
+        if not path or task.label not in run.state.parts:
+            continue
+        for name in {task.label, task.alias} & labels.keys():
+            labels[name] = _settled_at(task, labels[name], path, keep)
+        result = _settled_at(task, result, path, keep)
+    return msgspec.structs.replace(outcome, result=result, labels=labels)
+
+
+def _settled_at(task: Task, value: Any, path: str, keep: Callable[[Any, ResultSpec | None], Any]) -> Any:
+    found = select(value, path)
+    return placed(task, value, path, keep(found, task.result)) if is_manifest(found) else value

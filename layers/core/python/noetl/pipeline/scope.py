@@ -24,6 +24,7 @@ from noetl.templating.views import MISSING as UNKNOWN
 from noetl.templating.views import MapView
 
 if TYPE_CHECKING:
+    from noetl.dsl.program import ResultSpec
     from noetl.pipeline.machine import PipelineRun
     from noetl.pipeline.state import Local
 
@@ -100,6 +101,8 @@ class Surroundings:
     """Second names of results → steps."""
     callback: CallbackToken | None = None
     """None: nothing here waits for a callback, and ``callback`` is a name like any other."""
+    part: Callable[[Any, ResultSpec | None], dict[str, Any]] | None = None
+    """Puts a piece of what ``accumulate`` gathers into the result store → what a manifest tells of it. None: nothing is put aside."""
     bases: Mapping[str, Mapping[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -86,7 +86,8 @@ class Local(msgspec.Struct, omit_defaults=True):
 
     ``iter`` holds what ``set_iter`` wrote, ``labels`` the tasks' results, ``promoted`` the parts of them that ``select`` named, ``visits``
     how often each task was entered: two visits are two calls, with idempotency keys of their own. ``gathered`` is what ``accumulate``
-    has so far. ``last`` is the outcome of the last task, ``result`` its result; ``pinned``: a ``result`` action fixed that.
+    has so far, of about ``weights`` bytes, behind ``parts``, which are in the result store already. ``last`` is the outcome of the last
+    task, ``result`` its result; ``pinned``: a ``result`` action fixed that.
     """
 
     iter: dict[str, Any] = {}
@@ -94,6 +95,8 @@ class Local(msgspec.Struct, omit_defaults=True):
     promoted: dict[str, dict[str, Any]] = {}
     visits: dict[str, int] = {}
     gathered: dict[str, Any] = {}
+    weights: dict[str, int] = {}
+    parts: dict[str, list[dict[str, Any]]] = {}
     result: Any = None
     pinned: bool = False
     last: Last | None = None

@@ -8,11 +8,13 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.results import is_ref
+from noetl.domain.manifests import is_manifest
+from noetl.domain.results import canonical, is_ref
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services import read_execution
 from noetl.services.hydration import make_hydrate
+from noetl.services.stored_bytes import fetch, outages
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -34,7 +36,7 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
     InfrastructureError.
     """
     value = read_execution.unresolved_result(store, execution_id)
-    parts = {str(ref["ref"]): ref for ref in _references(value)}
+    parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
     if not parts:
         return Delivered(value, True, {})
     left = most
@@ -51,10 +53,22 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
     try:
         whole = read_execution.resolve_with(value, read)
     except _TooMuchError:
-        return Delivered(value, False, parts)
+        return Delivered(value, False, parts | _pieces(parts, results))
     if len(codec.encode(whole)) > most:
-        return Delivered(value, False, parts)
+        return Delivered(value, False, parts | _pieces(parts, results))
     return Delivered(whole, True, {})
+
+
+def _pieces(parts: Mapping[str, Mapping[str, Any]], results: ResultStore) -> dict[str, Mapping[str, Any]]:
+    """The parts of those large values that are kept in parts themselves."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for ref in parts.values():
+        meta = ref.get("meta")
+        if isinstance(meta, Mapping) and meta.get("parts"):
+            with outages():
+                listed = codec.decode(fetch(results, ref))
+            found |= {str(part["ref"]): part for part in listed["parts"]} if is_manifest(listed) else {}
+    return found
 
 
 def _references(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:

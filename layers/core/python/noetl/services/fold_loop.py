@@ -145,7 +145,7 @@ class _Fold:
             value={"count": sum(part["count"] for part in self.parts)},
             scope=self.scope,
             ttl=self.life[1] if self.life else None,
-            told=told,
+            told={**told, "parts": len(self.parts)},
         )
 
     def summary(self) -> LoopSummary:

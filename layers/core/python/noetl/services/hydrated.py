@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.domain.manifests import is_manifest
 from noetl.domain.results import is_ref, plain_loop
 from noetl.templating.contract import RenderedSql, RenderedStatement
 
@@ -13,7 +14,7 @@ def hydrated(value: Any, hydrate: Any) -> Any:
     if not value or type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
-        if is_ref(value):
+        if is_ref(value) or is_manifest(value):
             return _loaded(hydrate(value), hydrate)
         if "kind" in value and plain_loop(value) is not value:
             return hydrated(plain_loop(value), hydrate)

@@ -55,6 +55,8 @@ class _Hydrator:
         return self._value(ref, lazily=True)
 
     def _value(self, ref: Mapping[str, Any], *, lazily: bool) -> Any:
+        if is_manifest(ref):
+            return join(ref, self)
         ref = canonical(ref)
         uri = str(ref["ref"])
         with self.lock:

@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.manifests import entries, is_manifest, manifest, part_of
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
 from noetl.domain.result_bytes import stored_as
 from noetl.domain.result_life import KeptResult, lifetime, mentioned
@@ -50,6 +51,8 @@ class Keeper:
         """
         if _is_scalar(value) or (isinstance(value, dict) and is_ref(value)):
             return value
+        if is_manifest(value):
+            return self._whole(value, spec)
         if isinstance(value, dict) and value.get("kind") == "loop_result" and "results" in value:
             kept = self.keep(value["results"], spec, budget)
             return value if kept is value["results"] else {**value, "results": kept}
@@ -63,6 +66,8 @@ class Keeper:
 
     def travels(self, value: Any) -> bool:
         """Whether a value is small enough to stay where it is."""
+        if is_manifest(value):
+            return False
         return _is_scalar(value) or is_ref(value) or len(codec.encode(value)) <= self._inline
 
     def reference(self, value: Any, spec: ResultSpec | None) -> Any:
@@ -87,6 +92,24 @@ class Keeper:
         kept, reaches = tuple(self._noted.values()), tuple(sorted(self._reaches))
         self._noted, self._reaches = {}, set()
         return msgspec.structs.replace(outcome, kept=kept, reaches=reaches)
+
+    def part(self, value: Any, spec: ResultSpec | None) -> dict[str, Any]:
+        """A piece of a value that grows, in the result store: what its manifest tells of it."""
+        return part_of(self._store(value, codec.encode(value), spec), len(value))
+
+    def _whole(self, value: Mapping[str, Any], spec: ResultSpec | None) -> dict[str, Any]:
+        """A value that has grown: the reference of its manifest."""
+        parts = list(value["parts"])
+        if value.get("rest"):
+            parts.append(self.part(value["rest"], spec))
+        made = manifest(parts, value.get("strategy", "concat"), str(value.get("merge_path") or ""))
+        plain = None if spec is None else msgspec.structs.replace(spec, compression=None, select=())
+        joined = made["strategy"] in ("append", "concat")
+        ref = self._store({"count": entries(made)} if joined else {}, codec.encode(made), plain)
+        ref["size"] = ref["meta"]["bytes"] = ref["preview"]["bytes"] = made["total_bytes"]
+        ref["meta"]["parts"] = made["total_parts"]
+        ref["keys"] = [] if joined else None
+        return ref
 
     def _store(self, value: Any, encoded: bytes, spec: ResultSpec | None) -> dict[str, Any]:
         if len(encoded) > self._max:

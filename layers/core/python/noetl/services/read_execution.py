@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
+from noetl.domain.manifests import is_manifest, join
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref
 from noetl.domain.state import TERMINAL, ExecutionState, decode_state
@@ -263,6 +264,8 @@ def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: in
                 return value
             raise
         return _resolved(found, hydrate, depth + 1)
+    if is_manifest(value):
+        return _resolved(join(value, hydrate), hydrate, depth + 1)
     if isinstance(value, Mapping):
         return {key: _resolved(item, hydrate, depth + 1) for key, item in value.items()}
     if isinstance(value, list):

@@ -21,6 +21,7 @@ from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
 from noetl.pipeline.faults import error_of
+from noetl.pipeline.keeping import settled
 from noetl.pipeline.overlay import Overlay
 from noetl.pipeline.preview import call_input
 from noetl.services.artifacts import TaskArtifacts
@@ -82,6 +83,7 @@ class TaskRunner:
             declared_workload(program),
             aliases_of(program),
             callback_tokens(command, key, deps.callback_base, self.secrets) if pipeline.calls_back else None,
+            lambda value, spec: self.keeper.part(self.secrets.redact(value), spec),
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
@@ -355,6 +357,8 @@ class TaskRunner:
         if outcome.suspend is not None:
             return self._suspended(outcome, outcome.suspend)
         outcome = self.secrets.redact_outcome(outcome)
+        if run.state.parts:
+            outcome = settled(run, outcome, self.keeper.keep)
         return self.keeper.outcome(outcome, self.specs, self.spec, self._grown(run, outcome))
 
     def _suspended(self, outcome: Outcome, suspend: Suspend) -> Outcome:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
+from noetl.domain.manifests import entries, is_manifest
 from noetl.domain.parts import PartedList
 from noetl.domain.results import canonical, is_ref
 from noetl.templating.contract import Hydrate
@@ -274,6 +275,28 @@ class RefView(Stored):
         return self._loaded
 
 
+class ManifestView(RefView):
+    """A value that is kept in parts: how many entries it has is known, anything else loads it."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Mapping[str, Any], hydrate: Hydrate | None = None) -> None:
+        Stored.__init__(self, value, hydrate)
+        self._loaded = MISSING
+
+    def attribute(self, name: str) -> Any:
+        if name == "count" and self.raw.get("strategy") != "merge":
+            return entries(self.raw)
+        loaded = self._load()
+        return loaded.attribute(name) if isinstance(loaded, View) else MISSING
+
+    def has(self, name: str) -> bool:
+        return self.hydrate is not None and own_key(self._load(), name)
+
+    def keys(self) -> Iterable[Any]:
+        return ("count",)
+
+
 class Made(View):
     """A view over something a template made (not stored data): ``made`` gives its parts."""
 
@@ -315,7 +338,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
         return value
     if kind is dict:
         face = _FACES.get(value.get("kind")) if "kind" in value and isinstance(value["kind"], str) else None
-        if face is not None and face[0] in value:
+        if face is not None and face[0] in value and (face[1] is not ManifestView or is_manifest(value)):
             return face[1](value, hydrate)
         if "rows" in value and "columns" in value and isinstance(value["rows"], list):
             return RowsView(value, hydrate)
@@ -332,6 +355,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
 _FACES: dict[str, tuple[str, type[Any]]] = {
     "result_ref": ("ref", RefView),
     "temp_ref": ("ref", RefView),
+    "manifest": ("parts", ManifestView),
     "loop_result": ("results", LoopView),
 }
 

@@ -23,6 +23,7 @@ from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.result_bytes import plain_json
 from noetl.domain.schedules import instant, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
@@ -40,6 +41,8 @@ from noetl.services.start_execution import Wish, start_execution
 
 STEPS = 2000
 """Most step runs in one answer."""
+UNPACKED_BYTES = 256 * 1024 * 1024
+"""Most bytes that a compressed result is unpacked to for a reader."""
 LINK_SECONDS = 900
 _LARGE_EVENT = 1_000_000
 
@@ -276,9 +279,9 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
 
 
 def download(deps: ApiDeps, request: Request) -> Answer:
-    """The link is the permission. Objects are JSON already."""
+    """The link is the permission. Objects are JSON already; one that is compressed is unpacked."""
     uri, store = deps.linked(request.params["link"])
-    return Answer(200, text=deps.results.at(store).get(uri).decode())
+    return Answer(200, text=plain_json(deps.results.at(store).get(uri), UNPACKED_BYTES).decode())
 
 
 def escaped_size(text: str) -> int:

@@ -44,6 +44,9 @@ from noetl.cli.watch import Feed
 from noetl.domain import codec
 from noetl.domain.callbacks import PATH
 from noetl.domain.errors import NotFoundError, TaskError
+from noetl.domain.manifests import is_manifest, join
+from noetl.domain.result_bytes import compression_of, is_gzip, opened
+from noetl.domain.results import canonical
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_lines import TaskLine
@@ -67,6 +70,8 @@ from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
 from noetl.services.take_callback import AskedFor
 
 CANCEL_SECONDS = 30.0
+MOST_UNPACKED = 1024 * 1024 * 1024
+"""Most bytes that a downloaded part of a result is unpacked to."""
 
 
 class RemotePlace(RemoteTriggers):
@@ -144,13 +149,20 @@ class RemotePlace(RemoteTriggers):
         if found.complete:
             return found.result
         links = {one.ref: one for one in found.downloads}
-        return read_execution.resolve_with(found.result, lambda ref: self._part(links.get(str(ref["ref"]))))
 
-    def _part(self, link: Download | None) -> Any:
+        def read(ref: Mapping[str, Any]) -> Any:
+            value = self._part(ref, links.get(str(ref["ref"])))
+            return join(value, read) if is_manifest(value) else value
+
+        return read_execution.resolve_with(found.result, lambda ref: read(canonical(ref)))
+
+    def _part(self, ref: Mapping[str, Any], link: Download | None) -> Any:
         if link is None:
             raise _gone("there is no link to a part of the result")
         data = self._client.download(link.url)
-        if link.sha256 and hashlib.sha256(data).hexdigest() != link.sha256:
+        if is_gzip(data):
+            data = opened(data, ref, MOST_UNPACKED)
+        elif compression_of(ref) is None and link.sha256 and hashlib.sha256(data).hexdigest() != link.sha256:
             raise _gone(f"{link.ref} is not what was kept")
         try:
             return codec.decode(data)

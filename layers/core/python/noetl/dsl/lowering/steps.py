@@ -103,7 +103,7 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         tolerant=on_error.tolerant,
         compensate=lower_compensation(lowering, spec, frame, loops=loops, on_unmatched=layers.on_unmatched),
         limits=lower_limits(lowering, spec, frame, plan.loop, works=body is not None),
-        result=result_spec(wishes),
+        result=result_spec(lowering, wishes),
         pos=block.key_pos("step"),
     )
 

@@ -83,7 +83,7 @@ def lower_task(
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
         timeout=_timeout(lowering, own_spec.get("timeout"), frame),
-        result=result_spec(wishes),
+        result=result_spec(lowering, wishes),
         sinks=sinks,
         part=_part(body),
         gather=_gather(mapping_of(body.get("output")).get("accumulate")),

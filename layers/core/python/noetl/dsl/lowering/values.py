@@ -125,7 +125,7 @@ def remember_write(lowering: Lowering, scope: str, name: str, frame: Frame) -> N
 # --- results ---
 
 
-def result_spec(tree: Tree | None) -> ResultSpec | None:
+def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
     """``spec.result`` / ``output``, already layered."""
     block = mapping_of(tree)
     if not block.entries:
@@ -143,9 +143,18 @@ def result_spec(tree: Tree | None) -> ResultSpec | None:
         store=text_of(store) or text_of(parts.get("kind")),
         scope=text("scope"),
         ttl=text("ttl"),
-        compression=text("compression"),
+        compression=_compression(lowering, parts.get("compression") or block.get("compression")),
         select=_selections(block.get("select")),
     )
+
+
+def _compression(lowering: Lowering, tree: Tree | None) -> str | None:
+    wish = text_of(tree)
+    if tree is not None and wish == "zstd":
+        message = "this release has no zstd: the result is compressed by gzip"
+        lowering.diagnostics.warning("no-effect", message, tree.pos, hint="write gzip, or auto")
+        return "gzip"
+    return wish
 
 
 def _whole(tree: Tree | None) -> int | None:

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.result_life import ttl_seconds
 from noetl.dsl.model.types import (
     Attempts,
     Bytes,
@@ -43,11 +45,44 @@ class Selection(Strict):
     as_: TaskLabel = Field(alias="as")
 
 
+def _ttl(value: Any) -> Any:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise problem(
+                "wrong-type", f"`ttl` cannot be {value!r}", "write 30m, 1h, 7d or 2w, or a number of seconds"
+            )
+        ttl_seconds(str(value))
+    except InvalidInputError as error:
+        raise problem("wrong-value", f"`ttl`: {error.message}", error.hint) from error
+    return value
+
+
+Ttl = Annotated[Any, PlainValidator(_ttl), WithJsonSchema({"type": ["string", "number"]})]
+Scope = Literal["step", "execution", "workflow", "permanent"] | None
+Compression = Literal["none", "gzip", "auto", "zstd"] | None
+
+
+def _check_life(scope: str | None, ttl: Any) -> None:
+    if scope == "permanent" and ttl is not None:
+        raise problem(
+            "wrong-value",
+            "a permanent result has no time to live",
+            "remove `ttl`, or choose scope execution",
+        )
+
+
 class StoreSpec(Strict):
     kind: str | None = None
-    scope: Literal["step", "execution", "workflow", "permanent"] | None = None
-    ttl: TextLike | None = None
-    compression: Literal["none", "gzip", "zstd"] | None = None
+    scope: Scope = None
+    ttl: Ttl = None
+    compression: Compression = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> StoreSpec:
+        _check_life(self.scope, self.ttl)
+        return self
 
 
 def _store(value: Any) -> str:
@@ -79,9 +114,14 @@ class ResultBlock(Strict):
 class OutputBlock(ResultBlock):
     """``output``: the same wishes in their newest spelling, flat."""
 
-    scope: Literal["step", "execution", "workflow", "permanent"] | None = None
-    ttl: TextLike | None = None
-    compression: Literal["none", "gzip", "zstd"] | None = None
+    scope: Scope = None
+    ttl: Ttl = None
+    compression: Compression = None
+
+    @model_validator(mode="after")
+    def _lives(self) -> OutputBlock:
+        _check_life(self.scope, self.ttl)
+        return self
 
 
 def _path(value: Any) -> Any:

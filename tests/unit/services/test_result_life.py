@@ -1,0 +1,241 @@
+"""How results are kept: packed, in parts, under names that say how long they live; and read again in every shape of reference."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from typing import Any
+
+import pytest
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.result_life import KeptResult, lifetime, mentioned, own_results
+from noetl.domain.results import canonical, is_ref, unavailable
+from noetl.pipeline import keeping
+from noetl.services.hydration import make_hydrate
+from tests.unit.services.test_run_command import Worker
+
+BIG = [{"n": n, "text": "same words again and again"} for n in range(2000)]
+
+
+def kept_by(output: str, value: Any = BIG) -> tuple[Any, Any, Worker]:
+    body = f"workflow:\n  - step: s\n    tool: {{ kind: tool, output: {output} }}\n"
+    worker = Worker(body, lambda params, context: TaskResult(value))
+    outcome = worker.outcome()
+    assert outcome.error is None, outcome.error
+    return outcome.result, outcome, worker
+
+
+@pytest.mark.parametrize(
+    ("output", "value", "packed"),
+    [
+        ("{ compression: gzip }", BIG, True),
+        ("{ compression: auto }", BIG, True),
+        ("{ compression: auto, inline_max_bytes: 100 }", BIG[:20], False),
+        ("{ compression: auto }", ["".join(chr(0x4E00 + n * 7919 % 20000) for n in range(60_000))], False),
+        ("{ store: s3 }", BIG, False),
+    ],
+)
+def test_results_are_packed_where_that_is_asked_for_or_worth_it(output, value, packed):
+    ref, _, worker = kept_by(output, value)
+    stored, meta = worker.results.get(ref["ref"]), ref["meta"]
+    assert stored.startswith(b"\x1f\x8b") == packed and meta["compression"] == ("gzip" if packed else None)
+    assert hashlib.sha256(stored).hexdigest() == ref["sha256"] == meta["sha256"]
+    assert meta.get("stored_bytes", meta["bytes"]) == len(stored) and meta["bytes"] == ref["size"]
+    assert make_hydrate(worker.results)(ref) == value
+
+
+def test_a_bomb_and_damaged_bytes_do_not_pass():
+    ref, _, worker = kept_by("{ compression: gzip }")
+    read = make_hydrate(worker.results, cache_bytes=0, most=1 << 20)
+
+    def code(**changed: Any) -> str | None:
+        with pytest.raises(TaskError) as caught:
+            read({**ref, **changed})
+        return caught.value.code
+
+    bomb = gzip.compress(b"[" + b"0," * 5_000_000 + b"0]")
+    uri = ref["ref"][:-1] + "x"
+    worker.results.put(uri, bomb)
+    forged = {"ref": uri, "sha256": hashlib.sha256(bomb).hexdigest()}
+    assert code(**forged) == "result_too_large_to_load", "more comes out than the reference tells"
+    assert code(**forged, size=10**9) == "result_too_large_to_load"
+    assert code(sha256="0" * 64) == "REFERENCE_NOT_AVAILABLE"
+    assert code(meta={"compression": "zstd"}) == "REFERENCE_NOT_AVAILABLE"
+    worker.results.delete([ref["ref"]])
+    worker.results.put(ref["ref"], worker.results.get(uri)[:100])
+    assert code(sha256=hashlib.sha256(bomb[:100]).hexdigest()) == "result_too_large_to_load"
+
+
+@pytest.mark.parametrize(
+    ("output", "life"),
+    [
+        ("{ scope: step }", ("step", 0.0)),
+        ("{ store: { scope: step, ttl: 90 } }", ("step", 90.0)),
+        ("{ ttl: 1h }", ("execution", 3600.0)),
+        ("{ scope: workflow, ttl: 2w }", ("workflow", 1_209_600.0)),
+        ("{ scope: permanent }", ("permanent", None)),
+        ("{ scope: workflow }", None),
+        ("{ scope: execution }", None),
+    ],
+)
+def test_the_engine_is_told_of_results_that_live_differently(output, life):
+    ref, outcome, _ = kept_by(output)
+    assert ref["scope"] == (life[0] if life else output.split()[2])
+    assert ref.get("ttl") == (life[1] if life else None) and ref["expires_at"] is None
+    told = [(one.ref, one.step, one.size, one.scope, one.ttl) for one in outcome.kept]
+    assert told == ([(ref["ref"], "s", ref["size"], *life)] if life else [])
+    owner = "0" if life and life[0] == "permanent" else "7"
+    assert ref["ref"].startswith(f"noetl://execution/{owner}/result/s/")
+    error = unavailable(ref)
+    assert error.details["execution_id"] == "7" and "noetl redrive 7 --from s" in str(error.hint)
+    assert (error.details["step"], error.details["run"]) == ("s", 1)
+
+
+def test_what_is_permanent_is_stored_though_it_is_small():
+    ref, outcome, _ = kept_by("{ scope: permanent }", {"answer": 42})
+    assert is_ref(ref) and len(outcome.kept) == 1
+
+
+@pytest.mark.parametrize(("compression", "packed"), [("gzip", True), ("auto", True), ("none", False)])
+def test_streams_live_and_are_packed_as_results_are(compression, packed):
+    text = b"".join(b'{"n":%d,"text":"same words again and again"}\n' % n for n in range(4000))
+
+    def tool(params: dict[str, Any], context: TaskContext) -> TaskResult:
+        if "source" not in params:
+            with context.artifacts.create("jsonl") as writer:
+                for start in range(0, len(text), 1000):
+                    writer.write(text[start : start + 1000])
+                return TaskResult(writer.close({"row_count": 4000}))
+        with context.artifacts.open(params["source"]) as stream:
+            chunks = list(iter(lambda: stream.read(777), b""))
+        with context.artifacts.file(params["source"]) as path:
+            assert path.read_bytes() == text
+        return TaskResult({"same": b"".join(chunks) == text})
+
+    body = f"""workflow:
+  - step: s
+    tool:
+      - made: {{ kind: tool, output: {{ ttl: 1h, compression: {compression} }} }}
+      - read: {{ kind: tool, source: "{{{{ made }}}}" }}
+"""
+    from tests.unit.services.test_artifacts import Streaming
+
+    worker = Worker(body, tool, registry=Streaming(tool))
+    outcome = worker.outcome()
+    assert outcome.error is None and outcome.labels["read"] == {"same": True}
+    ref = outcome.labels["made"]
+    assert (ref["meta"]["compression"] == "gzip") == packed and ref["size"] == len(text)
+    assert worker.results.get(ref["ref"]).startswith(b"\x1f\x8b") == packed
+    assert [(one.ref, one.size, one.ttl) for one in outcome.kept] == [(ref["ref"], len(text), 3600.0)]
+
+
+@pytest.mark.parametrize(
+    ("accumulate", "whole"),
+    [
+        ("{ strategy: append, path: $.rows }", lambda pages: [page["rows"] for page in pages]),
+        (
+            "{ strategy: concat, path: $.rows }",
+            lambda pages: [row for page in pages for row in page["rows"]],
+        ),
+        ("{ strategy: merge, path: $.at }", lambda pages: {k: v for p in pages for k, v in p["at"].items()}),
+        (
+            "{ strategy: concat, merge_path: $.rows }",
+            lambda pages: {**pages[-1], "rows": [row for page in pages for row in page["rows"]]},
+        ),
+    ],
+)
+def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, whole):
+    monkeypatch.setattr(keeping, "PART_BYTES", 4000)
+    pages = [
+        {"rows": [{"n": page, "text": "x" * 200}] * 10, "at": {f"p{page}": "y" * 900}, "more": page < 29}
+        for page in range(30)
+    ]
+    left = list(pages)
+    body = f"""workflow:
+  - step: s
+    tool:
+      - page:
+          kind: tool
+          output: {{ ttl: 1h, accumulate: {accumulate} }}
+          spec:
+            policy:
+              rules:
+                - when: "{{{{ outcome.status == 'ok' and (outcome.http.more | default(false)) }}}}"
+                  then: {{ do: jump, to: page }}
+"""
+    most = 0
+
+    def tool(params: dict[str, Any], context: TaskContext) -> TaskResult:
+        page = left.pop(0)
+        return TaskResult(page, {"http": {"more": page["more"]}})
+
+    worker = Worker(body, tool)
+    wanted, seen = whole(pages), keeping.gather
+
+    def watched(run: Any, *rest: Any) -> Any:
+        nonlocal most
+        found = seen(run, *rest)
+        most = max(most, sum(len(value) for value in run.state.gathered.values()))
+        return found
+
+    monkeypatch.setattr(keeping, "gather", watched)
+    outcome = worker.outcome()
+    assert outcome.error is None, outcome.error
+    assert 0 < most < 10, "what was put aside is not held"
+    result = outcome.result["rows"] if "merge_path" in accumulate else outcome.result
+    assert is_ref(result) and result["meta"]["parts"] > 3
+    assert len(outcome.kept) == result["meta"]["parts"] + 1, "its parts live as long as it"
+    from noetl.services.hydrated import hydrated
+
+    assert hydrated(outcome.result, make_hydrate(worker.results)) == wanted
+
+
+URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("ref", "known"),
+    [
+        ({"kind": "result_ref", "ref": URI, "size": 2}, True),
+        ({"kind": "temp_ref", "ref": URI, "store": "memory"}, True),
+        ({"type": "object_store", "locator": URI, "auth_reference": "x", "meta": {"bytes": 5}}, True),
+        ({"type": "nats", "locator": {"uri": URI}, "meta": {}}, True),
+        ({"type": "relational", "locator": {"ref": URI}}, True),
+        ({"type": "relational", "locator": "postgres://db/table"}, False),
+        ({"type": "object_store", "locator": "s3://bucket/key"}, False),
+        ({"type": "letter", "locator": URI}, False),
+        ({"type": ["nats"], "locator": URI}, False),
+        ({"kind": ["result_ref"], "ref": URI}, False),
+        ({"kind": "result_ref"}, False),
+        ([URI], False),
+    ],
+)
+def test_references_are_known_in_every_shape(ref, known):
+    assert is_ref(ref) == known
+    if not known:
+        return
+    worker = Worker("workflow:\n  - step: s\n    tool: { kind: tool, n: '{{ workload.a.n }}' }\n", _echo)
+    worker.results.put(URI, b'{"n":42}')
+    assert canonical(ref)["ref"] == URI
+    assert make_hydrate(worker.results)(ref) == {"n": 42}
+    from noetl.templating import wrap
+
+    assert wrap(ref, make_hydrate(worker.results)).attribute("n") == 42
+
+
+def _echo(params: dict[str, Any], context: TaskContext) -> TaskResult:
+    return TaskResult(params)
+
+
+def test_lifetimes_and_mentions():
+    assert lifetime(None, None) is lifetime("execution", None) is None
+    assert lifetime("permanent", "1h") == ("permanent", None)
+    text = b'[{"ref":"noetl://execution/7/result/a/b"},"noetl://execution/8/","noetl://execution/0/x"]'
+    assert mentioned(text, 7) == {8} and mentioned(b"noetl://", 7) == set()
+    mine = KeptResult("noetl://execution/7/result/a/b", "s3", "a", 1, "step", 0.0)
+    others = KeptResult("noetl://execution/8/result/a/b", "s3", "a", 1, "step", 0.0)
+    for_ever = KeptResult("noetl://execution/0/result/a/b", "s3", "a", 1, "permanent")
+    stolen = KeptResult("noetl://execution/0/result/a/b", "s3", "a", 1, "step", 0.0)
+    assert own_results(7, [mine, others, for_ever, stolen]) == [mine, for_ever]
