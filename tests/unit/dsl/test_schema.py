@@ -113,7 +113,12 @@ def test_wrong_shapes_are_refused(validator):
             accepted.add(file.stem)
         else:
             refused += 1
-    for_the_compiler = {"nested-failure-elsewhere", "nested-timeout", "trigger-pattern"}
+    for_the_compiler = {
+        "nested-failure-elsewhere",
+        "nested-timeout",
+        "trigger-pattern",
+        "result-permanent-ttl",
+    }
     assert accepted == for_the_compiler | {
         *("limit-bounds-nothing", "limit-per-without-rate", "callback-label"),
         *("wait-schema", "wait-two-ways", "wait-until-without-offset"),

@@ -59,7 +59,11 @@ def _ttl(value: Any) -> Any:
     return value
 
 
-Ttl = Annotated[Any, PlainValidator(_ttl), WithJsonSchema({"type": ["string", "number"]})]
+TTL_SCHEMA: dict[str, Any] = {
+    "type": ["string", "number"],
+    "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*[smhdw]?\s*$",
+}
+Ttl = Annotated[Any, PlainValidator(_ttl), WithJsonSchema(TTL_SCHEMA)]
 Scope = Literal["step", "execution", "workflow", "permanent"] | None
 Compression = Literal["none", "gzip", "auto", "zstd"] | None
 
