@@ -32,7 +32,7 @@ workflow:
     tool: { kind: python, code: "def main(i):\\n    return i * i", args: { i: "{{ i }}" } }
     next: large
   - step: large
-    tool: { kind: python, code: "def main():\\n    return {'text': 'x' * 90000, 'n': 7}" }
+    tool: { kind: python, code: "def main():\\n    return {'text': 'x' * 90000, 'n': 7}", spec: { result: { store: db } } }
 """
 
 
@@ -78,6 +78,10 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
     assert not thread.is_alive()
     _, found = client("GET", f"/api/executions/{execution_id}/result")
     assert found["result"] == {"text": "x" * 90000, "n": 7}
+    _, told = client("GET", f"/api/executions/{execution_id}/events")
+    assert "'store': 'db'" in str(told), (
+        "the server kept it in the tier that was asked for, and the worker knows"
+    )
     _, found = client(
         "POST", "/api/context/render", {"execution_id": execution_id, "template": "{{ many | sum }}"}
     )
