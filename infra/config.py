@@ -100,6 +100,17 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ContainersConfig:
+    """Containers of playbooks (kind `container`), on Fargate. ``access``: what they may do in the account; else nothing. They run in public
+    subnets without anything that may connect to them, or (``private``) in those of the workers, from where databases can be reached."""
+
+    access: tuple[Access, ...] = ()
+    private: bool = False
+    arch: str = "X86_64"
+    """X86_64 or ARM64: what the images are made for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkersConfig:
     """``pooled``: kinds of pool `io` without a layer of their own share the worker `io`; otherwise each kind has its own."""
 
@@ -191,6 +202,8 @@ class Environment:
     retention: RetentionConfig = RetentionConfig()
     storage: StorageConfig = StorageConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    containers: ContainersConfig | None = None
+    """None: the kind `container` is refused."""
     account: str | None = None
     """None: whichever account and region the caller's credentials belong to."""
     region: str | None = None

@@ -87,7 +87,8 @@ def _spec(kinds: KindLookup, name: str) -> KindSpec:
 
 
 def _worker_name(env: Environment, spec: KindSpec, has_layer: bool) -> str:
-    light = spec.pool == "io" and not has_layer and _compute(env, spec) == "function"
+    alone = has_layer or (spec.own_worker and env.containers is not None)
+    light = spec.pool == "io" and not alone and _compute(env, spec) == "function"
     return POOLED if light and env.workers.pooled else spec.name
 
 

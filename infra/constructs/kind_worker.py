@@ -13,6 +13,7 @@ from constructs import Construct
 from infra.constructs import grants, nag
 from infra.constructs.grants import Grant, give
 from infra.constructs.http_api import HttpApi
+from infra.constructs.jobs import Jobs
 from infra.constructs.layers import Layers
 from infra.constructs.python_function import Placement, PythonFunction, log_group
 from infra.constructs.queue_with_dlq import QueueWithDlq
@@ -72,7 +73,9 @@ class FunctionWorker(Construct):
         queue: QueueWithDlq,
         layers: Layers,
         api: HttpApi,
+        jobs: Jobs | None = None,
     ) -> None:
+        """``jobs``: containers that the worker may run."""
         super().__init__(scope, id)
         asks = _asks(worker, api, reaches=worker.needs_network or platform.closed_placement is None)
         self.function = PythonFunction(
@@ -92,9 +95,11 @@ class FunctionWorker(Construct):
                 isolated=worker.isolated,
                 public_url=api.url,
                 api_url=asks.url if asks else "",
-            ),
+            )
+            | (jobs.variable() if jobs else {}),
         )
         self.function.allow(*worker_grants(self, platform, worker, queue, asks))
+        self.function.allow(*(jobs.run_grants(self) if jobs else ()))
         self.function.consume(queue.queue, batch=worker.batch, concurrency=worker.concurrency)
 
 

@@ -13,6 +13,7 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.constructs import grants
+from infra.constructs.jobs import wake_by_rule
 from infra.constructs.layers import Layers
 from infra.constructs.queue_with_dlq import dead_letter_queue
 from infra.shared import Platform
@@ -56,6 +57,8 @@ class SchedulesStack(cdk.Stack):
             self._start_by_rule(rule)
         for queue in triggers.queues:
             self._start_by_queue(queue)
+        if config.containers is not None:
+            wake_by_rule(self, platform, self.function.function, self.dlq, ATTEMPTS)
         self._start_by_made_rules(platform.trigger_rules)
         group = scheduler.CfnScheduleGroup(self, "Group", name=config.prefix)
         self._register(engine, group, self._role(platform))

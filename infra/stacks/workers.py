@@ -11,6 +11,7 @@ from constructs import Construct
 
 from infra.config import ConfigError
 from infra.constructs.http_api import HttpApi
+from infra.constructs.jobs import Jobs
 from infra.constructs.kind_worker import FargateWorker, FunctionWorker
 from infra.constructs.layers import Layers
 from infra.shared import Platform
@@ -30,6 +31,7 @@ class WorkersStack(cdk.Stack):
         self._cluster: ecs.Cluster | None = None
         self._image: ecs.ContainerImage | None = None
         layers = Layers(self, "Layers", env=platform.config)
+        self.jobs = Jobs(self, "Jobs", platform=platform) if platform.config.containers else None
         self.functions: dict[str, FunctionWorker] = {}
         self.services: dict[str, FargateWorker] = {}
         for worker in platform.plan.workers:
@@ -44,6 +46,7 @@ class WorkersStack(cdk.Stack):
                     queue=platform.messaging.commands[worker.name],
                     layers=layers,
                     api=api,
+                    jobs=self.jobs if "container" in worker.kinds else None,
                 )
 
     def _fargate(self, worker: Worker) -> FargateWorker:

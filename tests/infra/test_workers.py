@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from infra.config import Access, ConfigError
+from infra.config import Access, ConfigError, ContainersConfig
 from infra.environments import load_environment
 from infra.workers import WorkerPlan, plan_workers
 from noetl.domain.kinds import KindSpec
@@ -20,6 +20,7 @@ PROD = load_environment("prod")
 
 LIGHT = (
     "artifact",
+    "container",
     "eventbridge",
     "gcs",
     "http",
@@ -45,6 +46,14 @@ def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
     mixed = {"mixed": tuple(sorted({*LIGHT, *alone}))}
     assert shape(plan()) == {"io": LIGHT} | alone | mixed
     assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
+
+
+def test_containers_have_a_worker_of_their_own_where_there_are_any() -> None:
+    assert "container" in shape(plan())["io"]
+    made = shape(plan(replace(DEV, containers=ContainersConfig())))
+    assert (
+        made["container"] == ("container",) and "container" not in made["io"] and "container" in made["mixed"]
+    )
 
 
 def test_every_kind_that_runs_has_a_worker_and_the_rewritten_ones_none() -> None:

@@ -181,6 +181,15 @@ class ItemAwaits(msgspec.Struct, frozen=True, tag="item.awaits", tag_field="type
     request: CallbackRequest
 
 
+class WorkGotOn(msgspec.Struct, frozen=True, tag="work", tag_field="type", omit_defaults=True):
+    """Somebody outside tells that work which a task began elsewhere is over, or has got on: its command is woken, if it is asleep."""
+
+    execution_id: int
+    event_id: str
+    program: str
+    command_id: str
+
+
 class ContextPatched(msgspec.Struct, frozen=True, tag="ctx", tag_field="type", omit_defaults=True):
     """``merge``: a JSON Merge Patch of the context, ``operations``: a JSON Patch of it; both are applied to what is there then.
     ``var_type``, ``source_step``: of the variables among the patches."""
@@ -283,6 +292,7 @@ Event = (
     | ChildDone
     | CallbackDone
     | ItemAwaits
+    | WorkGotOn
     | ContextPatched
     | TokenInjected
     | Pause

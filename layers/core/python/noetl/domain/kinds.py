@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, Self
 
 from noetl.domain.errors import TaskError
+from noetl.domain.jobs import Jobs, NoJobs
 
 Pool = Literal["control", "io", "cpu", "python"]
 
@@ -42,6 +43,8 @@ class KindSpec:
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False
     long_running: bool = False
+    own_worker: bool = False
+    """It may more in the account than others: a deployment never gives its worker to other kinds."""
     poll_seconds: float = 0.0
     """More than 0: it begins work elsewhere and asks how that is getting on (PollRequest). One call takes at most so many seconds; the
     task's time-out counts from the first call to the end of the work."""
@@ -223,8 +226,10 @@ class TaskContext:
     """What the last call of this task said of the work that goes on elsewhere; None when nothing was begun."""
     left: float = 0.0
     """Seconds until the task's time-out is over; with ``pending`` it counts from the first call on."""
+    jobs: Jobs = field(default_factory=NoJobs)
+    """Containers that run as work of their own."""
     wake: str = ""
-    """Names the suspended task to those outside who may wake it before its delay is over (``services/wake_polls.py``)."""
+    """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkGotOn``)."""
 
 
 @dataclass(frozen=True, slots=True)

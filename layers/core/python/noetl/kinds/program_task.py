@@ -71,7 +71,7 @@ def run_to_result(name: str, command: list[str], params: ProgramParams, context:
             "exit_code": 0,
             "stdout": stdout,
             "stderr": finished.stderr.decode("utf-8", "replace"),
-            "data": _last_line_value(stdout),
+            "data": last_line_value(stdout),
         }
     )
 
@@ -101,7 +101,8 @@ def _failure(name: str, finished: Finished) -> TaskError:
     )
 
 
-def _last_line_value(stdout: str) -> Any:
+def last_line_value(stdout: str) -> Any:
+    """The last line of an output as a value; None when it is no JSON."""
     line = stdout.strip().rsplit("\n", 1)[-1]
     try:
         value = codec.decode(line)

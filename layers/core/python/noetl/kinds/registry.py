@@ -39,6 +39,7 @@ ENTRY_POINT_GROUP = "noetl.kinds"
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "artifact": "noetl.kinds.artifact",
+        "container": "noetl.kinds.container",
         "duckdb": "noetl.kinds.duckdb",
         "eventbridge": "noetl.kinds.eventbridge",
         "gcs": "noetl.kinds.gcs",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.embedded.docker import DockerJobs
 from noetl.adapters.embedded.server import WORKSPACE, open_embedded
 from noetl.adapters.embedded.task_logs import FileTaskLogs
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
@@ -235,6 +236,7 @@ def open_engine(
         revoked=revoked,
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
         callback_base=settings.public_url or LOCAL_SERVER,
+        jobs=DockerJobs(),
         log=log,
         lines=LineKeeper(stores.task_logs, log),
     )

@@ -71,6 +71,8 @@ class CloudSettings:
     data_dirs: tuple[str, ...] = ()
     """Folders that duckdb and script may read."""
     deployment: Mapping[str, str] = field(default_factory=dict)
+    containers: Mapping[str, str] = field(default_factory=dict)
+    """Where the kind `container` runs them: fields of ``adapters.aws.ecs_jobs.Ground``. Empty: nowhere."""
     retention: RetentionDays = field(default_factory=RetentionDays)
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
@@ -119,6 +121,7 @@ class CloudSettings:
             workspace=env.get("NOETL_WORKSPACE", ""),
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
+            containers=_texts(env, "NOETL_CONTAINERS"),
             retention=retention_days(env),
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT),

@@ -24,6 +24,7 @@ from noetl.domain.kinds import Credential, TaskSettings
 from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery
+from noetl.runtime.cloud_jobs import cloud_jobs
 from noetl.runtime.cloud_results import open_results
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.stored_programs import StoredPrograms
@@ -138,6 +139,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
         revoked=revoked,
         given_up=revoked.now,
         callback_base=settings.public_url or settings.api_url,
+        jobs=cloud_jobs(settings),
         log=telemetry.log,
         lines=LineKeeper(S3TaskLogs(settings.results_bucket, storage), telemetry.log),
     )

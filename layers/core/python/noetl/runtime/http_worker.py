@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import urllib3
 
 from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.adapters.embedded.docker import DockerJobs
 from noetl.adapters.http_credentials import HttpCredentials
 from noetl.adapters.http_work import (
     HOLD_SECONDS,
@@ -82,6 +83,7 @@ class HttpWorker:
             ),
             inline_bytes=settings.inline_limit,
             callback_base=settings.public_url or wish.server,
+            jobs=DockerJobs(),
             log=telemetry.log,
             lines=LineKeeper(HttpTaskLogs(exchange), telemetry.log),
         )

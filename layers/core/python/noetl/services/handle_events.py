@@ -26,6 +26,7 @@ from noetl.domain.events import (
     Redrive,
     Start,
     TimerFired,
+    WorkGotOn,
 )
 from noetl.domain.facts import Superseded
 from noetl.domain.state import ExecutionState, decode_state
@@ -72,7 +73,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     handled = Handled() if handled is None else handled
     holding = Holding()
     items: list[ItemsDone] = []
-    polls: list[Poll] = []
+    polls: list[Poll | WorkGotOn] = []
     work: dict[int, _Work] = {}
     batch, refused = admitted(holding.unwrap(events), deps, handled)
     for event in batch:
@@ -80,7 +81,7 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
             polls.append(poll)
         elif isinstance(event, ItemsDone):
             items.append(event)
-        elif not isinstance(event, Held):
+        elif not isinstance(event, (Held, WorkGotOn)):
             work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
     for execution_id, error in refused.items():
         work[execution_id].refused = error

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.events import CommandDone, Event, ItemsDone, WorkGotOn
 from noetl.domain.outcomes import Outcome
 from noetl.ports.execution_store import Poll
 from noetl.services.engine_deps import EngineDeps, Handled
 
 
-def asks_again(event: Event) -> Poll | None:
-    """What ``event`` comes to, when its turn did nothing else."""
+def asks_again(event: Event) -> Poll | WorkGotOn | None:
+    """What ``event`` comes to, when it is about work elsewhere and nothing else."""
+    if isinstance(event, WorkGotOn):
+        return event
     if not isinstance(event, (CommandDone, ItemsDone)):
         return None
     outcome = event.outcome if isinstance(event, CommandDone) else _only(event)
@@ -40,6 +42,11 @@ def _only(event: ItemsDone) -> Outcome | None:
     return event.items[0].outcome if len(event.items) == 1 else None
 
 
-def handle_polls(polls: Sequence[Poll], deps: EngineDeps, handled: Handled) -> None:
+def handle_polls(polls: Sequence[Poll | WorkGotOn], deps: EngineDeps, handled: Handled) -> None:
     """Those that come too late change nothing, and are not told of. Raises InfrastructureError."""
-    handled.add(deps.store.ask_again(polls, deps.owner), ())
+    again = [poll for poll in polls if isinstance(poll, Poll)]
+    if again:
+        handled.add(deps.store.ask_again(again, deps.owner), ())
+    woken = [(event.execution_id, event.command_id) for event in polls if isinstance(event, WorkGotOn)]
+    if woken:
+        handled.add(deps.store.wake_early(woken, deps.owner), ())

@@ -299,6 +299,7 @@ class TaskRunner:
             pending=op.pending.state if op.pending is not None else None,
             left=self.elsewhere.left(op, op.timeout or self._default_timeout(op.kind)),
             wake=self.elsewhere.wake(item),
+            jobs=self.deps.jobs,
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:

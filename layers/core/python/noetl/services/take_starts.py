@@ -1,10 +1,11 @@
 """What a deployment's scheduler function is invoked with, and what that starts.
 
-Three shapes, told apart by their keys; anything else is refused:
+Four shapes, told apart by their keys; anything else is refused:
 
 * EventBridge Scheduler: ``{"schedule": name, "scheduled_time": …}`` (and what the schedule said when it was made, which nobody needs);
 * a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``, of a playbook's own trigger, or without ``path``, of one
   that was made while the system runs;
+* a rule of EventBridge for containers that have ended: ``{"source": "aws.ecs", …}``, which wakes the task that waits for it;
 * an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TakeDeps.queues``.
 """
 
@@ -23,6 +24,7 @@ from noetl.services.fire_schedule import fire_schedule
 from noetl.services.fire_trigger import fire_by_rule
 from noetl.services.start_from_trigger import start_from_event, start_from_message
 from noetl.services.start_playbook import StartDeps
+from noetl.services.take_job_end import take_job_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,10 @@ def take(invocation: Mapping[str, Any], deps: TakeDeps) -> Taken:
     if "Records" in invocation:
         return _take_messages(invocation["Records"], deps)
     taken = Taken()
+    if invocation.get("source") == "aws.ecs":
+        woken = take_job_end(invocation)
+        taken.events += [] if woken is None else [woken]
+        return taken
     if "schedule" in invocation:
         name, at = _text(invocation, "schedule"), parse_instant(_text(invocation, "scheduled_time"))
         fired = fire_schedule(name, at, deps.schedules, deps.start)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from noetl.domain.commands import Command
+from noetl.domain.jobs import Jobs, NoJobs
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.domain.outcomes import ChildRequest, PollRequest, WaitRequest
 from noetl.domain.results import INLINE_LIMIT
@@ -76,6 +77,7 @@ class WorkerDeps:
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
     given_up: Callable[[int, int], bool] | None = None
     """``revoked``, when not given."""
+    jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
     callback_base: str = ""

@@ -84,14 +84,14 @@ class FargateTasks:
             try:
                 self._client.stop_task(cluster=self._cluster, task=container_id, reason=reason[:1000])
             except FAILURES as error:
-                if not _is_unknown(error):
+                if not is_unknown(error):
                     raise
 
     def describe(self, container_id: str) -> Container | None:
         try:
             answer = self._client.describe_tasks(cluster=self._cluster, tasks=[container_id])
         except FAILURES as error:
-            if _is_unknown(error):
+            if is_unknown(error):
                 return None
             raise away(error, "ecs") from error
         return next((self._read(task) for task in answer.get("tasks", ())), None)
@@ -111,6 +111,6 @@ class FargateTasks:
         )
 
 
-def _is_unknown(error: Exception) -> bool:
+def is_unknown(error: Exception) -> bool:
     """A task that ECS has forgotten, or a text that names no task."""
     return error_code(error) == "InvalidParameterException" and "task" in error_message(error).lower()

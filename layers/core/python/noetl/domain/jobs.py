@@ -1,0 +1,80 @@
+"""Containers that a task runs as work of its own: what is asked for, and what is known of one. Adapters: Docker or Podman, Fargate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from noetl.domain.errors import TaskError
+
+WAKE = "NOETL_WAKE"
+"""The variable of a container that says whom its end wakes."""
+JobState = Literal["preparing", "running", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobOrder:
+    """``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
+    ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: whom its end wakes."""
+
+    image: str
+    token: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    cpu: float = 0.25
+    memory: int = 512
+    seconds: float = 3600.0
+    wake: str = ""
+    credential: Callable[[str], Any] | None = None
+    """Reads a credential (domain/kinds.Credential) by its name, for a place that hands them over itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
+    ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words."""
+
+    state: JobState
+    exit_code: int | None = None
+    problem: str = ""
+    reason: str = ""
+
+
+class Jobs(Protocol):
+    """Every method raises TaskError: ``connection`` (retryable) when the platform is away, ``auth`` when it refuses."""
+
+    def start(self, order: JobOrder) -> str:
+        """The name of a job that was started, or is being prepared. Returns soon. Raises TaskError(code="containers_unavailable")."""
+
+    def look(self, name: str) -> Job | None:
+        """None: nobody knows it (any more)."""
+
+    def logs(self, name: str, lines: int) -> str:
+        """The last lines of its output."""
+
+    def stop(self, name: str, reason: str) -> None:
+        """Ask it to end, then end it. One that is gone is no error."""
+
+
+class NoJobs:
+    """A place where no containers can be run. ``why`` and ``hint``: what to tell."""
+
+    def __init__(self, why: str = "containers cannot be run here", hint: str | None = None) -> None:
+        self.why, self.hint = why, hint
+
+    def start(self, order: JobOrder) -> str:
+        raise self._refusal()
+
+    def look(self, name: str) -> Job | None:
+        raise self._refusal()
+
+    def logs(self, name: str, lines: int) -> str:
+        raise self._refusal()
+
+    def stop(self, name: str, reason: str) -> None:
+        raise self._refusal()
+
+    def _refusal(self) -> TaskError:
+        return TaskError(self.why, kind="not_found", code="containers_unavailable", hint=self.hint)
