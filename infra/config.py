@@ -130,6 +130,8 @@ class WorkersConfig:
     """Kind → what its workers' role may do, beside what every worker's may. Not for kinds that run code of playbooks."""
     fargate_kinds: tuple[str, ...] = ()
     """Kinds that run as Fargate tasks although they do not say so themselves (`long_running`)."""
+    long: bool = False
+    """A worker for tasks that say `spec: { long: true }`, of any kind: a Fargate service that sleeps while nobody asks for it."""
     image: str = ""
     """Image of Fargate workers by its full name in a registry; empty: tag ``image_tag`` of the stack's own repository."""
     image_tag: str = "latest"

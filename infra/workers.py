@@ -2,14 +2,14 @@
 
 A kind appears by being registered. It gets a worker of its own, unless it is light and the environment pools light kinds into
 the worker `io`. Kinds that run code of playbooks (pool `python`) never share one. The worker `mixed` runs the pipelines whose
-tasks belong to several workers.
+tasks belong to several workers; `long`, where the environment has it, those with a task that says it takes longer than a function may.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from typing import Literal
 
@@ -20,6 +20,7 @@ from noetl.kinds.registry import ENTRY_POINT_GROUP
 
 MIXED = "mixed"
 POOLED = "io"
+LONG = "long"
 TIMEOUT = 900
 """Seconds: the longest a function may run. A task that needs longer is long-running, and its worker a Fargate service."""
 CONTROL = "control"
@@ -67,8 +68,13 @@ def plan_workers(env: Environment, kinds: KindLookup, has_layer: Callable[[str],
     _check_names(groups, {spec.name for spec in working})
     workers = [_worker(env, name, members, has_layer) for name, members in sorted(groups.items())]
     workers.append(_mixed(env, working, has_layer))
+    if env.workers.long:
+        workers.append(
+            replace(workers[-1], name=LONG, compute="fargate", concurrency=env.worker_concurrency(LONG))
+        )
     routes = {spec.name: name for name, members in groups.items() for spec in members}
     home = _home_of_control(workers)
+    routes |= {LONG: LONG} if env.workers.long else {}
     routes |= {spec.name: home for spec in specs if spec.pool == CONTROL and not spec.lowered}
     return WorkerPlan(tuple(workers), dict(sorted(routes.items())))
 
@@ -98,7 +104,7 @@ def _check_names(groups: Mapping[str, list[KindSpec]], kinds: set[str]) -> None:
             raise ConfigError(
                 f"the kind {name!r} cannot name a queue: use at most 32 of a-z, 0-9, - and _, beginning with a letter"
             )
-    if taken := {MIXED, POOLED} & kinds:
+    if taken := {MIXED, POOLED, LONG} & kinds:
         raise ConfigError(f"a kind cannot be called {' or '.join(sorted(taken))}: workers of that name exist")
 
 

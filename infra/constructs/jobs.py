@@ -37,7 +37,6 @@ class Jobs(Construct):
             container_insights_v2=ecs.ContainerInsights.ENABLED,
         )
         logs = log_group(self, "Logs", config, "jobs", platform.data.data_key)
-        self._logs_arn = logs.log_group_arn
         tasks = iam.ServicePrincipal("ecs-tasks.amazonaws.com")
         self.execution_role = iam.Role(
             self,
@@ -101,10 +100,13 @@ class Jobs(Construct):
                     conditions={"StringEquals": {"iam:PassedToService": "ecs-tasks.amazonaws.com"}},
                 )
             ),
-            Grant(
-                iam.PolicyStatement(
-                    actions=["logs:GetLogEvents"], resources=[f"{self._logs_arn}:log-stream:job/*"]
-                ),
+            grants.named(
+                scope,
+                "logs",
+                f"log-group:/noetl/{self._platform.config.name}/jobs:log-stream:job",
+                "*",
+                ["GetLogEvents"],
+                "a stream for each container, named when it is started",
             ),
         ]
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from infra.config import Access, ConfigError
+from infra.config import Access, ConfigError, ContainersConfig
 from infra.environments import load_environment
 from infra.playbooks import playbook_files, staged
 from infra.triggers import read_programs, triggers_of
 from noetl.kinds.registry import default_registry
+from noetl.runtime.cloud_jobs import cloud_jobs
+from noetl.runtime.cloud_settings import CloudSettings
 from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
 
@@ -22,10 +24,11 @@ PLAYBOOKS = "tests/infra/playbooks"
 
 @pytest.fixture(scope="module")
 def templates(synthesise: Callable[..., Path]) -> Templates:
-    """Dev with two more kinds, an ordinary and a long-running one, and with playbooks that have triggers."""
+    """Dev with two more kinds, an ordinary and a long-running one, with containers, and with playbooks that have triggers."""
     kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
     access = {"duckdb": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::lake/*",)),)}
-    changes = {"workers": replace(load_environment("dev").workers, access=access)}
+    workers = replace(load_environment("dev").workers, access=access)
+    changes = {"workers": workers, "containers": ContainersConfig()}
     return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
 
 
@@ -85,7 +88,7 @@ def test_events_start_playbooks(templates: Templates) -> None:
     rules = {
         place.properties["EventBusName"]: place
         for place in templates.all("AWS::Events::Rule")
-        if place.stack == "Schedules"
+        if place.stack == "Schedules" and "EventBusName" in place.properties
     }
     assert rules["shop"].properties["EventPattern"] == {"source": ["shop.orders"], "detail-type": ["paid"]}
     assert rules["default"].properties["EventPattern"] == {
@@ -175,3 +178,69 @@ def test_two_playbooks_of_one_path_are_refused() -> None:
     programs = read_programs(list(playbook_files((PLAYBOOKS,)))[-1:], default_registry())
     with pytest.raises(ConfigError, match="have the path 'tests/intake'"):
         triggers_of([*programs, *programs])
+
+
+# --- containers of playbooks ---
+
+
+def test_their_workers_alone_may_run_them_as_two_roles_and_nothing_else(templates: Templates) -> None:
+    allowed = {
+        place.key: [
+            one for one in place.properties["PolicyDocument"]["Statement"] if "RunTask" in json.dumps(one)
+        ]
+        for place in templates.all("AWS::IAM::Policy")
+    }
+    workers = {key: one for key, one in allowed.items() if one}
+    assert {key.split(".")[1][:5] for key in workers} == {"conta", "mixed"}
+    for (statement,) in workers.values():
+        assert ":task-definition/noetl-dev-job-*" in json.dumps(statement["Resource"])
+    passes = [
+        one
+        for place in templates.all("AWS::IAM::Policy")
+        for one in place.properties["PolicyDocument"]["Statement"]
+        if one["Action"] == "iam:PassRole" and "ecs-tasks" in json.dumps(one)
+    ]
+    assert len(passes) == 2 and all(len(one["Resource"]) == 2 for one in passes)
+    role = templates.one("AWS::IAM::Role", RoleName="noetl-dev-jobs")
+    assert "Policies" not in role.properties and "ManagedPolicyArns" not in role.properties
+    assert not [
+        one for one in templates.all("AWS::IAM::Policy") if role.id in json.dumps(one.properties["Roles"])
+    ]
+
+
+def test_functions_find_them_as_they_are_made(templates: Templates) -> None:
+    with_containers = [
+        place
+        for place in templates.all("AWS::Lambda::Function")
+        if "NOETL_CONTAINERS" in place.properties.get("Environment", {}).get("Variables", {})
+    ]
+    names = {place.properties["FunctionName"] for place in with_containers}
+    assert names == {"noetl-dev-worker-container", "noetl-dev-worker-mixed"}
+    variable = with_containers[0].properties["Environment"]["Variables"]["NOETL_CONTAINERS"]
+    text = "".join(part if isinstance(part, str) else "made" for part in variable["Fn::Join"][1])
+    settings = CloudSettings("dev", "bucket", containers=json.loads(text))
+    ground = cloud_jobs(settings)._ground  # type: ignore[attr-defined]
+    assert (ground.cluster, ground.family, ground.public) == ("noetl-dev-jobs", "noetl-dev-job-", True)
+    assert (
+        ground.subnets and ground.execution_role and ground.secrets.endswith(":secret:noetl/dev/credentials/")
+    )
+
+
+def test_the_end_of_one_wakes_the_task_that_waits_for_it(templates: Templates) -> None:
+    (rule,) = [
+        place
+        for place in templates.all("AWS::Events::Rule")
+        if place.properties.get("EventPattern", {}).get("source") == ["aws.ecs"]
+    ]
+    detail = rule.properties["EventPattern"]["detail"]
+    assert detail["lastStatus"] == ["STOPPED"] and "cluster/noetl-dev-jobs" in json.dumps(
+        detail["clusterArn"]
+    )
+    (target,) = rule.properties["Targets"]
+    assert "Scheduler" in json.dumps(target["Arn"]) and target["DeadLetterConfig"]
+
+
+def test_an_environment_without_them_has_nothing_of_it(dev: Path) -> None:
+    without = Templates(dev, "Noetl-dev-")
+    assert not list(without.all("AWS::ECS::Cluster"))
+    assert "NOETL_CONTAINERS" not in json.dumps(without.stacks)

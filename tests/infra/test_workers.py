@@ -48,6 +48,14 @@ def test_light_kinds_are_pooled_where_the_environment_says_so() -> None:
     assert shape(plan(PROD)) == {name: (name,) for name in LIGHT} | alone | mixed
 
 
+def test_tasks_that_say_they_are_long_have_a_worker_without_an_end_where_the_environment_wants_one() -> None:
+    assert "long" not in plan().routes
+    made = plan(replace(DEV, workers=replace(DEV.workers, long=True)))
+    workers = {worker.name: worker for worker in made.workers}
+    assert (workers["long"].compute, made.routes["long"]) == ("fargate", "long")
+    assert workers["long"].kinds == workers["mixed"].kinds and workers["mixed"].compute == "function"
+
+
 def test_containers_have_a_worker_of_their_own_where_there_are_any() -> None:
     assert "container" in shape(plan())["io"]
     made = shape(plan(replace(DEV, containers=ContainersConfig())))

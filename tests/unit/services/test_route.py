@@ -44,6 +44,20 @@ def test_all_kinds_of_a_pipeline_decide(step: str, to: str):
     assert worker(step) == to
 
 
+def test_a_task_that_says_it_is_long_takes_its_step_to_a_worker_without_an_end_where_there_is_one():
+    long = (
+        f"    tool: [{{ a: {{ {PYTHON}, spec: {{ long: true, timeout: 7200 }} }} }}, {{ b: {{ {HTTP} }} }}]\n"
+    )
+    nested = f"    tool: [{{ a: {{ kind: iterator, in: [1], element: x, task: {{ {PYTHON}, spec: {{ long: true }} }} }} }}]\n"
+    for step in (long, nested):
+        assert worker(step, {**WORKERS, "long": "long"}) == "long"
+    assert worker(long) == "mixed"
+    assert (
+        worker(f"    tool: {{ {PYTHON}, spec: {{ long: false }} }}\n", {**WORKERS, "long": "long"})
+        == "python"
+    )
+
+
 def test_a_kind_that_no_worker_is_named_for_goes_where_it_is_refused():
     assert worker(f"    tool: {{ {HTTP} }}\n", {"noop": "io"}) == "mixed"
 

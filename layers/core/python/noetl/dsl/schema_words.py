@@ -156,6 +156,7 @@ BETTER: dict[str, str] = {
     "Selection.path": "The place inside the result, such as $.page.next.",
     "StepBlock.next": "Where to go when the step is done: arcs, or plain names.",
     "TaskSpec.timeout": "Seconds one call may take.",
+    "TaskSpec.long": "It takes longer than a function may (15 minutes): a deployment gives it to a worker that has no end.",
     "StepSpec.timeout": "Seconds from the step's beginning to its end.",
 }
 """By model and key, where the general sentence says too little."""

@@ -233,6 +233,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """``output.path``: keys that lead to the part of what the tool gave which is the task's result."""
     alias: str = ""
     """``output.as``: a second label of the result."""
+    long: bool = False
+    """``spec.long``: it takes longer than a function may, and belongs to a worker that has no end."""
     pos: Pos = Pos()
     code_pos: Pos = Pos()
     """Where the kind's raw text (``code``) begins: the first column of its first line."""

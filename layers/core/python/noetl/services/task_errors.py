@@ -21,7 +21,7 @@ def too_long(op: RunTask, timeout: float, longest: float) -> ErrorInfo:
         f"{op.label} may take {timeout:g} s, and no call can have more than {longest:g} s in this worker",
         "schema",
         "timeout_too_long",
-        hint=f"set `spec.timeout` to at most {longest:g}, or run the kind {op.kind} on Fargate (long_running)",
+        hint=f"set `spec.timeout` to at most {longest:g}, or say `spec: {{ long: true }}`, for a worker on Fargate, which has no end",
     )
 
 

@@ -83,6 +83,7 @@ def lower_task(
         on_unmatched="continue" if unmatched == "continue" else "fail",
         sets=lower_sets(lowering, body, inside.value()),
         timeout=_timeout(lowering, own_spec.get("timeout"), frame),
+        long=_says_long(own_spec),
         result=result_spec(lowering, wishes),
         sinks=sinks,
         part=_part(body),
@@ -92,6 +93,11 @@ def lower_task(
         code_pos=code_pos,
         code_lines=code_lines,
     )
+
+
+def _says_long(spec: Mapping) -> bool:
+    found = spec.get("long")
+    return isinstance(found, Scalar) and found.plain() is True
 
 
 def _calls_back(lowering: Lowering, body: Mapping, label: str, frame: Frame) -> None:

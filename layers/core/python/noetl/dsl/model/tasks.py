@@ -256,6 +256,7 @@ class TaskPolicy(Strict):
 
 class TaskSpec(Strict):
     timeout: TaskTimeout | None = None
+    long: bool = False
     policy: TaskPolicy | None = None
     result: ResultBlock | None = None
 
