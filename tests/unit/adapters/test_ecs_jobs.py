@@ -74,7 +74,7 @@ def test_an_order_is_a_task_of_a_definition_that_is_made_once(ground):
     assert jobs.look(name).state == "ended"
     assert jobs.look("arn:aws:ecs:eu-central-1:123456789012:task/noetl-jobs/0000") is None
     assert jobs.logs(name, 10) == ""
-    at = int(time.time() * 1000)
+    at = int(time.time() * 1000) - 1000
     stream = f"job/job/{name.rpartition('/')[2]}"
     logs.create_log_stream(logGroupName="jobs", logStreamName=stream)
     logs.put_log_events(

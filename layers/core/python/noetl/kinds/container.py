@@ -83,7 +83,9 @@ class Params(ProgramParams):
         ),
     ]
     cpu: Annotated[float, Field(gt=0, le=16, description="Processors, or parts of one.")] = 0.25
-    memory: Annotated[int, Field(ge=64, le=122_880, description="MiB of memory; one that wants more is ended.")] = 512
+    memory: Annotated[
+        int, Field(ge=64, le=122_880, description="MiB of memory; one that wants more is ended.")
+    ] = 512
 
     @field_validator("command", mode="before")
     @classmethod
