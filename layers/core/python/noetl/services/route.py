@@ -19,7 +19,9 @@ PLAIN = "noop"
 
 def worker_of(command: Command, program: Program, workers: Mapping[str, str]) -> str:
     """``workers``: kind → worker, and ``long`` → that of long tasks. A kind that none is named for (of a package that the deployment does not
-    know) goes to ``mixed``, which answers that there is no such kind. Raises InvalidInputError(code="no_worker") when there is no worker at all."""
+    know) goes to ``mixed``, which answers that there is no such kind.
+
+    Raises InvalidInputError(code="no_worker") when there is no worker at all."""
     if not workers:
         raise InvalidInputError("no worker is deployed", code="no_worker")
     if command.stage == "collection":
