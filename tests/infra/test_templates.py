@@ -428,7 +428,7 @@ def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
     """Its subnets lead to endpoints of AWS; those of the others lead out through NAT."""
     templates = Templates(prod, "Noetl-prod-")
     reached = {}
-    for worker in ("duckdb", "http", "mixed", "postgres"):
+    for worker in ("artifact", "duckdb", "http", "mixed", "postgres"):
         function = templates.function(f"noetl-prod-worker-{worker}")
         subnets = [
             templates.text(function.stack, found) for found in function.properties["VpcConfig"]["SubnetIds"]
@@ -437,7 +437,8 @@ def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
         (group,) = function.properties["VpcConfig"]["SecurityGroupIds"]
         assert "WorkerGroup" in templates.text(function.stack, group)
     assert reached == {
-        "duckdb": {"inner"},
+        "artifact": {"inner"},
+        "duckdb": {"outgoing"},
         "http": {"outgoing"},
         "mixed": {"outgoing"},
         "postgres": {"outgoing"},
