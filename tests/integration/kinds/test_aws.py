@@ -66,6 +66,34 @@ def bucket(aws) -> str:
     return "reports"
 
 
+def test_duckdb_reads_objects_that_it_is_given_and_no_others(bucket, make_context, tmp_path):
+    import gzip
+
+    (tmp_path / "work").mkdir()
+    made = make_context(credentials=CREDENTIALS, own_buckets=("results",), work_dir=str(tmp_path / "work"))
+    client = boto3.client("s3", REGION, aws_access_key_id="x", aws_secret_access_key="x")
+    client.put_object(Bucket=bucket, Key="obs/2026.csv.gz", Body=gzip.compress(b"city,zip\nBern,0301\n"))
+    client.put_object(Bucket=bucket, Key="obs/raw", Body=b'{"city": "Bern", "temp": 3}\n')
+
+    def run(**sources):
+        query = "SELECT a.city, zip, temp FROM a JOIN b USING (city)"
+        return default_registry().run("duckdb", {"query": query, "sources": sources}, made).result
+
+    table = {"s3": f"s3://{bucket}/obs/2026.csv.gz", "auth": "account", "columns": {"zip": "VARCHAR"}}
+    lines = {"s3": f"s3://{bucket}/obs/raw", "auth": "account", "format": "jsonl"}
+    assert run(a=table, b=lines)["rows"] == [{"city": "Bern", "zip": "0301", "temp": 3}]
+    for changed, code in (
+        ({"s3": f"s3://{bucket}/none.csv"}, "NoSuchKey"),
+        ({"s3": "s3://results/executions/1/x.csv"}, "bucket_refused"),
+        ({"auth": "nobody"}, "credential_not_found"),
+        ({"format": None}, "source_format"),
+    ):
+        with pytest.raises(TaskError) as caught:
+            run(a=table, b=lines | changed)
+        assert (caught.value.code, caught.value.details["source"]) == (code, "b")
+    assert not any(path for path in tmp_path.rglob("*") if path.is_file())
+
+
 ROWS = [{"city": "Bern", "temp": "3"}, {"city": "Zürich, ZH", "temp": "-1"}]
 
 

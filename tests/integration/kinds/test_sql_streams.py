@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import Credential
+from noetl.domain.kinds import HOLE, Credential
 from noetl.kinds import postgres_connect
 from noetl.kinds.private_folder import SUFFIX
 from noetl.kinds.registry import default_registry
@@ -339,3 +340,37 @@ def test_a_result_that_is_corrupt_changes_nothing(run, fails, artifact, store, m
     broken = artifact(json.dumps([{"id": 1}]).encode(), "json") | {"sha256": "0" * 64}
     assert fails("postgres", copy={"table": "t", "from": broken}).code == "REFERENCE_NOT_AVAILABLE"
     assert rows_in(run) == []
+
+
+def test_a_copy_that_waits_ends_in_time_and_its_connection_is_used_again(run, context, dsn, artifact):
+    run("postgres", "CREATE TABLE t (id int)")
+    rows = artifact(b"".join(b'{"id": %d}\n' % number for number in range(200_000)), "jsonl")
+    began = time.monotonic()
+    with psycopg.connect(dsn) as other:
+        other.execute("LOCK TABLE t")
+        with pytest.raises(TaskError) as caught:
+            default_registry().run(
+                "postgres", {"copy": {"table": "t", "from": rows}}, replace(context, timeout=1.0)
+            )
+    assert (caught.value.kind, caught.value.code) == ("db_timeout", "57014")
+    assert time.monotonic() - began < 8
+    assert run("postgres", copy={"table": "t", "from": rows}) == {
+        "row_count": 200_000,
+        "affected_rows": 200_000,
+    }
+
+
+def test_keys_are_checked_before_anything_runs():
+    check = default_registry().check
+    (wrong,) = check("postgres", {"copy": {"tabel": "t", "table": "t", "from": HOLE}})
+    assert (wrong.path, wrong.hint) == (("copy", "tabel"), "did you mean 'table'?")
+    (missing,) = check("postgres", {"copy": {"from": HOLE}})
+    assert "'table'" in missing.message
+    (pasted,) = check("duckdb", {"query": "FROM a", "sources": {"a": {"postgres": "wh", "query": HOLE}}})
+    assert pasted.path == ("sources", "a", "query") and "params" in (pasted.hint or "")
+    (unknown,) = check("duckdb", {"query": "FROM a", "sources": {"a": {"reference": HOLE}}})
+    assert unknown.path == ("sources", "a", "reference")
+    for wrong_result in ("excel", {"format": "excel"}):
+        assert check("duckdb", {"query": "FROM a", "save": wrong_result})
+    assert not check("postgres", {"query": "SELECT 1", "save": {"format": "csv"}})
+    assert check("postgres", {"copy": {"table": "t", "from": []}, "result": "csv"})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.kinds import ParamProblem
+from noetl.kinds.nested_params import key_problems
 from noetl.kinds.params import has_hole
 from noetl.kinds.sql_params import RowsResult, SqlParams
 
@@ -101,11 +102,12 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """A template in the query of a source would be pasted into its text."""
+    """Keys of sources; and a template in the query of a source would be pasted into its text."""
     sources = params.get("sources")
     if not isinstance(sources, Mapping):
         return
     for name, source in sources.items():
+        yield from key_problems(Source, source, ("sources", name), f"the source {name!r}")
         if isinstance(source, Mapping) and has_hole(source.get("query")):
             yield ParamProblem(
                 ("sources", name, "query"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.kinds.nested_params import key_problems
 from noetl.kinds.params import has_hole
 from noetl.kinds.row_sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.rows import combine, summary_of
@@ -102,6 +103,11 @@ class Params(SqlParams):
         if self.table is not None and self.result != "rows":
             raise ValueError("`table` with `args` gives no rows: leave `result` out")
         return self
+
+
+def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
+    """Keys of ``copy``."""
+    yield from key_problems(Copy, params.get("copy"), ("copy",), "`copy`")
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:

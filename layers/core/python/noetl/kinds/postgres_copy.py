@@ -117,7 +117,7 @@ def column_types(session: Session, table: str, columns: Sequence[str]) -> list[i
             f"the table {table} has no column {', '.join(map(repr, missing[:10]))}",
             kind="client_error",
             code="42703",
-            hint=f"it has {', '.join(found)[:300]}",
+            hint=f"it has {', '.join(found)[:300]}; `columns` says which fields of the rows are written",
             details={"sqlstate": "42703"},
         )
     return [found[name] for name in columns]
