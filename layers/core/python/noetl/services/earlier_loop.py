@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import heapq
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.again import FAILED, Again, Places, indexes, ranges_of
@@ -28,8 +28,12 @@ PAGE = 1000
 PATCH_FOLD = 5000
 _OUTCOME = codec.decoder(Outcome)
 
-Told = tuple[int, Outcome, bool]
+Told = tuple[int, Any, bool]
 """An item's index, its outcome, and whether what it wrote is in the context already."""
+
+
+def whole_outcome(data: bytes) -> Outcome:
+    return codec.decode_as(_OUTCOME, data)
 
 
 def chain(store: ExecutionStore, execution_id: int, run: int, round_: int) -> list[LoopRow]:
@@ -51,16 +55,21 @@ def chain(store: ExecutionStore, execution_id: int, run: int, round_: int) -> li
 
 
 def outcomes(
-    store: ExecutionStore, execution_id: int, rows: list[LoopRow], applied: bool = False
+    store: ExecutionStore,
+    execution_id: int,
+    rows: list[LoopRow],
+    applied: bool = False,
+    read: Callable[[bytes], Any] = whole_outcome,
 ) -> Iterator[Told]:
-    """What the items came to, in index order, read in pages. ``applied``: what the newest run's items wrote is in the context."""
+    """What the items came to, in index order, read in pages. ``applied``: what the newest run's items wrote is in the context.
+    ``read``: what is made of an outcome."""
     if len(rows) == 1:
-        yield from _own(store, execution_id, rows[0], applied)
+        yield from _own(store, execution_id, rows[0], applied, read)
         return
     owner = _owners(rows)
     streams = []
     for number, row in enumerate(rows):
-        streams.append(_owned(_own(store, execution_id, row, applied), owner, number))
+        streams.append(_owned(_own(store, execution_id, row, applied, read), owner, number))
         applied = applied or (row.again is not None and row.again.applied)
     yield from heapq.merge(*streams, key=itemgetter(0))
 
@@ -79,13 +88,15 @@ def _owned(told: Iterator[Told], owner: array[int], number: int) -> Iterator[Tol
     return (one for one in told if owner[one[0]] == number)
 
 
-def _own(store: ExecutionStore, execution_id: int, row: LoopRow, applied: bool) -> Iterator[Told]:
+def _own(
+    store: ExecutionStore, execution_id: int, row: LoopRow, applied: bool, read: Callable[[bytes], Any]
+) -> Iterator[Told]:
     places = Places(row.picked)
     start = 0
     while True:
         page = store.loop_items(execution_id, row.run, row.round, start, PAGE)
         for item in page:
-            yield places.index(item.index), codec.decode_as(_OUTCOME, item.outcome), applied
+            yield places.index(item.index), read(item.outcome), applied
         if len(page) < PAGE:
             return
         start = page[-1].index + 1

@@ -15,20 +15,49 @@ from noetl.domain import codec
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.manifests import manifest
-from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Target
+from noetl.domain.outcomes import ErrorInfo, OutcomeStatus, Patch, Target
+from noetl.domain.parts import PART_BYTES
 from noetl.domain.patches import combine
 from noetl.domain.result_life import KeptResult, lifetime
 from noetl.domain.results import make_ref, ref_uri, result_name
 from noetl.engine.callbacks import CLOSING
 from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
-from noetl.services.earlier_loop import chain, outcomes
+from noetl.services.earlier_loop import chain, outcomes, whole_outcome
 from noetl.services.engine_deps import EngineDeps
+from noetl.services.parallel_puts import ParallelPuts
 
 PAGE = 1000
 """Results in one part of a manifest."""
 PATCH_FOLD = 5000
 """Patches are combined whenever this many are pending, so that memory does not grow with the loop."""
+
+
+class Brief(msgspec.Struct, frozen=True):
+    """What folding looks at of an Outcome."""
+
+    status: OutcomeStatus
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: ErrorInfo | None = None
+    patches: list[Patch] = []
+    route: list[Target] | None = None
+    meta: dict[str, Any] = {}
+
+
+BRIEF = codec.decoder(Brief)
+
+
+def _brief(data: bytes) -> Brief:
+    try:
+        return BRIEF.decode(data)
+    except msgspec.DecodeError:
+        whole = whole_outcome(data)
+        told = msgspec.Raw(codec.encode(whole.result))
+        return Brief(whole.status, told, whole.error, whole.patches, whole.route, whole.meta)
+
+
+def _listed(values: Sequence[bytes]) -> bytes:
+    return b"[" + b",".join(values) + b"]"
 
 
 def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
@@ -38,23 +67,36 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
         return event
     counted = {(one.run, one.round): one for one in deps.store.loop_progress(event.execution_id)}
     levels = [counted[row.run, row.round] for row in rows]
-    fold = _Fold(event, rows[-1].total, levels, deps)
-    for told in outcomes(deps.store, event.execution_id, rows):
-        fold.add(*told)
-    return msgspec.structs.replace(event, summary=fold.summary())
+    with ParallelPuts(deps.results) as puts:
+        fold = _Fold(event, rows[-1].total, levels, deps, puts)
+        for told in outcomes(deps.store, event.execution_id, rows, read=_brief):
+            fold.add(*told)
+        summary = fold.summary()
+    return msgspec.structs.replace(event, summary=summary)
 
 
 class _Fold:
     """``levels``: the loop run and those it goes on from. What items of those wrote may be in the context already."""
 
-    def __init__(self, event: LoopDone, total: int, levels: Sequence[LoopProgress], deps: EngineDeps) -> None:
+    def __init__(
+        self,
+        event: LoopDone,
+        total: int,
+        levels: Sequence[LoopProgress],
+        deps: EngineDeps,
+        puts: ParallelPuts,
+    ) -> None:
+        self.puts = puts
         self.event = event
         self.total = total
         self.issued = levels[0].issued
         self.deps = deps
         self.inline = sum(level.size for level in levels) <= deps.limits.inline_bytes
         self.done = self.failed = 0
-        self.values: list[Any] = []
+        self.values: list[bytes] = []
+        """Results as JSON: what is stored as it came is never decoded."""
+        self.pending = 0
+        """Bytes of them."""
         self.parts: list[dict[str, Any]] = []
         self.size = 0
         self.patches: list[Patch] = []
@@ -70,26 +112,28 @@ class _Fold:
         self.life = lifetime(spec.scope, spec.ttl) if spec is not None else None
         self.kept: list[KeptResult] = []
 
-    def add(self, index: int, outcome: Outcome, applied: bool) -> None:
+    def add(self, index: int, outcome: Brief, applied: bool) -> None:
         bad = outcome.status == "error"
         self.failed, self.done = self.failed + bad, self.done + (not bad)
         if bad and outcome.error is not None:
-            self.values.append({"error": error_view(outcome.error)})
+            value = codec.encode({"error": error_view(outcome.error)})
             if outcome.error.code == CLOSING:
                 self.called_off += 1
             else:
                 self.error = self.error or (index, outcome.error)
         else:
-            self.values.append(outcome.result)
+            value = bytes(outcome.result)
+        self.values.append(value)
+        self.pending += len(value) + 1
         if outcome.route is not None and self.route is None:
             self.route = (index, outcome.route)
         if outcome.meta.get("result_action"):
-            self.value = (True, outcome.result)
+            self.value = (True, codec.decode(bytes(outcome.result)))
         if not applied:
             self.patches += outcome.patches
         if len(self.patches) > PATCH_FOLD:
             self._combine()
-        if not self.inline and len(self.values) >= PAGE:
+        if not self.inline and (len(self.values) >= PAGE or self.pending >= PART_BYTES):
             self._spill()
 
     def _combine(self) -> None:
@@ -100,7 +144,7 @@ class _Fold:
             self.patches = []
 
     def _spill(self) -> None:
-        encoded = codec.encode(self.values)
+        encoded = _listed(self.values)
         uri, _ = self._put(f"part:{len(self.parts)}", encoded)
         self.parts.append(
             {
@@ -112,7 +156,7 @@ class _Fold:
             }
         )
         self.size += len(encoded)
-        self.values = []
+        self.values, self.pending = [], 0
 
     def _put(self, what: str, encoded: bytes) -> tuple[str, dict[str, Any]]:
         """Keep a part of the loop's result, which lives as long as the step wishes."""
@@ -120,7 +164,7 @@ class _Fold:
         uri, told = result_name(
             event.execution_id, event.step, event.run, f"loop:{event.round}:{what}", self.life
         )
-        self.deps.results.put(uri, encoded)
+        self.puts.put(uri, encoded)
         if self.life is not None:
             tier = self.deps.limits.tier
             self.kept.append(KeptResult(uri, tier, event.step, len(encoded), *self.life))
@@ -132,7 +176,7 @@ class _Fold:
 
     def _results(self) -> Any:
         if self.inline:
-            return self.values
+            return codec.decode(_listed(self.values))
         if self.values:
             self._spill()
         encoded = codec.encode(manifest(self.parts))

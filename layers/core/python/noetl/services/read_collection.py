@@ -27,9 +27,9 @@ from noetl.engine.view import SCOPES, Overlay, View
 from noetl.kinds.collection_source import SPEC, elements, read_elements
 from noetl.kinds.row_streams import FORMATS, Readable
 from noetl.pipeline.faults import error_of, positioned
-from noetl.ports.results import ResultStore
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.keep_results import short_error
+from noetl.services.parallel_puts import ParallelPuts
 from noetl.services.secrecy import Secrets
 from noetl.services.stored_bytes import store_calls
 from noetl.services.stored_lists import is_parted
@@ -171,15 +171,17 @@ class _Reading:
         else:
             return Collected(len(few), few)
         tier = self.deps.results.choose(PART_BYTES)
-        writer = PartsWriter(
-            lambda uri, data: _put(tier, uri, data),
-            self.command.execution_id,
-            self.command.step,
-            tier=tier.name,
-            item_limit=limit,
-        )
-        writer.extend(self._wanted(chain(few, rest)))
-        return Collected(writer.count, ref=writer.close())
+        with store_calls(), ParallelPuts(tier) as puts:
+            writer = PartsWriter(
+                puts.put,
+                self.command.execution_id,
+                self.command.step,
+                tier=tier.name,
+                item_limit=limit,
+            )
+            writer.extend(self._wanted(chain(few, rest)))
+            ref = writer.close()
+        return Collected(writer.count, ref=ref)
 
     def _wanted(self, values: Iterable[Any]) -> Iterator[Any]:
         """Stops when the step run is not wanted any more."""
@@ -187,11 +189,6 @@ class _Reading:
             if number % 10_000 == 9_999 and self.revoked():
                 raise TaskError("the step was given up", kind="cancelled", code="cancelled")
             yield self.secrets.redact(value)
-
-
-def _put(tier: ResultStore, uri: str, data: bytes) -> None:
-    with store_calls():
-        tier.put(uri, data)
 
 
 class _Whole:
