@@ -129,6 +129,26 @@ cases:
     }
 
 
+def test_a_call_that_paginates_is_given_a_page_or_all_items(play):
+    pages = """
+workflow:
+  - step: start
+    tool: { kind: http, url: "http://api.test/a", paginate: { by: page, items: $.data.rows } }
+    next: { arcs: [{ step: end }] }
+  - { step: end, tool: { kind: noop, args: { rows: "{{ start.data }}", count: "{{ start.count }}", more: "{{ start.more }}" } } }
+"""
+    ran = play(
+        pages,
+        """
+defaults: { expect: { result: { rows: [1, 2], count: 2, more: false } } }
+cases:
+  - { name: a page, tools: { start: { body: { data: { rows: [1, 2] } } } } }
+  - { name: all items, tools: { start: { body: [1, 2] } } }
+""",
+    )
+    assert {name: ran.findings(name) for name in ran} == {"a page": [], "all items": []}
+
+
 def test_replies_by_call_item_and_kind(play):
     ran = play(
         TWO,

@@ -220,6 +220,7 @@ def open_engine(
         python_memory_bytes=settings.python_memory_bytes,
         duckdb_memory_bytes=settings.duckdb_memory_bytes,
         output_max_bytes=settings.output_max_bytes,
+        artifact_max_bytes=settings.artifact_max_bytes,
         workspace_dsn=stores.workspace,
         data_dirs=tuple(data_dirs),
         work_dir=str(work),

@@ -79,6 +79,7 @@ class HttpWorker:
                 python_memory_bytes=settings.python_memory_bytes,
                 duckdb_memory_bytes=settings.duckdb_memory_bytes,
                 output_max_bytes=settings.output_max_bytes,
+                artifact_max_bytes=settings.artifact_max_bytes,
                 work_dir=str(work),
             ),
             inline_bytes=settings.inline_limit,

@@ -32,6 +32,7 @@ class Settings:
     python_memory_bytes: int = 1024 * 1024 * 1024
     duckdb_memory_bytes: int = 128 * 1024 * 1024
     output_max_bytes: int = 64 * 1024 * 1024
+    artifact_max_bytes: int = 16 * 1024**3
     retention: RetentionDays = field(default_factory=RetentionDays)
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
@@ -60,6 +61,7 @@ class Settings:
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
             duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
+            artifact_max_bytes=_number(env, "NOETL_ARTIFACT_MAX_MB", 16 * 1024, low=1) * 1024 * 1024,
             retention=retention_days(env),
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),

@@ -15,6 +15,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.results import select
 from noetl.kinds.registry import Answer, Registry
 from noetl.testing.document import check_form, is_choice
 from noetl.testing.scripted import Call, ScriptedRegistry, call_of
@@ -212,4 +213,14 @@ def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     answer = Answer(status, headers, url, raw)
     if status >= 400 or status < 200:
         raise failure_of(request, answer)
-    return TaskResult(result_of(answer, 0.0), {"http": helper_of(answer)})
+    result = result_of(answer, 0.0)
+    if isinstance(how := params.get("paginate"), Mapping):
+        result |= _last_page(how, result["data"])
+    return TaskResult(result, {"http": helper_of(answer)})
+
+
+def _last_page(how: Mapping[str, Any], body: Any) -> dict[str, Any]:
+    """A call that reads pages: the reply is the only one, or the items of all."""
+    items = body if isinstance(body, list) else select(body, str(how.get("items") or "$"))
+    items = items if isinstance(items, list) else []
+    return {"data": items, "pages": 1, "count": len(items), "more": False}
