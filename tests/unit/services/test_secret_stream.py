@@ -62,6 +62,11 @@ def test_masks_as_if_the_stream_were_whole(
         assert out + mask.end() == masked(data, secrets, keep_length=keep_length), (secrets, data)
 
 
+def test_numbers_stay_numbers() -> None:
+    mask = StreamMask(StreamSecrets([b"1000000", b"pin-1"]))
+    assert mask.feed(b'{"id":41000000,"pin":"pin-1"}') + mask.end() == b'{"id":49999999,"pin":"***"}'
+
+
 def test_thousands_of_secrets_cost_no_more_than_one() -> None:
     chance = random.Random(7)
     data = bytes(chance.choices(b"abcdefghijklmnopqrstuvwxyz0123456789", k=1 << 20))

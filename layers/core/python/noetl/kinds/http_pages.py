@@ -180,7 +180,6 @@ class _Course:
         self._params = params
         self._how = how
         self._param = how.param or how.by
-        self._base = parse_url(params.url)
         self._passed = 0
         self._seen: set[str] = set()
         defaults: dict[str, int] = {"page": 1, "offset": 0}
@@ -232,7 +231,7 @@ class _Course:
 
     def _address(self, page: Page, found: str) -> Target:
         target = parse_url(urljoin(page.answer.url, found))
-        base = self._base
+        base = parse_url(self._params.url)
         elsewhere = target.origin != base.origin and target.host not in {
             host.lower() for host in self._how.hosts
         }

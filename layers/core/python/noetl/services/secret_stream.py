@@ -74,6 +74,11 @@ class StreamSecrets:
         return found
 
 
+def _mask_of(secret: bytes) -> bytes:
+    """Digits stay digits: a number of JSON or a column has to stay one."""
+    return b"9" * len(secret) if secret.isdigit() else MASK
+
+
 class StreamMask:
     """One stream. ``keep_length``: what is taken out is replaced byte by byte, so that places within a binary file stay right."""
 
@@ -108,7 +113,7 @@ class StreamMask:
             if self._keep_length:
                 out.append(b"*" * (min(end, cut) - start))
             elif start > 0 or not self._covered:
-                out.append(MASK)
+                out.append(_mask_of(data[start:end]))
             at = end
         out.append(data[at:cut])
         self._covered = max(0, at - cut)
