@@ -198,7 +198,8 @@ def _child(progress: Progress, fact: Fact, at: float) -> None:
 
 def _rests(progress: Progress, fact: Fact, at: float) -> None:
     step_run = _begin(progress, fact, at, "waiting")
-    step_run.until, step_run.resting = fact.get("until"), True
+    # Of work elsewhere nobody knows when it is over, only when it is given up.
+    step_run.until, step_run.resting = None if fact.get("remote") else fact.get("until"), True
 
 
 def _awaited(progress: Progress, fact: Fact, at: float) -> None:

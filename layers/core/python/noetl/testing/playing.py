@@ -12,7 +12,7 @@ from noetl.adapters.memory.catalog import MemoryCatalog
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
-from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
+from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected, WorkGotOn
 from noetl.domain.outcomes import Patch
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionStore
@@ -213,6 +213,8 @@ def _event(
     if "patch" in moment:
         patches = [Patch("ctx", name, value) for name, value in moment["patch"].items()]
         return ContextPatched(execution_id, event_id, program, patches, principal=principal, reason=reason)
+    if "wake" in moment:
+        return WorkGotOn(execution_id, event_id, "", moment["wake"])
     if "token" in moment:
         token = moment["token"]
         return TokenInjected(
