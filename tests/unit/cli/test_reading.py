@@ -12,10 +12,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
+from noetl.adapters.embedded.files import FileResultStore
 from noetl.cli import doctor, live
 from noetl.cli.payload import parse_set, parse_value
 from noetl.cli.text import duration, one_line, printable
 from noetl.cli.watch import StoreFeed, TaskLog
+from noetl.runtime.settings import Settings
+from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.progress import StepRun
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 from tests.unit.cli.test_execute import FAILS, GREET, LOOPS, PARKS
@@ -257,6 +260,28 @@ def test_the_live_view_keeps_to_the_room_there_is():
     shown = live.visible(runs, 5)
     assert [run.run for run in shown] == [3, 96, 97, 98, 99]
     assert live.visible(runs[:4], 5) == runs[:4]
+
+
+def test_doctor_tries_the_tiers_of_results(tmp_path, monkeypatch):
+    def check(**storage):
+        return doctor.check_results(Settings(tmp_path, storage=StorageSettings(**storage)))
+
+    assert check().detail == "large ones go to file; there are db, kv, memory as well"
+    good = check(pvc_dir=str(tmp_path / "."), cloud_tier="pvc")
+    assert (good.status, good.detail) == (
+        "ok",
+        "large ones go to disk; there are db, file, kv, memory, pvc as well",
+    )
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()], "nothing is left behind"
+    away = check(
+        minio_endpoint="http://127.0.0.1:9", minio_bucket="b", minio_access_key="a", minio_secret_key="s"
+    )
+    assert away.status == "failed" and "the tier minio" in away.detail and away.fix
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FileResultStore, "put", lambda self, uri, data: None)
+        patched.setattr(FileResultStore, "get", lambda self, uri: b"1")
+        assert "replaces objects" in check(pvc_dir=str(tmp_path)).detail
 
 
 def test_doctor_names_what_is_wrong_with_a_fix(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import shutil
 import stat
 import sys
@@ -74,6 +76,7 @@ def _checks(home: str | None) -> Iterator[Check]:
     yield folder
     if folder.status != "failed":
         yield _guarded("database", lambda: check_database(settings))
+        yield _guarded("results", lambda: check_results(settings))
     yield check_credentials(settings.credentials_file)
     yield from check_processes(settings.home)
     yield check_node()
@@ -135,6 +138,42 @@ def check_database(settings: Any) -> Check:
             "database", "failed", f"{where}: {len(facts['pending'])} migrations missing", "noetl db migrate"
         )
     return Check("database", "ok", where)
+
+
+def check_results(settings: Any) -> Check:
+    """Every tier outside of this machine takes an object, gives it back, and does not let it be replaced."""
+    from noetl.adapters.postgres.connection import Database
+    from noetl.domain.errors import ConflictError
+    from noetl.domain.results import ref_uri
+    from noetl.runtime.local_results import local_results
+    from noetl.runtime.storage_settings import CLOUD_TIERS
+
+    shared = settings.database_url is not None
+    results = local_results(settings.storage, settings.home, Database(""), shared=shared)
+    uri = ref_uri(0, "doctor", secrets.token_hex(8))
+    for name in CLOUD_TIERS:
+        tier = results.tiers.get(name)
+        if tier is None:
+            continue
+        try:
+            tier.put(uri, b"1")
+            if tier.get(uri) != b"1":
+                return Check(
+                    "results", "failed", f"the tier {name} gives back something else", "use another store"
+                )
+            tier.put(uri, b"2")
+        except ConflictError:
+            continue
+        except NoetlError as error:
+            fix = error.hint or "docs/results.md tells how to set it up"
+            return Check("results", "failed", f"the tier {name}: {error.message}", fix)
+        finally:
+            with contextlib.suppress(NoetlError):
+                tier.delete([uri])
+        fix = "use a server that honours If-None-Match"
+        return Check("results", "failed", f"the tier {name} replaces objects that exist", fix)
+    others = ", ".join(sorted(results.tiers.keys() - {results.name}))
+    return Check("results", "ok", f"large ones go to {results.name}; there are {others} as well")
 
 
 def check_credentials(path: Path | None) -> Check:

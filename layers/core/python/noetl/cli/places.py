@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from noetl.cli.options import Where
+from noetl.cli.text import note
 from noetl.cli.watch import Feed
 from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
@@ -202,7 +203,20 @@ def open_running(
         return _remote(at)
     from noetl.cli.here import open_running_here
 
-    return open_running_here(at.home, on_log)
+    return open_running_here(at.home, on_log) if on_log is None else _running(at, on_log)
+
+
+@contextmanager
+def _running(at: Where, on_log: Callable[[str], None]) -> Iterator[Running]:
+    """What is told while everything is closed, nobody shows any more: it goes to stderr."""
+    from noetl.cli.here import open_running_here
+
+    told: list[Callable[[str], None]] = [on_log]
+    with open_running_here(at.home, lambda line: told[-1](line)) as place:
+        try:
+            yield place
+        finally:
+            told.append(note)
 
 
 def _remote(at: Where) -> AbstractContextManager[Running]:

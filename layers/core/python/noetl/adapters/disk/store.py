@@ -60,7 +60,7 @@ class DiskResultStore(OneTier):
         if not self._waits:
             self.spill.start()
 
-    def close(self, seconds: float = 20.0) -> None:
+    def close(self, seconds: float = 10.0) -> None:
         """Wait a while for what is on its way."""
         self.spill.close(seconds)
 
