@@ -19,7 +19,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -89,52 +88,31 @@ class Memory:
 
 
 @contextlib.contextmanager
-def s3_server() -> Iterator[Any]:
-    """An S3 in a process of its own, and its client; the environment leads there."""
-    import socket
-
-    import boto3
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
+def s3_server(folder: Path, objects: int) -> Iterator[None]:
+    """A bucket in a process of its own (see s3_loopback); the environment leads there."""
+    command = [sys.executable, "-m", "tests.bench.s3_loopback", str(folder), str(objects)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
     os.environ |= {
-        "AWS_ENDPOINT_URL": address,
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{process.stdout.readline().strip()}",
         "AWS_ACCESS_KEY_ID": "bench",
         "AWS_SECRET_ACCESS_KEY": "bench",
         "AWS_DEFAULT_REGION": "eu-west-1",
     }
     try:
-        until = time.monotonic() + 30
-        while time.monotonic() < until:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        client = boto3.client("s3", endpoint_url=address)
-        client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
-        yield client
+        yield
     finally:
         process.terminate()
         process.wait(10)
 
 
-def placed(client: Any, folder: Path, form: str, rows: int) -> tuple[str, str]:
+def placed(folder: Path, form: str, rows: int, *, remote: bool = False) -> tuple[str, str]:
     """Where the collection is, and the template of an item's value."""
     if form == "prefix":
-        with ThreadPoolExecutor(8) as pool:
-            keys = (f"objects/{i:07}.txt" for i in range(rows))
-            for _ in pool.map(lambda key: client.put_object(Bucket=BUCKET, Key=key, Body=b"x"), keys):
-                pass
         return f"s3://{BUCKET}/objects/", "{{ iter.row.key }}"
     path = folder / f"rows.{form}"
     write_rows(path, form, rows)
-    if client is None:
-        return f"file:{path.name}", "{{ iter.row.id }}"
-    client.upload_file(str(path), BUCKET, path.name)
-    return f"s3://{BUCKET}/{path.name}", "{{ iter.row.id }}"
+    return (f"s3://{BUCKET}/{path.name}" if remote else f"file:{path.name}"), "{{ iter.row.id }}"
 
 
 def measure(runtime: LocalRuntime, source: str, value: str, rows: int) -> dict[str, Any]:
@@ -192,11 +170,11 @@ def main() -> int:
     remote = options.s3 or options.format == "prefix"
     with (
         tempfile.TemporaryDirectory(prefix="noetl-million-", ignore_cleanup_errors=True) as folder,
-        s3_server() if remote else contextlib.nullcontext() as client,
+        s3_server(Path(folder), options.rows) if remote else contextlib.nullcontext(),
     ):
         home = Path(folder)
         home.chmod(0o755)
-        source, value = placed(client, home, options.format, options.rows)
+        source, value = placed(home, options.format, options.rows, remote=remote)
         settings = Settings.from_env({}, home=home)
         with LocalRuntime(
             settings, data_dirs=(folder,), registry=registry, on_log=lambda line: print(line, file=sys.stderr)

@@ -14,7 +14,7 @@ ROWS = 20_000
 def test_twenty_thousand_rows_leave_memory_and_state_flat(tmp_path: Path, database: str) -> None:
     registry = Registry()
     registry.add(tick)
-    source, value = placed(None, tmp_path, "csv", ROWS)
+    source, value = placed(tmp_path, "csv", ROWS)
     settings = Settings.from_env({"NOETL_DATABASE_URL": database}, home=tmp_path / "home")
     with LocalRuntime(settings, data_dirs=(str(tmp_path),), registry=registry) as runtime:
         figures = measure(runtime, source, value, ROWS)

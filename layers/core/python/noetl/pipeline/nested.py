@@ -7,12 +7,14 @@ the answer of a call, so the task's own rules, retries and labels are those of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.outcomes import ErrorInfo, Trace
+from noetl.domain.parts import PartedList
 from noetl.domain.results import is_ref, plain_loop
 from noetl.dsl.program import Nested, Task
 from noetl.pipeline import calls, journal, scope
@@ -32,7 +34,7 @@ class Levels:
     __slots__ = ("elements", "items")
 
     def __init__(self) -> None:
-        self.elements: list[list[Any]] = []
+        self.elements: list[Sequence[Any]] = []
         self.items: list[scope.Item] = []
 
 
@@ -214,10 +216,10 @@ def _nested(task: Task) -> Nested:
 # --- the list ---
 
 
-def _elements(run: PipelineRun, task: Task, given: Any) -> list[Any]:
+def _elements(run: PipelineRun, task: Task, given: Any) -> Sequence[Any]:
     """The list to go over. Raises TaskError for anything else: never one silent iteration over a text."""
     found = _loaded(run, given)
-    if isinstance(found, list):
+    if isinstance(found, (list, PartedList)):
         return found
     shown = repr(found)
     raise TaskError(
@@ -230,7 +232,9 @@ def _elements(run: PipelineRun, task: Task, given: Any) -> list[Any]:
 
 def _loaded(run: PipelineRun, given: Any) -> Any:
     """The list behind a value: a large result is read, a row set is its rows, a loop's result its list."""
-    found = run.around.hydrate(given) if is_ref(given) and run.around.hydrate is not None else given
+    found = given
+    if is_ref(given) and run.around.hydrate is not None:
+        found = getattr(run.around.hydrate, "lazily", run.around.hydrate)(given)
     if isinstance(found, dict) and isinstance(found.get("rows"), list) and "row_count" in found:
         return found["rows"]
     return plain_loop(found)
