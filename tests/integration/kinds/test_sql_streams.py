@@ -374,3 +374,20 @@ def test_keys_are_checked_before_anything_runs():
         assert check("duckdb", {"query": "FROM a", "save": wrong_result})
     assert not check("postgres", {"query": "SELECT 1", "save": {"format": "csv"}})
     assert check("postgres", {"copy": {"table": "t", "from": []}, "result": "csv"})
+
+
+@both_tiers
+def test_a_list_that_lies_in_parts_is_read_part_by_part(run, artifact):
+    parts = [artifact(json.dumps([{"id": n} for n in range(at, at + 3)]).encode(), "json") for at in (0, 3)]
+    kept = {"kind": "manifest", "strategy": "concat", "merge_path": "", "parts": parts, "total_parts": 2}
+    run("postgres", "CREATE TABLE t (id int PRIMARY KEY)")
+    stored = artifact(json.dumps(kept, separators=(",", ":")).encode(), "json")
+    for given, rows in (
+        (stored, 6),
+        (kept | {"rest": [{"id": 6}]}, 7),
+        (kept | {"parts": [], "rest": [{"id": 9}]}, 1),
+    ):
+        assert run("postgres", copy={"table": "t", "from": given, "mode": "replace"})["row_count"] == rows
+        assert run("duckdb", "SELECT count(*) AS n FROM a", sources={"a": {"ref": given}})["rows"] == [
+            {"n": rows}
+        ]

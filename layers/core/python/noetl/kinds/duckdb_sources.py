@@ -86,7 +86,11 @@ class _Maker:
         refs = references(value, self.context)
         if refs is None:
             return self._rows(rows_of(value, self.what), plain_loop(value))
-        formats = {row_format(ref, self.source.format, self.what) for ref in refs}
+        held = [one for one in refs if isinstance(one, list)]
+        kept = [one for one in refs if isinstance(one, Mapping)]
+        if not kept:
+            return self._rows([row for rows in held for row in rows_of(rows, self.what)], None)
+        formats = {row_format(ref, self.source.format, self.what) for ref in kept}
         if len(formats) > 1:
             raise TaskError(
                 f"{self.what} has parts of several formats: {', '.join(sorted(formats))}",
@@ -95,13 +99,13 @@ class _Maker:
                 hint="make a source of each",
             )
         told = formats.pop()
-        paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{told}")) for ref in refs]
+        paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{told}")) for ref in kept]
         if told == "json":
-            paths, told = self._json(paths)
+            paths, told = self._json([*paths, *self._written(held)])
         if told == "jsonl":
             full = [path for path in paths if path.stat().st_size]
             if not full:
-                return self._empty(_promised_columns(refs))
+                return self._empty(_promised_columns(kept))
             paths = full
         return self._over(paths, told)
 
@@ -122,6 +126,13 @@ class _Maker:
                 return [copied], "jsonl"
             plain.append(copied)
         return plain, "json"
+
+    def _written(self, held: Sequence[Any]) -> Iterator[Path]:
+        """Rows that have no object of their own yet, as files."""
+        for number, rows in enumerate(held):
+            path = self.place.with_suffix(f".held-{number}.json")
+            path.write_bytes(codec.encode(rows_of(rows, self.what)))
+            yield path
 
     def _rows(self, rows: Sequence[Mapping[str, Any]], value: Any) -> Table:
         if not rows:

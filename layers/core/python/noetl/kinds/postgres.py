@@ -187,11 +187,12 @@ def _copied(session: Session, copy: Copy, context: TaskContext) -> Copied:
     target = Target(copy.table, tuple(copy.columns or ()), copy.mode, tuple(copy.key or ()))
     what = f"what is copied into {copy.table}"
     refs = references(copy.rows, context)
-    if refs is None:
-        return copy_rows(session, target, chunked(rows_of(copy.rows, what)))
+    if not refs:
+        return copy_rows(session, target, chunked(rows_of(copy.rows, what) if refs is None else []))
     expected = promised_rows(refs)
-    if len(refs) == 1 and row_format(refs[0], copy.format, what) == "csv":
-        with context.artifacts.open(refs[0]) as stream:
+    first = refs[0]
+    if len(refs) == 1 and isinstance(first, Mapping) and row_format(first, copy.format, what) == "csv":
+        with context.artifacts.open(first) as stream:
             return copy_csv(session, target, stream, expected)
     return copy_rows(session, target, row_chunks(refs, copy.format, context, what), expected)
 

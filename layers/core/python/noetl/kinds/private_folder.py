@@ -19,6 +19,8 @@ from noetl.domain.kinds import TaskContext
 SUFFIX = "-spill"
 """Beside the work folder and not in it: what lies in the work folder may be read by every task."""
 YOUNG_SECONDS = 60.0
+OLD_SECONDS = 24 * 3600.0
+"""A copy of a result that nobody reads any more."""
 _LOCK = ".owner"
 _swept: set[Path] = set()
 _swept_lock = threading.Lock()
@@ -45,16 +47,25 @@ def private_folder(context: TaskContext) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def copies_folder(work: str | None) -> str | None:
+    """Where copies of results lie that a task reads as files: where private folders are; None: the system's folder. Raises OSError."""
+    return None if work is None else str(_place(work))
+
+
+def _place(work: str) -> Path:
+    place = Path(work).resolve()
+    place = place.with_name(place.name + SUFFIX)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _sweep_once(place)
+    return place
+
+
 def _made(work: str | None) -> tuple[Path, int]:
     """The folder, and the handle that says that it is in use."""
     if work is None:
         folder = Path(tempfile.mkdtemp(prefix="noetl-"))
     else:
-        place = Path(work).resolve()
-        place = place.with_name(place.name + SUFFIX)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _sweep_once(place)
-        folder = Path(tempfile.mkdtemp(prefix="task-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix="task-", dir=_place(work)))
     return folder, _own(folder)
 
 
@@ -70,10 +81,13 @@ def _sweep_once(place: Path) -> None:
         if place in _swept:
             return
         _swept.add(place)
-    for folder in place.iterdir():
+    for found in place.iterdir():
         with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime > YOUNG_SECONDS and not _is_owned(folder):
-                shutil.rmtree(folder, ignore_errors=True)
+            age = time.time() - found.stat().st_mtime
+            if found.is_file() and age > OLD_SECONDS:
+                found.unlink()
+            elif found.is_dir() and age > YOUNG_SECONDS and not _is_owned(found):
+                shutil.rmtree(found, ignore_errors=True)
 
 
 def _is_owned(folder: Path) -> bool:

@@ -11,17 +11,23 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.domain.manifests import is_manifest
 from noetl.domain.results import format_of, is_ref, plain_loop
 from noetl.kinds.row_streams import FORMATS, ROWS_MEMBER, read_parquet, read_rows
 
 Row = Mapping[str, Any]
+Part = Mapping[str, Any] | list[Any]
+"""A reference, or rows that are held."""
 _MANIFEST = b'{"kind":"manifest"'
 _CHUNK = 1000
 
 
-def references(value: Any, context: TaskContext) -> list[Mapping[str, Any]] | None:
-    """The references that ``value`` is (one, a list of them, a list that was stored in parts), in order; None when it is no reference."""
+def references(value: Any, context: TaskContext) -> list[Part] | None:
+    """What lies in the result store of ``value``, in order: of a reference, of a list of them, of a list that is kept in parts (what has no
+    part of its own yet is there as rows). None when ``value`` is no reference."""
     value = plain_loop(value)
+    if is_manifest(value):
+        return _listed(value)
     if is_ref(value):
         return _parts(value, context)
     if isinstance(value, list) and value and all(is_ref(one) for one in value):
@@ -57,10 +63,13 @@ def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> str:
 
 
 def row_chunks(
-    refs: Iterable[Mapping[str, Any]], format: str | None, context: TaskContext, what: str
+    parts: Iterable[Part], format: str | None, context: TaskContext, what: str
 ) -> Iterator[Sequence[Row]]:
-    """The rows behind references, a chunk at a time. Raises TaskError."""
-    for ref in refs:
+    """The rows of what ``references`` gave, a chunk at a time. Raises TaskError."""
+    for ref in parts:
+        if isinstance(ref, list):
+            yield from chunked(rows_of(ref, what))
+            continue
         told = row_format(ref, format, what)
         if told == "parquet":
             with context.artifacts.file(ref, ".parquet") as path:
@@ -76,11 +85,11 @@ def chunked(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
         yield rows[start : start + _CHUNK]
 
 
-def promised_rows(refs: Iterable[Mapping[str, Any]]) -> int | None:
+def promised_rows(parts: Iterable[Part]) -> int | None:
     """How many rows references say they have; None when one does not say."""
     total = 0
-    for ref in refs:
-        extracted = ref.get("extracted")
+    for ref in parts:
+        extracted = ref.get("extracted") if isinstance(ref, Mapping) else None
         count = extracted.get("row_count") if isinstance(extracted, Mapping) else None
         if type(count) is not int:
             return None
@@ -88,7 +97,7 @@ def promised_rows(refs: Iterable[Mapping[str, Any]]) -> int | None:
     return total
 
 
-def _parts(ref: Mapping[str, Any], context: TaskContext) -> list[Mapping[str, Any]]:
+def _parts(ref: Mapping[str, Any], context: TaskContext) -> list[Part]:
     """A list that was too long for one object lies in several."""
     if format_of(ref) != "json":
         return [ref]
@@ -97,8 +106,14 @@ def _parts(ref: Mapping[str, Any], context: TaskContext) -> list[Mapping[str, An
         if begin != _MANIFEST:
             return [ref]
         found = codec.decode(begin + stream.read())
-    parts: list[Mapping[str, Any]] = found["parts"]
-    return parts
+    return _listed(found) if is_manifest(found) else [ref]
+
+
+def _listed(manifest: Mapping[str, Any]) -> list[Part]:
+    if manifest.get("strategy", "concat") != "concat" or manifest.get("merge_path"):
+        raise _no_rows("what is given", "a value that is gathered from pages, and no plain list of rows")
+    rest = manifest.get("rest")
+    return [*manifest["parts"], *([rest] if rest else [])]
 
 
 def _keys(value: Mapping[str, Any]) -> str:

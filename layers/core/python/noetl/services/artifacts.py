@@ -115,7 +115,11 @@ class TaskArtifacts:
                     pass
                 yield own
                 return
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="noetl-", suffix=suffix) as copy:
+            from noetl.kinds.private_folder import copies_folder
+
+            # Not in the work folder, which every task may read.
+            place = copies_folder(self._folder)
+            with tempfile.NamedTemporaryFile(dir=place, prefix="noetl-", suffix=suffix) as copy:
                 while data := stream.read(CHUNK):
                     copy.write(data)
                 copy.flush()
