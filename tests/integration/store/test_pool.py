@@ -70,3 +70,15 @@ def test_sessions_that_broke_or_that_nobody_needs_are_closed(database, monkeypat
         one.__exit__(None, None, None)
     assert sessions(database) <= connection.KEPT + 1
     pool.close()
+
+
+def test_what_is_in_use_when_all_is_closed_goes_when_it_is_given_back(database):
+    pool = Database(database, most=2)
+    with pool._session():
+        pool.close()
+        assert sessions(database) == 1
+    while sessions(database):
+        time.sleep(0.01)
+    pool.run("open_work", {"execution_id": number(1)})
+    assert sessions(database) == 1, "it may be used again"
+    pool.close()

@@ -172,6 +172,7 @@ class Database:
         self._free = threading.BoundedSemaphore(most)
         self._idle: deque[tuple[Session, float]] = deque()
         self._lock = threading.Lock()
+        self._closings = 0
         self.round_trips = 0
 
     def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
@@ -192,11 +193,12 @@ class Database:
                 hint="try again in a moment",
             )
         try:
+            began = self._closings
             session = self._taken() or self._connect()
             try:
                 yield session
             finally:
-                self._keep(session)
+                self._keep(session, began)
                 if session.silent:
                     self.close()  # the others were made at the same server
         finally:
@@ -223,11 +225,13 @@ class Database:
         except psycopg.OperationalError as error:
             raise unreachable(error) from error
 
-    def _keep(self, session: Session) -> None:
+    def _keep(self, session: Session, began: int) -> None:
+        """``began``: how often this had been closed when the session was taken. What was in use then is closed now."""
         now = time.monotonic()
         old: list[Session] = []
         with self._lock:
-            if session.pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            idle = session.pgconn.transaction_status == pq.TransactionStatus.IDLE
+            if idle and began == self._closings:
                 self._idle.append((session, now))
             else:
                 old.append(session)
@@ -237,8 +241,9 @@ class Database:
             one.close()
 
     def close(self) -> None:
-        """Close idle sessions; a later call opens new ones (scale-to-zero databases pause in between)."""
+        """Close idle sessions, and those in use when they are given back; a later call opens new ones (scale-to-zero databases pause)."""
         with self._lock:
+            self._closings += 1
             idle = list(self._idle)
             self._idle.clear()
         for session, _ in idle:
