@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from noetl.cli.context_patch import read_patch
 from noetl.cli.execute import follow, resolve_id
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
-from noetl.cli.places import open_running
+from noetl.cli.places import Running, open_running
 from noetl.cli.watch import TaskLog
 
 
@@ -25,11 +25,11 @@ def patch(
 ) -> int:
     """Change an execution's context, and stay with it (here: go on with it when nobody else does)."""
     wish = read_patch(source, sets)
-    log = TaskLog()
-    with open_running(at, on_log=log.add) as place:
-        execution_id = resolve_id(place, name)
+
+    def change(place: Running, execution_id: int) -> None:
         place.patch(execution_id, wish, reason, correlation_id=correlation_id)
-        return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
+
+    return _changed(name, change, as_json=as_json, quiet=quiet, at=at)
 
 
 def inject(
@@ -45,8 +45,18 @@ def inject(
 ) -> int:
     """Let a step run (once more) with these arguments, and stay with the execution."""
     args = read_payload(None, sets)
+
+    def change(place: Running, execution_id: int) -> None:
+        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
+
+    return _changed(name, change, as_json=as_json, quiet=quiet, at=at)
+
+
+def _changed(
+    name: str, change: Callable[[Running, int], None], *, as_json: bool, quiet: bool, at: Where
+) -> int:
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
-        place.inject(execution_id, step, args, reason, correlation_id=correlation_id)
+        change(place, execution_id)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

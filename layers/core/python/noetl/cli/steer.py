@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from noetl.cli.options import (
     Quiet,
     Reason,
     Remote,
+    Selection,
     Set,
     Target,
     Yes,
@@ -29,6 +30,9 @@ from noetl.cli.options import (
     selection,
     where,
 )
+
+if TYPE_CHECKING:
+    from noetl.services.steer_many import Verb
 
 NoCascade = Annotated[bool, typer.Option("--no-cascade", help="Leave sub-executions running.")]
 patch_app = typer.Typer(help="Change what a running playbook sees.", no_args_is_help=True)
@@ -76,6 +80,14 @@ def exec_(
     )
 
 
+def _many(verb: Verb, execution: str | None, some: Selection, **wish: Any) -> None:
+    """Ends the command when it is about all that fit a filter; returns when it is about one execution."""
+    from noetl.cli import selecting
+
+    if selecting.chosen(execution, some):
+        end(selecting.steer_many(verb, some, **wish))
+
+
 def cancel(
     execution: MaybeId = None,
     reason: Reason = "",
@@ -96,13 +108,12 @@ def cancel(
       noetl cancel latest
       noetl cancel --filter path=etl/daily --before 2h --dry-run
     """
-    from noetl.cli import execute, selecting
+    from noetl.cli import execute
 
     at = where(home, remote, context)
-    some = selection(filters, before, limit, dry_run, yes)
     cascade = not no_cascade
-    if selecting.chosen(execution, some):
-        end(selecting.steer_many("cancel", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("cancel", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
     end(execute.cancel(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
 
 
@@ -121,13 +132,12 @@ def pause(
     home: Home = None,
 ) -> None:
     """Begin nothing new in an execution and its sub-executions (or in all that fit a filter), until `noetl unpause`."""
-    from noetl.cli import execute, selecting
+    from noetl.cli import execute
 
     at = where(home, remote, context)
-    some = selection(filters, before, limit, dry_run, yes)
     cascade = not no_cascade
-    if selecting.chosen(execution, some):
-        end(selecting.steer_many("pause", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("pause", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
     end(execute.pause(execution or "", reason=reason, cascade=cascade, as_json=as_json, at=at))
 
 
@@ -147,13 +157,12 @@ def unpause(
     home: Home = None,
 ) -> None:
     """Let a paused execution go on, and stay with it; or let all that fit a filter go on."""
-    from noetl.cli import execute, selecting
+    from noetl.cli import execute
 
     at = where(home, remote, context)
-    some = selection(filters, before, limit, dry_run, yes)
     cascade = not no_cascade
-    if selecting.chosen(execution, some):
-        end(selecting.steer_many("resume", some, reason=reason, cascade=cascade, as_json=as_json, at=at))
+    some = selection(filters, before, limit, dry_run, yes)
+    _many("resume", execution, some, reason=reason, cascade=cascade, as_json=as_json, at=at)
     end(execute.unpause(execution or "", reason=reason, cascade=cascade, as_json=as_json, quiet=quiet, at=at))
 
 
@@ -191,18 +200,13 @@ def redrive(
       noetl redrive latest --from "load[failed]"
       noetl redrive --filter status=failed --filter path=etl/daily --before 2h
     """
-    from noetl.cli import execute, selecting
+    from noetl.cli import execute
 
     at = where(home, remote, context)
     some = selection(filters, before, limit, dry_run, yes)
-    if selecting.chosen(execution, some):
-        if sets:
-            raise typer.BadParameter("arguments are for one execution", param_hint="--set")
-        end(
-            selecting.steer_many(
-                "redrive", some, reason=reason, step=step, version=version, as_json=as_json, at=at
-            )
-        )
+    if sets and (some.filters or some.before):
+        raise typer.BadParameter("arguments are for one execution", param_hint="--set")
+    _many("redrive", execution, some, reason=reason, step=step, version=version, as_json=as_json, at=at)
     end(
         execute.redrive(
             execution or "",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl.dsl.expressions import has_template
 from noetl.formatting.cases import Action, Case, touches_outcome
-from noetl.formatting.nodes import Entry, List, Map, Text, Value, made, map_of, plain, text_of
+from noetl.formatting.nodes import Entry, Map, Text, Value, made, map_of, plain, text_of
 from noetl.formatting.pages import Pages
 from noetl.formatting.templates import CannotSayError, Replace, expression_of, substitute
 from noetl.formatting.words import after_call, reworded, while_retrying
@@ -293,7 +293,3 @@ def _carry(case: Case, target: Entry | Map) -> None:
             target.entries[0].lead = [*case.entry.lead, *target.entries[0].lead]
         return
     target.lead = [*case.entry.lead, *target.lead]
-
-
-def as_list(entries: list[Entry]) -> List:
-    return List(entries)

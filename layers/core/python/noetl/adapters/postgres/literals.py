@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any
 
 from noetl.domain import codec
@@ -106,7 +105,3 @@ def _replacement(match: re.Match[str]) -> str:
 def epoch(value: bytes) -> float:
     """A column that was cast to epoch seconds."""
     return float(value)
-
-
-def stamp(seconds: float) -> bytes:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().encode()

@@ -13,7 +13,6 @@ from noetl.cli.remote.client import Client, segment
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
 
 ALL = "/api/triggers"
-PAGE = 500
 
 
 class RemoteTriggers:
@@ -25,12 +24,8 @@ class RemoteTriggers:
         return self._whole(self._client.post(ALL, TriggerView, msgspec.to_builtins(wish)))
 
     def triggers(self, limit: int) -> Sequence[TriggerView]:
-        found: list[TriggerView] = []
-        for page in self._client.pages(ALL, TriggerPage, limit=min(limit, PAGE)):
-            found += map(self._whole, page.triggers)
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        found = self._client.entries(ALL, TriggerPage, lambda page: page.triggers, limit)
+        return [self._whole(one) for one in found]
 
     def trigger(self, name: str) -> TriggerView:
         return self._whole(self._client.get(f"{ALL}/{segment(name)}", TriggerView))
