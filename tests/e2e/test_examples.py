@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,3 +72,51 @@ def test_no_example_is_left_out() -> None:
     folders = [folder.name for folder in EXAMPLES.iterdir() if (folder / "README.md").exists()]
     missing = [name for name in folders if f'local.run("{name}"' not in sources]
     assert missing == []
+
+
+MOVES = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: moves, path: e2e/moves }
+workflow:
+  - step: start
+    tool:
+      kind: postgres
+      query: |
+        DROP TABLE IF EXISTS moved_from, moved_to;
+        CREATE TABLE moved_from AS
+        SELECT i AS id, (i / 8.0)::numeric(12,3) AS price, now() AS at, jsonb_build_object('i', i) AS doc FROM generate_series(1, 2500) t(i);
+        CREATE TABLE moved_to (LIKE moved_from, PRIMARY KEY (id))
+    next: [out]
+  - step: out
+    tool:
+      kind: transfer
+      source: { kind: postgres, query: "SELECT * FROM moved_from WHERE id <= {{ workload.most }}", order_by: id }
+      target: { kind: s3, uri: "s3://{{ workload.bucket }}/rows.parquet" }
+    next: [back]
+  - step: back
+    tool:
+      kind: transfer
+      source: { kind: s3, uri: "s3://{{ workload.bucket }}/rows.parquet" }
+      target: { kind: postgres, table: moved_to }
+      mode: upsert
+      key: id
+      chunk_rows: 1000
+    next: [compare]
+  - step: compare
+    tool:
+      - same: { kind: postgres, query: "SELECT count(*) AS n FROM moved_from f JOIN moved_to t USING (id, price, at, doc)" }
+      - all:
+          kind: noop
+          args: { same: "{{ same.rows[0].n }}", out: "{{ out.rows_written }}", back: "{{ back.rows_written }}", bytes: "{{ out.bytes }}" }
+"""
+
+
+def test_rows_go_from_postgres_to_s3_and_back(deployment: Any, remote: Any) -> None:
+    bucket = f"noetl-moves-{os.getpid()}"
+    s3 = deployment.client("s3")
+    s3.create_bucket(Bucket=bucket)
+    run = remote.follow(remote.begin(MOVES, bucket=bucket, most=2300))
+    assert (run.status, run.error) == ("completed", None)
+    size = s3.head_object(Bucket=bucket, Key="rows.parquet")["ContentLength"]
+    assert run.result == {"same": 2300, "out": 2300, "back": 2300, "bytes": size}

@@ -341,6 +341,21 @@ def test_an_object_that_was_written_anew_is_not_gone_on_with(ground: Ground) -> 
     assert ground.refused(obj("x.csv"), pg(target), chunk_rows=2).code == "source_changed"
 
 
+def test_a_row_with_a_column_of_its_own_is_refused(ground: Ground) -> None:
+    target = ground.table(shape="id bigint, v text, w text")
+    rows = {"kind": "artifact", "ref": [{"id": 1, "v": "a"}, {"id": 2}, {"id": 3, "v": "c", "w": "lost?"}]}
+    error = ground.refused(rows, pg(target), chunk_rows=2)
+    assert (error.code, error.details) == ("row_shape", {"row": 3, "column": "w"})
+    ground.again()
+    ground.sql(f"TRUNCATE {target}")
+    ground.move(rows, pg(target), columns=["id"])
+    assert ground.sql(f"SELECT * FROM {target} ORDER BY id") == [
+        (1, None, None),
+        (2, None, None),
+        (3, None, None),
+    ]
+
+
 def test_a_resume_key_is_one_transfer_whoever_asks(ground: Ground) -> None:
     source, target = ground.table(5), ground.table()
     day = {"resume_key": f"orders of {source}"}

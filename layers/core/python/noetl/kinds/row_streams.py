@@ -97,8 +97,7 @@ def read_parquet(
     path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
-    import duckdb
-
+    duckdb = duckdb_library()
     settings: dict[str, Any] = {
         "threads": "1",
         "memory_limit": "256MiB",
@@ -122,10 +121,23 @@ def read_parquet(
             raise _unreadable(what, "parquet", str(error).replace(str(path), what)) from None
 
 
+def duckdb_library() -> Any:
+    """The module. Raises TaskError(code="dependency_missing") where it is not installed."""
+    try:
+        import duckdb
+    except ImportError:
+        raise TaskError(
+            "Parquet is read and written by DuckDB, which this worker does not have",
+            kind="unknown",
+            code="dependency_missing",
+            hint="here: pip install 'noetl-serverless[local]'; on a deployment the kinds duckdb and transfer read and write Parquet",
+        ) from None
+    return duckdb
+
+
 def parquet_types(path: Path) -> dict[str, str]:
     """The columns of a Parquet file and their types, as DuckDB names them."""
-    import duckdb
-
+    duckdb = duckdb_library()
     with closing(duckdb.connect()) as connection:
         described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
     names = unique_names([column[0] for column in described])

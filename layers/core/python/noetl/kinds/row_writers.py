@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.row_streams import RowFormat
+from noetl.kinds.row_streams import RowFormat, duckdb_library
 
 MEDIA_TYPES: Mapping[RowFormat, str] = {
     "csv": "text/csv; charset=utf-8",
@@ -227,8 +227,7 @@ class _Seen:
 
 def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
     """How many rows there are in the file."""
-    import duckdb
-
+    duckdb = duckdb_library()
     if not typed:
         raise TaskError(
             "a Parquet file needs columns, and there are neither rows nor `columns`",

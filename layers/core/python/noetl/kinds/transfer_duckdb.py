@@ -30,6 +30,7 @@ from noetl.kinds.transfer_stores import (
     Row,
     Source,
     check_begun,
+    check_names,
     counts_differ,
     in_chunks,
     overtaken,
@@ -142,6 +143,8 @@ class IntoDuckdb(AbstractContextManager["IntoDuckdb"]):
         if not self._columns:
             self._columns = tuple(source.columns or rows[0])
         self._check_columns()
+        if not self._plan.columns:
+            check_names(rows, self._columns, self._progress.rows_read)
         with self._opened(rows) as session:
             self._write(session, rows, position)
 

@@ -32,6 +32,7 @@ from noetl.kinds.transfer_stores import (
     Row,
     Source,
     check_begun,
+    check_names,
     counts_differ,
     in_chunks,
     overtaken,
@@ -69,6 +70,7 @@ class FromPostgres(AbstractContextManager["FromPostgres"]):
         if order:
             statement = after_clause(statement, [quoted_names([name]) for name in order], after)
         self._session.begin()
+        self._session.command("SET TRANSACTION READ ONLY")
         rows = select_rows(self._session, statement)
         self.columns = [column.name for column in rows.columns]
         self.types = {column.name: kind for column in rows.columns if (kind := _type(column))}
@@ -150,6 +152,8 @@ class IntoPostgres(AbstractContextManager["IntoPostgres"]):
         if not self._columns:
             self._columns = tuple(source.columns or rows[0])
         before = self._progress.rows_read
+        if not self._plan.columns:
+            check_names(rows, self._columns, before)
         self._enter()
         copied = self._copied(rows, before)
         self._progress.rows_read += len(rows)

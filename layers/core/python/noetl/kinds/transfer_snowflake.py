@@ -28,6 +28,7 @@ from noetl.kinds.transfer_stores import (
     Row,
     Source,
     check_begun,
+    check_names,
     counts_differ,
     in_chunks,
 )
@@ -200,6 +201,8 @@ class IntoSnowflake(AbstractContextManager["IntoSnowflake"]):
         if not self._columns:
             self._columns = tuple(source.columns or rows[0])
         self._check_columns()
+        if not self._plan.columns:
+            check_names(rows, self._columns, self._progress.rows_read)
         size = max(1, MOST_BINDS // (len(self._columns) + 3))
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]

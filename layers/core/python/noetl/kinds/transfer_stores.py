@@ -120,6 +120,21 @@ def check_begun(plan: Plan, fingerprint: str) -> None:
         )
 
 
+def check_names(rows: Sequence[Row], columns: Sequence[str], before: int) -> None:
+    """Rows that name other columns than those that are written would lose values. Raises TaskError(code="row_shape")."""
+    known = frozenset(columns)
+    for number, row in enumerate(rows, start=before + 1):
+        if not row.keys() <= known:
+            extra = next(name for name in row if name not in known)
+            raise TaskError(
+                f"row {number} has the column {extra!r}, which the first row does not have",
+                kind="schema",
+                code="row_shape",
+                hint="say in `columns` which are wanted",
+                details={"row": number, "column": extra},
+            )
+
+
 def overtaken() -> TaskError:
     """Another worker carries out the same transfer; it was not this one that committed last."""
     return TaskError(
