@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.kinds.parquet_facts import duckdb_library
 from noetl.kinds.rows import to_json, unique_names
 
 RowFormat = Literal["csv", "jsonl", "json", "parquet"]
@@ -119,29 +120,6 @@ def read_parquet(
                 yield [_parquet_row(names, row, documents) for row in rows]
         except duckdb.Error as error:
             raise _unreadable(what, "parquet", str(error).replace(str(path), what)) from None
-
-
-def duckdb_library() -> Any:
-    """The module. Raises TaskError(code="dependency_missing") where it is not installed."""
-    try:
-        import duckdb
-    except ImportError:
-        raise TaskError(
-            "Parquet is read and written by DuckDB, which this worker does not have",
-            kind="unknown",
-            code="dependency_missing",
-            hint="here: pip install 'noetl-serverless[local]'; on a deployment the kinds duckdb and transfer read and write Parquet",
-        ) from None
-    return duckdb
-
-
-def parquet_types(path: Path) -> dict[str, str]:
-    """The columns of a Parquet file and their types, as DuckDB names them."""
-    duckdb = duckdb_library()
-    with closing(duckdb.connect()) as connection:
-        described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
-    names = unique_names([column[0] for column in described])
-    return {name: str(column[1]) for name, column in zip(names, described, strict=True)}
 
 
 def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:

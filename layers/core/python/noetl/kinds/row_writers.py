@@ -15,7 +15,8 @@ from typing import Any, Protocol
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.row_streams import RowFormat, duckdb_library
+from noetl.kinds.parquet_facts import duckdb_library
+from noetl.kinds.row_streams import RowFormat
 
 MEDIA_TYPES: Mapping[RowFormat, str] = {
     "csv": "text/csv; charset=utf-8",

@@ -16,8 +16,9 @@ from noetl.domain.kinds import TaskContext
 from noetl.kinds.duckdb_session import Session, open_session
 from noetl.kinds.duckdb_sources import Table
 from noetl.kinds.duckdb_values import json_lines, literal, name_of
+from noetl.kinds.parquet_facts import parquet_types
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.row_streams import parquet_types, read_parquet
+from noetl.kinds.row_streams import read_parquet
 from noetl.kinds.transfer_params import DuckdbSource, DuckdbTarget
 from noetl.kinds.transfer_sql import after_clause, last_key, statement_of
 from noetl.kinds.transfer_stores import (
