@@ -167,16 +167,17 @@ class RetentionConfig:
 class StorageConfig:
     """Tiers of large results beside the results bucket (docs/results.md).
 
-    ``kv``: a table of DynamoDB; ``kv_auto_bytes``: results up to this size go there without being asked to. ``cache_mb``: of a worker's own
+    ``kv``: a table of DynamoDB; ``kv_auto_bytes``: results up to this size go there without being asked to (a write costs
+    by the KiB: above the inline limit several times what one to S3 costs). ``cache_mb``: of a worker's own
     disk, for workers that run no code of playbooks; 0: none. ``variables``: further NOETL_STORAGE_… of all functions (tiers outside of AWS);
     ``secrets``: ARNs of the secrets that they name.
     """
 
     kv: bool = True
-    kv_auto_bytes: int = 64 * 1024
+    kv_auto_bytes: int = 0
     point_in_time: bool = True
     """The table can be restored to any second of the last 35 days."""
-    cache_mb: int = 256
+    cache_mb: int = 128
     variables: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
 

@@ -55,7 +55,7 @@ def _local(given: Mapping[str, str]) -> Environment:
         workers=WorkersConfig(pooled=True, default_concurrency=4),
         api=ApiConfig(auth="none"),
         retention=RetentionConfig(logs=1, results=7, executions=7),
-        storage=StorageConfig(point_in_time=False, cache_mb=64),
+        storage=StorageConfig(kv_auto_bytes=64 * 1024, point_in_time=False, cache_mb=64),
         playbooks=_folders(given, ()),
         http_allow=("127.0.0.1", "localhost"),
         workspace="workspace",
