@@ -254,6 +254,18 @@ def test_a_new_process_begins_warm_and_without_a_word(ground):
     assert store.spill.drain(10) and len(list(folder.glob("data/7/*"))) == 1
 
 
+def test_budgets_hold_for_what_earlier_processes_left(ground):
+    """Also where nothing has to be brought anywhere."""
+    disk, _, folder, _ = ground
+    for uri in (A, B, C):
+        disk(waits=True).put(uri, b"x" * 100)
+    disk(waits=True, data_bytes=150).start()
+    end = time.monotonic() + 10
+    while len(list(folder.glob("data/7/*"))) > 1 and time.monotonic() < end:
+        time.sleep(0.01)
+    assert len(list(folder.glob("data/7/*"))) == 1
+
+
 def test_an_execution_that_is_deleted_leaves_nothing_anywhere(ground):
     disk, cloud, folder, _ = ground
     store = disk()

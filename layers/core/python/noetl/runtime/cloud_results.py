@@ -37,7 +37,9 @@ def open_results(settings: CloudSettings) -> TieredResults:
         )
     default = default_tier(storage, tiers, "s3", storage.cache_dir, waits=True, log=telemetry.log)
     auto = KV_BYTES if storage.kv_auto_bytes is None else storage.kv_auto_bytes
-    return TieredResults(tiers, default, telemetry.log, auto=auto)
+    found = TieredResults(tiers, default, telemetry.log, auto=auto)
+    found.start()
+    return found
 
 
 def make_link(results: TieredResults) -> Callable[[str, int, str], str]:

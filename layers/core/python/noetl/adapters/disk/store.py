@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -56,8 +57,10 @@ class DiskResultStore(OneTier):
         return self._cloud
 
     def start(self) -> None:
-        """Go on with what an earlier process left here."""
-        if not self._waits:
+        """Go on with what an earlier process left here. Returns at once."""
+        if self._waits:
+            threading.Thread(target=self._pools.warm, name="noetl-warm", daemon=True).start()
+        else:
             self.spill.start()
 
     def close(self, seconds: float = 10.0) -> None:
