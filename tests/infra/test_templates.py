@@ -189,6 +189,8 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
         ("sqs:SendMessage", f"<{events.key}.Arn>"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/executions/*"),
         ("s3:PutObject", f"<{bucket.key}.Arn>/executions/*"),
+        ("s3:GetObject", f"<{bucket.key}.Arn>/permanent/*"),
+        ("s3:PutObject", f"<{bucket.key}.Arn>/permanent/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/programs/*"),
         ("s3:GetObject", f"<{bucket.key}.Arn>/revoked/*"),
         ("dynamodb:GetItem", f"<{table.key}.Arn>"),
