@@ -354,7 +354,7 @@ def test_functions_run_where_the_layers_were_built_for(templates: Templates) -> 
             for layer in function.properties["Layers"]
         ]
         wanted = ["core", "deps"] + (
-            ["duckdb"] if re.search(r"-(duckdb|mixed)$", function.properties["FunctionName"]) else []
+            ["duckdb"] if re.search(r"-(duckdb|mixed|transfer)$", function.properties["FunctionName"]) else []
         )
         assert [layer.rsplit("-", 1)[1] for layer in layers] == wanted
 
