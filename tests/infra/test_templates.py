@@ -133,7 +133,11 @@ def test_everything_at_rest_is_sealed_with_our_keys(templates: Templates) -> Non
 def test_buckets_are_private_and_forget(templates: Templates) -> None:
     for place in templates.all("AWS::S3::Bucket"):
         assert set(place.properties["PublicAccessBlockConfiguration"].values()) == {True}, str(place)
-        assert place.properties["LifecycleConfiguration"]["Rules"], str(place)
+        rules = place.properties["LifecycleConfiguration"]["Rules"]
+        assert rules, str(place)
+        expiring = [one.get("Prefix", "") for one in rules if "ExpirationInDays" in one]
+        if "executions/" in expiring:
+            assert "" not in expiring and "permanent/" not in expiring, "permanent results never expire"
 
 
 @both

@@ -83,5 +83,5 @@ def _prune(days: float | None, permanent: bool, *, dry_run: bool, as_json: bool,
     else:
         out(f"{executions} executions that ended before {done.before} are gone")
         if results:
-            out(f"{results} results whose time was over went as well")
+            out(f"results whose time was over, and which went as well: {results}")
     return errors.DONE

@@ -52,5 +52,6 @@ def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> byt
     try:
         data = results.at(ref.get("store")).get(str(ref["ref"]))
     except NotFoundError as error:
-        raise unavailable(ref, f"is not available: {error.message}") from error
+        why = error.message.replace(str(ref["ref"]), "it")
+        raise unavailable(ref, f"is not available: {why}") from error
     return opened(data, ref, most)
