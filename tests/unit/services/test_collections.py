@@ -19,6 +19,7 @@ from noetl.dsl.program import Expr
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.hydration import make_hydrate
 from noetl.services.run_command import run_command
+from noetl.services.stored_lists import StoredLists
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import render, wrap
 from noetl.templating.contract import MappingScope
@@ -317,3 +318,15 @@ def test_templates_read_the_parts_of_a_long_list_that_they_touch() -> None:
     assert given("big | last") == {"id": 49_999}
     assert len(results.read) == 5, "the manifest, and four parts"
     assert len(given("big | list")) == 50_000
+
+
+def test_a_reference_among_the_elements_stays_what_it_is() -> None:
+    results = Counted()
+    writer = PartsWriter(results.put, 1, "made", tier="memory", item_limit=100)
+    large = {"kind": "result_ref", "ref": "noetl://execution/1/result/x/y", "preview": {"sample": "x" * 500}}
+    writer.extend([large, {"text": "y" * 500}])
+    first, second = StoredLists(results).open(writer.close())
+    assert first == large and (second["kind"], make_hydrate(results)(second)) == (
+        "result_ref",
+        {"text": "y" * 500},
+    )

@@ -12,7 +12,7 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.manifests import manifest
-from noetl.domain.results import INLINE_LIMIT, make_ref, ref_uri
+from noetl.domain.results import INLINE_LIMIT, is_ref, make_ref, ref_uri
 
 PART_ITEMS = 1000
 """Most elements of one part."""
@@ -34,7 +34,8 @@ class PartsWriter:
     """Writes a list element by element, holding one part of it at most.
 
     Objects are named by their content (below ``execution_id`` and ``step``), so that writing the same list again writes the same objects,
-    and another list never touches them. An element above ``item_limit`` bytes becomes an object of its own, its reference the element.
+    and another list never touches them. An element above ``item_limit`` bytes becomes an object of its own, its reference the element
+    (one that is a reference already stays).
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class PartsWriter:
 
     def add(self, value: Any) -> None:
         encoded = codec.encode(value)
-        if len(encoded) > self._item_limit:
+        if len(encoded) > self._item_limit and not is_ref(value):
             encoded = codec.encode(self._apart(value, encoded))
         self._pending.append(encoded)
         self._pending_bytes += len(encoded) + 1
