@@ -130,6 +130,14 @@ def test_an_execution_is_run_and_its_large_parts_are_downloaded_by_link(server, 
     server.runtime.opened.results.put(uri, b'{"rows": [1, 2]}')
     anybody = Client(server.address)
     assert anybody("GET", links.link(uri, 60)) == (200, {"rows": [1, 2]})
+    _, one = client("GET", f"/api/executions/{execution_id}/result?ref={uri}")
+    assert anybody("GET", one["downloads"][0]["url"]) == (200, {"rows": [1, 2]})
+    _, parts = client("GET", f"/api/executions/{execution_id}/result?parts=true")
+    assert parts["complete"] == (not parts["downloads"])
+    status, answer = client(
+        "GET", f"/api/executions/{execution_id}/result?ref=noetl://execution/1/result/x/y"
+    )
+    assert (status, answer["code"]) == (400, "invalid_parameter")
     for bad in (links.link(uri, -1), links.link(uri, 60)[:-2], f"{server.address}/api/downloads/x.y"):
         status, answer = anybody("GET", bad)
         assert (status, answer["code"]) == (404, "link_invalid")

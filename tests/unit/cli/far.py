@@ -25,6 +25,15 @@ class Answer:
     headers: Mapping[str, str]
     data: bytes
 
+    def __post_init__(self) -> None:
+        self.stream = io.BytesIO(self.data)
+
+    def read(self, amt: int) -> bytes:
+        return self.stream.read(amt)
+
+    def close(self) -> None:
+        self.stream.close()
+
 
 @dataclass
 class Far:

@@ -114,7 +114,7 @@ def test_large_results_are_downloaded_without_telling_who_asks(noetl, far, kept)
     execution_id = far.ground.run()
     part = b'{"rows": [1, 2]}'
     digest = hashlib.sha256(part).hexdigest() if kept else "0" * 64
-    result = {"large": {"kind": "result_ref", "ref": "noetl://x"}}
+    result = {"large": {"kind": "result_ref", "ref": "noetl://x", "sha256": digest}}
     link = {"ref": "noetl://x", "url": f"{URL}/x?sig=1", "size": 16, "sha256": digest, "seconds": 9}
     answer = {"execution_id": execution_id, "result": result, "complete": False, "downloads": [link]}
     far.troubles = [None, Answer(200, {}, json.dumps(answer).encode()), Answer(200, {}, part)]
@@ -124,7 +124,33 @@ def test_large_results_are_downloaded_without_telling_who_asks(noetl, far, kept)
     if kept:
         assert (ran.code, ran.json) == (0, [{"large": {"rows": [1, 2]}}])
     else:
-        assert (ran.code, ran.out) == (1, "") and "is not what was kept" in ran.err
+        assert (ran.code, ran.out) == (1, "") and "does not match its checksum" in ran.err
+
+
+CSV = b"n,name\n1,Ann\n"
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["here", "there"])
+def test_files_of_a_result_are_saved(noetl, far, tmp_path, there):
+    uri = "noetl://execution/12/result/make/0b9e6f6e-0000-4000-8000-000000000000"
+    far.ground.deps.results.put(uri, CSV)
+    ref = {"kind": "result_ref", "ref": uri, "store": "memory", "size": len(CSV)}
+    ref |= {"sha256": hashlib.sha256(CSV).hexdigest(), "meta": {"format": "csv", "content_type": "text/csv"}}
+    blob = {**ref, "meta": {"format": "bytes"}}
+    tool = f"tool: {{kind: noop, args: {json.dumps({'table': ref, 'again': ref, 'blob': blob})}}}"
+    execution_id = far.ground.run(HELLO.replace('tool: {kind: double, value: "{{ workload.n }}"}', tool))
+    shown = noetl("result", execution_id, "--json", *["--remote"][: int(there)]).json[0]
+    assert shown["table"] == [{"n": "1", "name": "Ann"}] and shown["blob"]["ref"] == uri, "no value"
+    if there:
+        far.troubles = [None, None, *(Answer(200, {}, CSV) for _ in range(3))]
+    ran = noetl("result", execution_id, "--save", "out", "--json", *["--remote"][: int(there)])
+    assert ran.code == 0, ran.err
+    files = {name: one["file"] for name, one in ran.json[0].items()}
+    assert files == {"table": "out/make.csv", "again": "out/make-2.csv", "blob": "out/make.bin"}
+    assert {(tmp_path / file).read_bytes() for file in files.values()} == {CSV}
+    (tmp_path / "file").write_text("in the way")
+    refused = noetl("result", execution_id, "--save", "file")
+    assert refused.code == 2 and "cannot be written" in refused.err
 
 
 @pytest.mark.parametrize("steps", [GREET, FAILS, LOOPS, PARKS], ids=["greet", "fails", "loops", "parks"])

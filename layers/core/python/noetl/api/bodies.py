@@ -259,13 +259,14 @@ class EventPage(msgspec.Struct, frozen=True):
 
 
 class Download(msgspec.Struct, frozen=True):
-    """A part of a result, for ``seconds`` at ``url``: JSON text of ``size`` bytes."""
+    """A part of a result, for ``seconds`` at ``url``: the bytes as they are kept, compressed where ``compression`` says so (gzip)."""
 
     ref: str
     url: str
     size: int | None
     sha256: str | None
     seconds: int
+    compression: str | None = None
 
 
 class ResultAnswer(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from noetl.domain import codec, ids
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
+BYTES = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already."""
+    """``value``: anything that is JSON (structs too); ``text`` instead, when it is encoded already; ``content``: bytes of any length,
+    which only the server of one machine gives."""
 
     status: int
     value: Any = None
     text: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     content_type: str = JSON
+    content: Iterable[bytes] | None = None
 
     def body(self) -> str:
         return codec.encode(self.value).decode() if self.text is None else self.text

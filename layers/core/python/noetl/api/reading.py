@@ -81,6 +81,14 @@ def moment_of(text: str, name: str) -> float:
     )
 
 
+def flag(request: Request, name: str) -> bool:
+    """A parameter that is true or false; without it, false. Raises BadRequestError."""
+    text = request.query.get(name, "false").lower()
+    if text not in ("true", "false", "1", "0"):
+        raise BadRequestError(f"{name}={text[:40]!r} is neither true nor false", code="invalid_parameter")
+    return text in ("true", "1")
+
+
 def whole_number(text: str) -> int | None:
     """A number below 2**63 in plain digits, else None."""
     if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < 2**63:

@@ -147,8 +147,11 @@ def _host(text: str) -> str:
 
 def _send(found: Answer, start_response: StartResponse, *, shown: bool) -> Iterable[bytes]:
     """``shown`` False: everything but the content itself."""
-    content = found.body().encode("utf-8", "surrogatepass")
     status = f"{found.status} {_REASONS.get(found.status, 'Status')}"
+    if found.content is not None:
+        start_response(status, [("Content-Type", found.content_type), *found.headers.items()])
+        return found.content if shown else []
+    content = found.body().encode("utf-8", "surrogatepass")
     about = {"Content-Type": found.content_type, "Content-Length": str(len(content))}
     headers = {**(about if found.status != 204 else {}), **found.headers}
     start_response(status, [(name, str(value)) for name, value in headers.items()])

@@ -15,6 +15,7 @@ from noetl.cli import wiring
 from noetl.cli.context_patch import ContextPatch
 from noetl.cli.here_credentials import CredentialsHere
 from noetl.cli.here_limits import LimitsHere
+from noetl.cli.here_results import ResultsHere
 from noetl.cli.here_triggers import TriggersHere
 from noetl.cli.places import Change, Registered
 from noetl.cli.steer_here import do_many, look_many
@@ -72,7 +73,7 @@ def open_running_here(home: str | None, on_log: Callable[[str], None] | None) ->
         yield RunningHere(runtime, home)
 
 
-class Here(CredentialsHere, LimitsHere, TriggersHere):
+class Here(CredentialsHere, LimitsHere, ResultsHere, TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
     def __init__(self, reading: wiring.Reading, home: str | None = None) -> None:
@@ -126,9 +127,6 @@ class Here(CredentialsHere, LimitsHere, TriggersHere):
             if over or not follow:
                 return
             time.sleep(POLL)
-
-    def result(self, execution_id: int) -> Any:
-        return read_execution.result(self._reading.store, self._reading.results, execution_id)
 
     # --- callbacks ---
 

@@ -87,12 +87,19 @@ def logs(
 
 def result(
     execution: Id = "latest",
+    save: Annotated[
+        str | None, typer.Option(metavar="FOLDER", help="Write the files of the result into this folder.")
+    ] = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """What a completed execution gave, whole, and nothing else."""
+    """What a completed execution gave, whole, and nothing else.
+
+    \b
+      noetl result --save out/
+    """
     from noetl.cli import reading
 
-    end(reading.show_result(execution, as_json=as_json, at=where(home, remote, context)))
+    end(reading.show_result(execution, save=save, as_json=as_json, at=where(home, remote, context)))

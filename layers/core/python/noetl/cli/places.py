@@ -14,6 +14,7 @@ from noetl.cli.text import note
 from noetl.cli.watch import Feed
 from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
+from noetl.ports.results import ResultStore
 from noetl.services.analyze import Analysis
 from noetl.services.awaited import OpenCallback
 from noetl.services.backfill import Backfill, BackfillWish
@@ -77,6 +78,9 @@ class Place(Protocol):
 
     def result(self, execution_id: int) -> Any:
         """Whole."""
+
+    def parts(self, execution_id: int) -> tuple[Any, ResultStore]:
+        """The result with large values as references, and where these are read."""
 
     def callbacks(self, execution_id: int) -> Sequence[OpenCallback]:
         """What it waits for, with the tokens that answer it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from msgspec import to_builtins
 
@@ -12,6 +13,7 @@ from noetl.cli.execute import resolve_id, tell_parked
 from noetl.cli.here import Here
 from noetl.cli.options import Where
 from noetl.cli.places import open_place
+from noetl.cli.saving import saved
 from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, printable, table
 from noetl.cli.watch import run_of, step_line
 from noetl.domain import codec
@@ -141,8 +143,8 @@ def event_line(event: HistoryEvent) -> str:
     return f"{clock_time}  {event.event_type:<22} {entity:<20} {event.status:<11} {details}".rstrip()
 
 
-def show_result(name: str, *, as_json: bool, at: Where) -> int:
-    """What a completed execution gave, and nothing else on stdout."""
+def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
+    """What a completed execution gave, and nothing else on stdout. ``save``: files of it go to this folder."""
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         status = place.status(execution_id)
@@ -152,7 +154,7 @@ def show_result(name: str, *, as_json: bool, at: Where) -> int:
             if view.error:
                 note(errors.describe_failure(view.error))
             return errors.FAILED
-        value = place.result(execution_id)
+        value = place.result(execution_id) if save is None else saved(place, execution_id, Path(save))
     if as_json:
         out_json(value)
     else:

@@ -77,21 +77,6 @@ def opened(data: bytes, ref: Mapping[str, Any], most: int) -> bytes:
     return found
 
 
-def is_gzip(data: bytes) -> bool:
-    """Whether bytes that are JSON, or JSON that was compressed, are the latter."""
-    return data.startswith(b"\x1f\x8b")
-
-
-def plain_json(data: bytes, most: int) -> bytes:
-    """JSON, or JSON that was compressed, as JSON of at most ``most`` bytes: for readers who cannot unpack.
-
-    Raises TaskError(code="result_too_large_to_load").
-    """
-    if not is_gzip(data):
-        return data
-    return opened(data, {"ref": "behind this link", "meta": {"compression": "gzip"}}, most)
-
-
 def bound(ref: Mapping[str, Any], most: int) -> int:
     """How many bytes may come out of a compressed result: as many as its reference tells of. Raises TaskError above ``most``."""
     size = ref.get("size")

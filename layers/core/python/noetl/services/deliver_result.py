@@ -18,11 +18,19 @@ from noetl.services.stored_bytes import fetch, outages
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) where large values belong."""
+    """``whole``: ``value`` is the result. Otherwise it has references (``parts``, by URI) where large values belong; so it has in any case
+    for files that are no values."""
 
     value: Any
     whole: bool
     parts: dict[str, Mapping[str, Any]]
+
+
+def in_parts(store: ExecutionStore, results: ResultStore, execution_id: int) -> Delivered:
+    """The result with every large value as its reference. Raises as ``deliver_result``."""
+    value = read_execution.unresolved_result(store, execution_id)
+    parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
+    return Delivered(value, not parts, parts | _pieces(parts, results))
 
 
 class _TooMuchError(Exception):
@@ -35,10 +43,9 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
     Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``), TaskError(code="REFERENCE_NOT_AVAILABLE") and
     InfrastructureError.
     """
-    value = read_execution.unresolved_result(store, execution_id)
-    parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
-    if not parts:
-        return Delivered(value, True, {})
+    told = in_parts(store, results, execution_id)
+    if told.whole:
+        return told
     left = most
     hydrate = make_hydrate(results, cache_bytes=0)
 
@@ -51,12 +58,12 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
         return hydrate(ref)
 
     try:
-        whole = read_execution.resolve_with(value, read)
+        whole = read_execution.resolve_with(told.value, read)
     except _TooMuchError:
-        return Delivered(value, False, parts | _pieces(parts, results))
+        return told
     if len(codec.encode(whole)) > most:
-        return Delivered(value, False, parts | _pieces(parts, results))
-    return Delivered(whole, True, {})
+        return told
+    return Delivered(whole, True, {str(ref["ref"]): ref for ref in map(canonical, _references(whole))})
 
 
 def _pieces(parts: Mapping[str, Mapping[str, Any]], results: ResultStore) -> dict[str, Mapping[str, Any]]:

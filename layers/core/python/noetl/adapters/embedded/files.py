@@ -180,6 +180,13 @@ class PartFile:
         sync_folder(self._path.parent)
         return True
 
+    def replace(self) -> None:
+        """In the place of a file of this name, if there is one."""
+        self._out.flush()
+        os.fsync(self._out.fileno())
+        self._part.replace(self._path)
+        sync_folder(self._path.parent)
+
     def drop(self) -> None:
         """Nothing of what has no name stays."""
         with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from noetl.api.bodies import CredentialAccessPage, CredentialDeletedAnswer, Cred
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.keychain import as_ours
 from noetl.api.exchange import Answer, Request
-from noetl.api.problems import BadRequestError, ForbiddenError
+from noetl.api.problems import ForbiddenError
 from noetl.domain.errors import TaskError
 from noetl.services.manage_credentials import (
     CredentialWish,
@@ -108,13 +108,8 @@ class _Wanted:
 
 
 def _data_wanted(request: Request) -> _Wanted:
-    text = request.query.get("include_data", "false").lower()
-    if text not in ("true", "false", "1", "0"):
-        raise BadRequestError(
-            f"include_data={text[:40]!r} is neither true nor false", code="invalid_parameter"
-        )
     return _Wanted(
-        text in ("true", "1"),
+        reading.flag(request, "include_data"),
         reading.maybe_execution_id(request, "execution_id"),
         reading.maybe_execution_id(request, "parent_execution_id"),
     )

@@ -8,10 +8,8 @@ import msgspec
 
 from noetl.api import reading
 from noetl.api.bodies import (
-    Download,
     ExecutionAnswer,
     ExecutionPage,
-    ResultAnswer,
     StartBody,
     StartedAnswer,
     StatusAnswer,
@@ -23,14 +21,12 @@ from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.result_bytes import plain_json
 from noetl.domain.schedules import instant, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.ports.answers import ExecutionFilter
 from noetl.ports.catalog import CatalogEntry
 from noetl.services import read_execution
-from noetl.services.deliver_result import deliver_result
 from noetl.services.find_playbook import by_id, by_program, find_playbook
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_limits import waits
@@ -41,9 +37,6 @@ from noetl.services.start_execution import Wish, start_execution
 
 STEPS = 2000
 """Most step runs in one answer."""
-UNPACKED_BYTES = 256 * 1024 * 1024
-"""Most bytes that a compressed result is unpacked to for a reader."""
-LINK_SECONDS = 900
 _LARGE_EVENT = 1_000_000
 
 
@@ -253,35 +246,6 @@ def _event_text(event: HistoryEvent) -> str:
         return text
     short = {"truncated": True, "bytes": len(text)}
     return codec.encode(msgspec.structs.replace(event, payload=short)).decode()
-
-
-def get_result(deps: ApiDeps, request: Request) -> Answer:
-    """All of it where it fits into an answer; otherwise its large parts as references, and where they can be downloaded."""
-    execution_id = _id(request)
-    found = deliver_result(deps.store, deps.results, execution_id, most=deps.max_answer)
-    if found.whole:
-        answer = Answer(200, ResultAnswer(str(execution_id), found.value, True, []))
-        text = answer.body()
-        if escaped_size(text) <= deps.max_answer:
-            return Answer(200, text=text)
-        found = deliver_result(deps.store, deps.results, execution_id, most=0)
-    downloads = [
-        Download(
-            uri,
-            deps.link(uri, LINK_SECONDS, str(ref.get("store") or "")),
-            ref.get("size"),
-            ref.get("sha256"),
-            LINK_SECONDS,
-        )
-        for uri, ref in found.parts.items()
-    ]
-    return Answer(200, ResultAnswer(str(execution_id), found.value, found.whole, downloads))
-
-
-def download(deps: ApiDeps, request: Request) -> Answer:
-    """The link is the permission. Objects are JSON already; one that is compressed is unpacked."""
-    uri, store = deps.linked(request.params["link"])
-    return Answer(200, text=plain_json(deps.results.at(store).get(uri), UNPACKED_BYTES).decode())
 
 
 def escaped_size(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.api import bodies
 from noetl.api.endpoints import credentials
-from noetl.api.routes.shape import AFTER, Parameter, Route, limit
+from noetl.api.routes.shape import AFTER, FLAG, Parameter, Route, limit
 from noetl.services.manage_credentials import CredentialView, CredentialWish, Resealed
 
 _ID = {"type": "string", "pattern": "^[0-9]+$"}
@@ -70,7 +70,7 @@ ROUTES: tuple[Route, ...] = (
         {200: CredentialView},
         "credentials",
         query=(
-            Parameter("include_data", "true: with the secret itself.", {"type": "boolean", "default": False}),
+            Parameter("include_data", "true: with the secret itself.", FLAG),
             Parameter("execution_id", "The execution it is for: the cached copy goes with it.", _ID),
             Parameter("parent_execution_id", "Its parent, for the record.", _ID),
         ),

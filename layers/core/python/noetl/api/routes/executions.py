@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.api import bodies
-from noetl.api.endpoints import executions, logs
-from noetl.api.routes.shape import AFTER, ONE, Parameter, Route, limit
+from noetl.api.endpoints import executions, logs, results
+from noetl.api.routes.shape import AFTER, FLAG, ONE, Parameter, Route, limit
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.read_execution import STATUSES
 
@@ -105,9 +105,16 @@ ROUTES: tuple[Route, ...] = (
         "getExecutionResult",
         "What a completed execution gave; what is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
         "read",
-        executions.get_result,
+        results.get_result,
         {200: bodies.ResultAnswer},
         "executions",
+        query=(
+            Parameter("parts", "`true`: every large value as its reference, with a link.", FLAG),
+            Parameter(
+                "ref", "The reference of one result of this execution: a link to it, and nothing else."
+            ),
+            Parameter("store", "The tier that a reference says; with `ref`."),
+        ),
         refuses=(409, 410),
     ),
     Route(
@@ -138,7 +145,7 @@ ROUTES: tuple[Route, ...] = (
         "download",
         "One object behind a link that a result named. Links of a deployment lead to its bucket instead.",
         None,
-        executions.download,
+        results.download,
         {200: Any},
         "executions",
         refuses=(410,),

@@ -56,6 +56,7 @@ def limit(default: int, most: int) -> Parameter:
     return Parameter("limit", "Most entries of the page.", schema)
 
 
+FLAG: Mapping[str, Any] = {"type": "boolean", "default": False}
 AFTER = Parameter("after", "The `next` of the page before.")
 VERSION = Parameter("version", "A version's number; the latest without it.")
 ONE = "/api/executions/{execution_id}"

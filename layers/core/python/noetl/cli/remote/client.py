@@ -45,6 +45,10 @@ class Reply(Protocol):
     def headers(self) -> Mapping[str, str]: ...
     @property
     def data(self) -> bytes: ...
+    def read(self, amt: int, /) -> bytes:
+        """The next bytes of the body, instead of ``data``."""
+
+    def close(self) -> None: ...
 
 
 Send = Callable[[str, str, Mapping[str, str], bytes | None], Reply]
@@ -127,11 +131,15 @@ class Client:
         if body is not None:
             data = codec.encode(body)
             headers |= {"Content-Type": "application/json", "Idempotency-Key": key or secrets.token_hex(16)}
-        return self._patiently(method, url, headers, data, source_name)
+        return self._patiently(method, url, headers, data, source_name).data
 
     def download(self, url: str) -> bytes:
         """What a link gives: it stands for itself, so nobody is told who asks."""
-        return self._patiently("GET", url, {}, None, "", signed=False)
+        return self._patiently("GET", url, {}, None, "", signed=False).data
+
+    def open(self, url: str) -> Reply:
+        """The same, to be read piece by piece."""
+        return self._patiently("GET", url, {}, None, "", signed=False, whole=False)
 
     def _patiently(
         self,
@@ -142,7 +150,8 @@ class Client:
         source_name: str,
         *,
         signed: bool = True,
-    ) -> bytes:
+        whole: bool = True,
+    ) -> Reply:
         until = self._clock() + self._patience
         pause = FIRST_PAUSE
         while True:
@@ -150,11 +159,13 @@ class Client:
             try:
                 sent = self._sign(method, url, headers, data) if signed else headers
                 reply = self._send(method, url, sent, data)
+                if whole or not 200 <= reply.status < 300:
+                    _ = reply.data
             except HTTPError as away:
                 error = self._away(away)
             else:
                 if 200 <= reply.status < 300:
-                    return reply.data
+                    return reply
                 error = error_of(reply.status, reply.data, context=self.context.name, source_name=source_name)
                 if not _passes(reply.status, error):
                     raise error
@@ -200,6 +211,7 @@ def transport(url: str) -> Send:
             timeout=TIMEOUT,
             retries=False,
             redirect=False,
+            preload_content=False,
         )
 
     return send

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import PurePath
@@ -16,7 +15,6 @@ from noetl.api.bodies import (
     CredentialDeletedAnswer,
     CredentialPage,
     DeletedAnswer,
-    Download,
     ExecutionAnswer,
     ExecutionPage,
     NextAnswer,
@@ -39,18 +37,16 @@ from noetl.cli.remote.client import Client, segment
 from noetl.cli.remote.contexts import Context
 from noetl.cli.remote.following import ONE, History, RemoteFeed, lines, run_until, status_of
 from noetl.cli.remote.problems import diagnostics
+from noetl.cli.remote.results import RemoteResults
 from noetl.cli.remote.triggers import RemoteTriggers
 from noetl.cli.watch import Feed
-from noetl.domain import codec
 from noetl.domain.callbacks import PATH
-from noetl.domain.errors import NotFoundError, TaskError
-from noetl.domain.manifests import is_manifest, join
-from noetl.domain.result_bytes import compression_of, is_gzip, opened
-from noetl.domain.results import canonical
+from noetl.domain.errors import NotFoundError
 from noetl.domain.schedules import instant, name_for, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
+from noetl.ports.results import ResultStore
 from noetl.services import read_execution
 from noetl.services.analyze import Analysis
 from noetl.services.awaited import OpenCallback
@@ -70,8 +66,6 @@ from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
 from noetl.services.take_callback import AskedFor
 
 CANCEL_SECONDS = 30.0
-MOST_UNPACKED = 1024 * 1024 * 1024
-"""Most bytes that a downloaded part of a result is unpacked to."""
 
 
 class RemotePlace(RemoteTriggers):
@@ -148,26 +142,11 @@ class RemotePlace(RemoteTriggers):
         found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer)
         if found.complete:
             return found.result
-        links = {one.ref: one for one in found.downloads}
+        return read_execution.resolve(found.result, RemoteResults(self._client, found.downloads))
 
-        def read(ref: Mapping[str, Any]) -> Any:
-            value = self._part(ref, links.get(str(ref["ref"])))
-            return join(value, read) if is_manifest(value) else value
-
-        return read_execution.resolve_with(found.result, lambda ref: read(canonical(ref)))
-
-    def _part(self, ref: Mapping[str, Any], link: Download | None) -> Any:
-        if link is None:
-            raise _gone("there is no link to a part of the result")
-        data = self._client.download(link.url)
-        if is_gzip(data):
-            data = opened(data, ref, MOST_UNPACKED)
-        elif compression_of(ref) is None and link.sha256 and hashlib.sha256(data).hexdigest() != link.sha256:
-            raise _gone(f"{link.ref} is not what was kept")
-        try:
-            return codec.decode(data)
-        except (ValueError, RecursionError) as error:
-            raise _gone(f"{link.ref} cannot be read: {error}") from error
+    def parts(self, execution_id: int) -> tuple[Any, ResultStore]:
+        found = self._client.get(f"{ONE.format(execution_id)}/result", ResultAnswer, parts="true")
+        return found.result, RemoteResults(self._client, found.downloads)
 
     # --- callbacks ---
 
@@ -386,7 +365,3 @@ def _credential(name: str) -> str:
 
 def _limit(key: str) -> str:
     return f"/api/limits/{'/'.join(segment(part) for part in key.split('/'))}"
-
-
-def _gone(what: str) -> TaskError:
-    return TaskError(what, code="REFERENCE_NOT_AVAILABLE", hint="ask for the result once more")

@@ -1,0 +1,80 @@
+"""What executions gave: whole, in parts, or as links to files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from noetl.api import reading
+from noetl.api.bodies import Download, ResultAnswer
+from noetl.api.deps import ApiDeps
+from noetl.api.endpoints.executions import escaped_size
+from noetl.api.exchange import BYTES, Answer, Request
+from noetl.api.problems import BadRequestError
+from noetl.domain.result_bytes import compression_of
+from noetl.ports.results import ObjectReader
+from noetl.services import read_execution
+from noetl.services.deliver_result import Delivered, deliver_result, in_parts
+
+LINK_SECONDS = 900
+PIECE = 1024 * 1024
+
+
+def get_result(deps: ApiDeps, request: Request) -> Answer:
+    """All of it where it fits into an answer; otherwise its large parts as references, and where they can be downloaded.
+
+    ``parts``: all large values as references. ``ref``: one reference of this execution, whether it has ended or not.
+    """
+    execution_id = reading.execution_id(request.params["execution_id"])
+    if (uri := request.query.get("ref")) is not None:
+        return Answer(200, _one_part(deps, execution_id, uri, request.query.get("store", "")))
+    if reading.flag(request, "parts"):
+        return Answer(
+            200, _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
+        )
+    found = deliver_result(deps.store, deps.results, execution_id, most=deps.max_answer)
+    text = Answer(200, _result_answer(deps, execution_id, found)).body()
+    if found.whole and escaped_size(text) > deps.max_answer:
+        return Answer(
+            200, _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
+        )
+    return Answer(200, text=text)
+
+
+def _result_answer(deps: ApiDeps, execution_id: int, found: Delivered) -> ResultAnswer:
+    downloads = [
+        Download(
+            uri,
+            deps.link(uri, LINK_SECONDS, str(ref.get("store") or "")),
+            ref.get("size"),
+            ref.get("sha256"),
+            LINK_SECONDS,
+            compression_of(ref),
+        )
+        for uri, ref in found.parts.items()
+    ]
+    return ResultAnswer(str(execution_id), found.value, found.whole, downloads)
+
+
+def _one_part(deps: ApiDeps, execution_id: int, uri: str, store: str) -> ResultAnswer:
+    read_execution.find(deps.store, execution_id)
+    if not uri.startswith(f"noetl://execution/{execution_id}/"):
+        raise BadRequestError(
+            f"ref={uri[:120]!r} is not a result of execution {execution_id}",
+            code="invalid_parameter",
+            hint="the execution that made it stands in it",
+        )
+    link = Download(uri, deps.link(uri, LINK_SECONDS, store), None, None, LINK_SECONDS)
+    return ResultAnswer(str(execution_id), None, False, [link], "completed")
+
+
+def download(deps: ApiDeps, request: Request) -> Answer:
+    """The link is the permission. Bytes as they are kept: compressed, where the reference says so."""
+    uri, store = deps.linked(request.params["link"])
+    return Answer(200, content=_pieces(deps.results.at(store).reader(uri)), content_type=BYTES)
+
+
+def _pieces(reader: ObjectReader) -> Iterator[bytes]:
+    with closing(reader):
+        while data := reader.read(PIECE):
+            yield data
