@@ -208,6 +208,9 @@ class HttpTaskLogs:
         raise InvalidInputError("a worker removes no lines", code="not_removed")
 
 
+_BYTES = {"Content-Type": "application/octet-stream"}
+
+
 class HttpResults:
     """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
 
@@ -227,7 +230,7 @@ class HttpResults:
         execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
         path = f"/api/result/{execution}/{quote(name)}"
         wish = f"?wish={quote(self._wish, safe='')}" if self._wish else ""
-        status, body = self._exchange("PUT", path + wish, data, {})
+        status, body = self._exchange("PUT", path + wish, data, _BYTES)
         try:
             kept = _answer(status, body, path)
         except (InvalidInputError, NotFoundError) as refused:

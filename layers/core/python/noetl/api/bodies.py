@@ -258,27 +258,6 @@ class EventPage(msgspec.Struct, frozen=True):
     complete: bool
 
 
-class Download(msgspec.Struct, frozen=True):
-    """A part of a result, for ``seconds`` at ``url``: the bytes as they are kept, compressed where ``compression`` says so (gzip)."""
-
-    ref: str
-    url: str
-    size: int | None
-    sha256: str | None
-    seconds: int
-    compression: str | None = None
-
-
-class ResultAnswer(msgspec.Struct, frozen=True):
-    """``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` tells where they can be had."""
-
-    execution_id: str
-    result: Any
-    complete: bool
-    downloads: list[Download]
-    status: Literal["completed"] = "completed"
-
-
 class AcceptedAnswer(msgspec.Struct, frozen=True):
     """It will be done; ``event_id`` names it in the history."""
 

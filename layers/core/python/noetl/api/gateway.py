@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from noetl.api.access import principal_of
+from noetl.api.deps import MAX_ANSWER
 from noetl.api.dispatch import Api, resolve
 from noetl.api.exchange import Answer, Request
+from noetl.api.problems import refusal
 
 Event = dict[str, Any]
 
@@ -56,10 +58,26 @@ def _body(event: Event) -> bytes:
 
 
 def _response(found: Answer, *, shown: bool) -> dict[str, Any]:
+    if found.content is not None:
+        return _bytes_response(found, b"".join(found.content) if shown else b"")
     return {
         "statusCode": found.status,
         "headers": {"Content-Type": found.content_type, **found.headers},
         "body": found.body() if shown else "",
         "isBase64Encoded": False,
+        "cookies": [],
+    }
+
+
+def _bytes_response(found: Answer, data: bytes) -> dict[str, Any]:
+    text = base64.b64encode(data).decode()
+    if len(text) > MAX_ANSWER:
+        too_large = refusal(413, "answer_too_large", "the bytes do not fit into an answer", "")
+        return _response(too_large, shown=True)
+    return {
+        "statusCode": found.status,
+        "headers": {"Content-Type": found.content_type, **found.headers},
+        "body": text,
+        "isBase64Encoded": True,
         "cookies": [],
     }

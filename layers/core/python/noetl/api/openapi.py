@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.api import bodies
-from noetl.api.exchange import JSON, PROBLEM
+from noetl.api.exchange import PROBLEM
 from noetl.api.table import ROUTES, Route
 from noetl.domain import codec
 
@@ -130,7 +130,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _request_body(route: Route) -> dict[str, Any]:
-    content: dict[str, Any] = {JSON: {"schema": {} if route.any_body else _schema(route.body)}}
+    content: dict[str, Any] = {route.takes: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
     return {"required": not _may_be_left_out(route), "content": content}

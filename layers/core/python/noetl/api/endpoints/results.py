@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from noetl.api import reading
-from noetl.api.bodies import Download, ResultAnswer
 from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.executions import escaped_size
 from noetl.api.exchange import BYTES, Answer, Request
 from noetl.api.problems import BadRequestError
+from noetl.api.result_bodies import Download, ResultAnswer
 from noetl.domain.result_bytes import compression_of
 from noetl.ports.results import ObjectReader
 from noetl.services import read_execution

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from noetl.api import reading
 from noetl.api.deps import ApiDeps
-from noetl.api.exchange import Answer, Request
+from noetl.api.exchange import BYTES, Answer, Request
 from noetl.api.problems import BadRequestError, ForbiddenError
 from noetl.api.runtime_bodies import (
     ClaimBody,
@@ -24,7 +24,6 @@ from noetl.api.runtime_bodies import (
     WorkerNameBody,
     WorkersAnswer,
 )
-from noetl.domain import codec
 from noetl.domain.capability import Capability, read_capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, InvalidInputError
@@ -140,11 +139,12 @@ def get_program(deps: ApiDeps, request: Request) -> Answer:
 
 def get_object(deps: ApiDeps, request: Request) -> Answer:
     tier = deps.results.at(request.query.get("store"))
-    return Answer(200, text=tier.get(_uri(request.query.get("ref", ""))).decode())
+    data = tier.get(_uri(request.query.get("ref", "")))
+    return Answer(200, content=[data], content_type=BYTES)
 
 
 def put_object(deps: ApiDeps, request: Request) -> Answer:
-    """The bytes are JSON, and immutable under their name. Results that outlive their execution are named below 0.
+    """Bytes, immutable under their name. Results that outlive their execution are named below 0.
 
     ``wish``: the tier that the playbook asks for.
     """
@@ -153,10 +153,6 @@ def put_object(deps: ApiDeps, request: Request) -> Answer:
         execution_id = reading.execution_id(request.params["execution_id"])
         find(deps.store, execution_id)
     data = reading.sized_body(request, deps)
-    try:
-        codec.decode(data)
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError("a result is JSON", code="body_not_json") from error
     tier = deps.results.choose(len(data), request.query.get("wish"))
     tier.put(_uri(f"noetl://execution/{execution_id}/result/{request.params['name']}"), data)
     return Answer(200, KeptResult("stored", tier.name))
@@ -167,7 +163,11 @@ def _uri(ref: str) -> str:
     head, _, rest = ref.partition("://execution/")
     execution, _, name = rest.partition("/result/")
     parts = name.split("/")
-    fits = head == "noetl" and reading.whole_number(execution) and all(part.strip(".") for part in parts)
+    fits = (
+        head == "noetl"
+        and reading.whole_number(execution) is not None
+        and all(part.strip(".") for part in parts)
+    )
     if not fits or len(ref) > 1000 or not ref.isprintable():
         raise BadRequestError(f"{ref[:80]!r} is no reference of a result", code="invalid_reference")
     return ref

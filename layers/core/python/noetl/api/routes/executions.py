@@ -6,6 +6,8 @@ from typing import Any
 
 from noetl.api import bodies
 from noetl.api.endpoints import executions, logs, results
+from noetl.api.exchange import BYTES
+from noetl.api.result_bodies import ResultAnswer
 from noetl.api.routes.shape import AFTER, FLAG, ONE, Parameter, Route, limit
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.read_execution import STATUSES
@@ -106,7 +108,7 @@ ROUTES: tuple[Route, ...] = (
         "What a completed execution gave; what is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
         "read",
         results.get_result,
-        {200: bodies.ResultAnswer},
+        {200: ResultAnswer},
         "executions",
         query=(
             Parameter("parts", "`true`: every large value as its reference, with a link.", FLAG),
@@ -148,6 +150,7 @@ ROUTES: tuple[Route, ...] = (
         results.download,
         {200: Any},
         "executions",
+        media=BYTES,
         refuses=(410,),
     ),
 )

@@ -44,7 +44,9 @@ class Route:
     refuses: tuple[int, ...] = ()
     """Statuses of its refusals besides those that follow from its shape (see ``openapi``)."""
     any_body: bool = False
-    """The body is any JSON; its endpoint looks at it."""
+    """The body is anything; its endpoint looks at it."""
+    takes: str = JSON
+    """What its body is."""
     logged: bool = False
     """It changes what keeps no name of who changed it: the log has it."""
     for_commands: bool = False

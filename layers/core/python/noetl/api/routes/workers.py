@@ -6,6 +6,7 @@ from typing import Any
 
 from noetl.api import runtime_bodies as bodies
 from noetl.api.endpoints import workers
+from noetl.api.exchange import BYTES
 from noetl.api.routes.shape import Endpoint, Parameter, Route
 
 _REF = Parameter("ref", "The reference: noetl://execution/…/result/….")
@@ -96,11 +97,12 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         "/api/result/resolve",
         "resolveResult",
-        "The bytes behind a reference: JSON.",
+        "The bytes behind a reference, as they are kept.",
         "worker",
         workers.get_object,
         {200: Any},
         "workers",
+        media=BYTES,
         query=(_REF, _STORE),
         refuses=(404, 410),
     ),
@@ -115,6 +117,7 @@ ROUTES: tuple[Route, ...] = (
         "workers",
         query=(_WISH,),
         any_body=True,
+        takes=BYTES,
         refuses=(409,),
     ),
 )

@@ -20,7 +20,6 @@ from noetl.api.bodies import (
     NextAnswer,
     PlaybookAnswer,
     RegisteredAnswer,
-    ResultAnswer,
     SchedulePage,
     StartedAnswer,
     VariableAnswer,
@@ -30,6 +29,7 @@ from noetl.api.bodies import (
     VariableView,
 )
 from noetl.api.callback_bodies import CallbacksAnswer, CallbackTaken
+from noetl.api.result_bodies import ResultAnswer
 from noetl.api.runtime_bodies import LimitPage, LimitRemovedAnswer
 from noetl.cli.context_patch import ContextPatch
 from noetl.cli.places import Change, Registered

@@ -8,7 +8,7 @@ from typing import NoReturn, Self
 
 from urllib3.exceptions import HTTPError
 
-from noetl.api.bodies import Download, ResultAnswer
+from noetl.api.result_bodies import Download, ResultAnswer
 from noetl.cli.remote.client import Client, Reply
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 
