@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from noetl.domain.kinds import HOLE
 from noetl.kinds.aws_client import AwsParams
@@ -27,7 +27,14 @@ def _names(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Names = Annotated[list[str], BeforeValidator(_names), Field(min_length=1, max_length=100)]
+Names = Annotated[
+    list[str],
+    BeforeValidator(_names),
+    Field(min_length=1, max_length=100),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+    ),
+]
 
 
 class Store(KindParams):
@@ -77,10 +84,19 @@ class DuckdbSource(Ordered):
 
 class SnowflakePlace(Store):
     auth: Annotated[str, Field(min_length=1, description="A credential of type snowflake.")]
-    database: Annotated[str | None, Field(pattern=_PLACE)] = None
-    db_schema: Annotated[str | None, Field(pattern=_PLACE, alias="schema")] = None
-    warehouse: Annotated[str | None, Field(pattern=_PLACE)] = None
-    role: Annotated[str | None, Field(pattern=_PLACE)] = None
+    database: Annotated[
+        str | None, Field(pattern=_PLACE, description="Default: of the credential, then of the user.")
+    ] = None
+    db_schema: Annotated[
+        str | None,
+        Field(pattern=_PLACE, alias="schema", description="Default: of the credential, then of the user."),
+    ] = None
+    warehouse: Annotated[
+        str | None, Field(pattern=_PLACE, description="Default: of the credential, then of the user.")
+    ] = None
+    role: Annotated[
+        str | None, Field(pattern=_PLACE, description="Default: of the credential, then of the user.")
+    ] = None
 
     @property
     def places(self) -> dict[str, str | None]:
