@@ -23,7 +23,7 @@ metadata: { name: registered, path: e2e/registered }
 keychain:
   - { name: shop, kind: bearer, credential: "shop_{{ workload.stage }}" }
   - { name: other, kind: secret_manager, credential: vaulted }
-workload: { stage: MARK }
+workload: { stage: "MARK" }
 workflow:
   - step: start
     tool:
