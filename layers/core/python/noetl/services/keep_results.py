@@ -20,8 +20,6 @@ from noetl.ports.results import ResultStore
 
 MAX_INLINE = 128 * 1024
 """Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
-PLAIN = "http"
-"""A store that takes JSON only: what is behind it compresses as it likes."""
 SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
 MAX_DETAILS = 8 * 1024
@@ -119,7 +117,7 @@ class Keeper:
                 code="result_too_large",
                 hint="return less, or write it to a table or file and return where it is",
             )
-        wish = spec.compression if spec is not None and self._results.name != PLAIN else None
+        wish = spec.compression if spec is not None else None
         data, compression = stored_as(encoded, wish)
         tier = self._results.choose(len(data), spec.store if spec is not None else None)
         digest = hashlib.sha256(data).hexdigest()

@@ -87,6 +87,7 @@ class TaskRunner:
         )
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
+        self.artifacts: dict[str, TaskArtifacts] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
         self.unbegun = False
@@ -239,6 +240,12 @@ class TaskRunner:
         }
 
     def _artifacts(self, label: str) -> TaskArtifacts:
+        """The same for every item of a command."""
+        if label not in self.artifacts:
+            self.artifacts[label] = self._made_artifacts(label)
+        return self.artifacts[label]
+
+    def _made_artifacts(self, label: str) -> TaskArtifacts:
         deps, command = self.deps, self.command
         spec = self.specs.get(label) or self.spec
         wish = ResultWish(spec.store, spec.scope, spec.ttl, spec.compression) if spec is not None else None
