@@ -14,15 +14,12 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.postgres import PostgresExecutionStore
-from noetl.domain.ids import RANDOM_BITS
 from noetl.services.history import HistoryEvent
 from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.seen import Seen
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
 SECONDS = 60.0
-EARLIER_MS = 10_000
-"""How much older than its parent a child's id may look."""
 
 
 @dataclass
@@ -158,22 +155,19 @@ class Remote:
                 return told
             after = f"&after={answer.body['next']}"
 
-    def executions(self, around: str) -> list[dict[str, Any]]:
-        """Every execution that was started with this one or after it, in order."""
-        least = (int(around) >> RANDOM_BITS) - EARLIER_MS << RANDOM_BITS
+    def family(self, execution_id: str) -> list[dict[str, Any]]:
+        """Its descendants, each after its parent, in the order in which they were started."""
+        found = self.children_of(execution_id)
+        for one in found:
+            found += self.children_of(one["execution_id"])
+        return found
+
+    def children_of(self, execution_id: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
         after = ""
         while True:
-            page = self.deployment.api("GET", f"/api/executions?limit=500{after}").body
-            found += [one for one in page["executions"] if int(one["execution_id"]) >= least]
-            if page["next"] is None or int(page["next"]) < least:
+            page = self.deployment.api("GET", f"/api/executions?parent={execution_id}&limit=500{after}").body
+            found += page["executions"]
+            if page["next"] is None:
                 return sorted(found, key=lambda one: (one["started_at"], int(one["execution_id"])))
             after = f"&after={page['next']}"
-
-    def family(self, execution_id: str) -> list[dict[str, Any]]:
-        """Its descendants, each after its parent, in the order in which they were started."""
-        everyone = self.executions(execution_id)
-        found = [one for one in everyone if one["execution_id"] == execution_id]
-        for one in found:
-            found += [child for child in everyone if child["parent_execution_id"] == one["execution_id"]]
-        return found[1:]
