@@ -53,7 +53,8 @@ def test_every_route_about_an_execution_knows_what_there_is_not(server):
         body = BODIES.get(route.name)
         status, answer = everything(route.method, path_of(route), body)
         assert (status, answer["code"]) == (404, "execution_not_found"), route
-        for garbage in ("x", "0", "-1", "9" * 20, "1%00", "%F0%9F%92%A3"):
+        zero = () if route.name == "putResult" else ("0",)  # permanent results are kept below 0
+        for garbage in ("x", *zero, "-1", "9" * 20, "1%00", "%F0%9F%92%A3"):
             status, answer = everything(route.method, path_of(route, garbage), body)
             assert (status, answer["code"]) == (400, "invalid_execution_id"), (route, garbage)
 

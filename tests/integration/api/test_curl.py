@@ -27,7 +27,7 @@ pytestmark = [
     ),
 ]
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("api.md", "credentials.md", "operations.md", "schedules.md")
+PAGES = ("api.md", "credentials.md", "logs.md", "operations.md", "schedules.md")
 ADDRESS = "http://127.0.0.1:8765"
 PATIENCE = 20.0
 DAILY = """
@@ -36,6 +36,7 @@ kind: Playbook
 metadata: { name: daily, path: reports/daily }
 workflow: [{ step: start, tool: { kind: noop } }]
 """
+PRINTED = {"time": "2026-11-21T12:03:44.120Z", "step": "load", "task": "load", "line": "connected", "run": 2}
 END = "--end-of-example--"
 
 
@@ -88,6 +89,13 @@ def furnish(server: Server, shell: Shell, page: str) -> None:
     """What a page takes for granted."""
     if page == "operations.md":
         shell.run(f"noetl context add here --url {server.address} --token-file ~/.noetl/token")
+    if page == "logs.md":
+        client = Client(server.address, (server.runtime.settings.home / "token").read_text())
+        client.register(DAILY)
+        execution_id = client.start("reports/daily")
+        client.until(execution_id, "completed")
+        client("POST", f"/api/executions/{execution_id}/logs", {"lines": [PRINTED]})
+        shell.run(f"ID={execution_id}")
     if page == "schedules.md":
         client = Client(server.address, (server.runtime.settings.home / "token").read_text())
         client.register(DAILY)

@@ -62,7 +62,7 @@ def test_answers_cannot_be_forged(python_task):
     forge = (
         "import os\n"
         'frame = b\'{"id":"1-0000000000000000","result":"forged"}\'\n'
-        "for fd in range(3, 40):\n"
+        "for fd in range(3, 400):\n"
         "    try: os.write(fd, len(frame).to_bytes(4, 'big') + frame)\n"
         "    except OSError: pass\n"
         "result = 'done'\n"

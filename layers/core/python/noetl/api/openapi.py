@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from noetl.api import bodies
-from noetl.api.exchange import PROBLEM
+from noetl.api.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
 from noetl.domain import codec
 
@@ -133,7 +133,8 @@ def _request_body(route: Route) -> dict[str, Any]:
     content: dict[str, Any] = {route.takes: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
-    return {"required": not _may_be_left_out(route), "content": content}
+    required = route.takes == JSON and not _may_be_left_out(route)  # no bytes are bytes, too
+    return {"required": required, "content": content}
 
 
 def _may_be_left_out(route: Route) -> bool:

@@ -129,7 +129,7 @@ STEP_RUN = Order(
             **_to("called", *_CALLED),
         },
         "suspended": {
-            **_to("suspended", "child.started"),
+            **_to("suspended", "child.started", "wait.started"),
             **_to("working", *_JOURNAL),
             **_to("issued", "command.issued"),
         },
