@@ -55,10 +55,13 @@ lint: $(READY) ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Three processes on two cores: most of the suite waits, for a database, a deployment, or time.
+# Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are three
+# processes of them on two cores.
 .PHONY: test
-test: lint ## lint, then every test but soak and bench
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests
+test: $(READY) ## style, types, direction of imports, and every test but soak and bench
+	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests || passed=$$?; \
+	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 
 # DBOS, for comparison, has an environment of its own.
 PEER := .venv-bench
