@@ -18,7 +18,7 @@ from tests.faults.ground import Ground, Running, workloads
 from tests.faults.runner import PORTS
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
-ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "7"))
+ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "5"))
 OUTAGES = max(2, ROUNDS // 10)
 
 

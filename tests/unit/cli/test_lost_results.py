@@ -71,7 +71,8 @@ def kinds(database) -> list[str]:
     return lost
 
 
-def test_a_lost_result_is_made_anew_by_a_redrive_of_the_step_that_made_it(noetl, write, kinds):
+def test_a_lost_result_is_made_anew_by_a_redrive_of_the_step_that_made_it(noetl, write, kinds, monkeypatch):
+    monkeypatch.setattr("noetl.cli.here.CANCEL_SECONDS", 0.0)  # nothing goes on here before it is followed
     failed = noetl("run", write("story.yaml", STEPS), "--json").json[-1]
     assert kinds == ["1"] and failed["status"] == "failed"
     error, execution = failed["error"], failed["execution_id"]
