@@ -114,8 +114,14 @@ def test_large_results_are_downloaded_without_telling_who_asks(noetl, far, kept)
     execution_id = far.ground.run()
     part = b'{"rows": [1, 2]}'
     digest = hashlib.sha256(part).hexdigest() if kept else "0" * 64
-    result = {"large": {"kind": "result_ref", "ref": "noetl://x", "sha256": digest}}
-    link = {"ref": "noetl://x", "url": f"{URL}/x?sig=1", "size": 16, "sha256": digest, "seconds": 9}
+    result = {"large": {"kind": "result_ref", "ref": "noetl://execution/7/result/s/x", "sha256": digest}}
+    link = {
+        "ref": "noetl://execution/7/result/s/x",
+        "url": f"{URL}/x?sig=1",
+        "size": 16,
+        "sha256": digest,
+        "seconds": 9,
+    }
     answer = {"execution_id": execution_id, "result": result, "complete": False, "downloads": [link]}
     far.troubles = [None, Answer(200, {}, json.dumps(answer).encode()), Answer(200, {}, part)]
     ran = noetl("result", execution_id, "--json", "--remote")

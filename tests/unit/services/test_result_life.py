@@ -8,14 +8,20 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.manifests import is_manifest
 from noetl.domain.result_life import KeptResult, lifetime, mentioned, own_results
 from noetl.domain.results import canonical, is_ref, unavailable
 from noetl.pipeline import keeping
 from noetl.services.hydration import make_hydrate
+from noetl.services.stored_lists import StoredLists
+from noetl.templating import wrap
+from noetl.templating.views import raw
 from tests.unit.services.test_run_command import Worker
 
+URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
 BIG = [{"n": n, "text": "same words again and again"} for n in range(2000)]
 
 
@@ -192,9 +198,6 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
     assert hydrated(outcome.result, make_hydrate(worker.results)) == wanted
 
 
-URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
-
-
 @pytest.mark.parametrize(
     ("ref", "known"),
     [
@@ -209,20 +212,75 @@ URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
         ({"type": ["nats"], "locator": URI}, False),
         ({"kind": ["result_ref"], "ref": URI}, False),
         ({"kind": "result_ref"}, False),
+        ({"kind": "result_ref", "ref": 5}, False),
+        ({"kind": "result_ref", "ref": "../../../etc/passwd"}, False),
+        ({"kind": "result_ref", "ref": "noetl://execution/../7/result/a/b"}, False),
+        ({"kind": "result_ref", "ref": URI + "x" * 2000}, False),
+        ({"kind": "result_ref", "ref": URI, "store": {"a": 1}}, False),
+        ({"kind": "result_ref", "ref": URI, "size": "large"}, False),
+        ({"kind": "result_ref", "ref": URI, "sha256": 7}, False),
+        ({"kind": "result_ref", "ref": URI, "meta": 5}, False),
+        ({"kind": "result_ref", "ref": URI, "extracted": "row_count"}, False),
+        ({"kind": "temp_ref", "ref": None}, False),
         ([URI], False),
     ],
 )
 def test_references_are_known_in_every_shape(ref, known):
     assert is_ref(ref) == known
     if not known:
+        assert raw(wrap(ref)) == ref
         return
     worker = Worker("workflow:\n  - step: s\n    tool: { kind: tool, n: '{{ workload.a.n }}' }\n", _echo)
     worker.results.put(URI, b'{"n":42}')
     assert canonical(ref)["ref"] == URI
     assert make_hydrate(worker.results)(ref) == {"n": 42}
-    from noetl.templating import wrap
-
     assert wrap(ref, make_hydrate(worker.results)).attribute("n") == 42
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"strategy": ["concat"]}, {"total_bytes": "7"}, {"parts": {}}, {"parts": [{"ref": URI, "count": "x"}]}],
+)
+def test_what_merely_resembles_a_list_in_parts_is_data(told):
+    assert is_manifest({"kind": "manifest", "parts": [{"ref": URI, "count": 1}]})
+    value = {"kind": "manifest", "parts": [], **told}
+    assert not is_manifest(value) and raw(wrap(value)) == value
+
+
+def test_a_forged_reference_leaves_nothing_for_honest_ones():
+    """Whoever tells another format, or no checksum, is not the one whose reading is remembered for others."""
+    results = MemoryResultStore()
+    results.put(URI, b"[1,2]")
+    honest = {"kind": "result_ref", "ref": URI, "size": 5, "sha256": hashlib.sha256(b"[1,2]").hexdigest()}
+    lists, read = StoredLists(results), make_hydrate(results)
+    assert read({"kind": "result_ref", "ref": URI, "meta": {"format": "text"}}) == "[1,2]"
+    assert read(honest) == lists.value(honest) == [1, 2]
+    results.delete([URI])
+    results.put(URI, b"[9,9]")
+    lists, read = StoredLists(results), make_hydrate(results)
+    unchecked = {"kind": "result_ref", "ref": URI}
+    assert read(unchecked) == lists.value(unchecked) == [9, 9]
+    for reading in (read, lists.value):
+        with pytest.raises(TaskError, match="checksum"):
+            reading(honest)
+
+
+def test_readers_that_meet_do_not_fill_the_cache():
+    """What several threads read at the same time counts once: the cache would shrink with every meeting, and fail when it is empty."""
+    results, meeting = MemoryResultStore(), [0]
+    results.put(URI, b"[1,2]")
+    ref = {"kind": "result_ref", "ref": URI, "size": 5}
+    read = make_hydrate(results, cache_bytes=20)
+    get = results.get
+
+    def met(uri: str) -> bytes:
+        meeting[0] += 1
+        if meeting[0] < 10:
+            read(ref)
+        return get(uri)
+
+    results.get = met  # type: ignore[method-assign]
+    assert read(ref) == [1, 2] and read(ref) == [1, 2] and meeting[0] == 10
 
 
 def _echo(params: dict[str, Any], context: TaskContext) -> TaskResult:

@@ -233,5 +233,5 @@ def test_text_without_templates() -> None:
 def test_a_bound_value_is_the_data_behind_a_reference() -> None:
     from noetl.templating import wrap
 
-    ref = {"kind": "result_ref", "ref": "r", "extracted": {}}
+    ref = {"kind": "result_ref", "ref": "noetl://execution/7/result/s/x", "extracted": {}}
     assert one("SELECT {{ big }}", big=wrap(ref, lambda _: {"a": 1})) == ("SELECT %(p1)s", [{"a": 1}])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 from noetl.domain.patches import deep_merge
-from noetl.domain.results import select
+from noetl.domain.results import leads_to_object, select
 
 Strategy = Literal["append", "concat", "merge", "replace"]
 _STRATEGIES = frozenset({"append", "concat", "merge", "replace"})
@@ -39,11 +39,13 @@ def entries(value: Mapping[str, Any]) -> int:
 def is_manifest(value: Any) -> TypeGuard[Mapping[str, Any]]:
     if not isinstance(value, Mapping) or value.get("kind") != "manifest":
         return False
-    parts = value.get("parts")
+    parts, strategy = value.get("parts"), value.get("strategy", "concat")
     return (
-        value.get("strategy", "concat") in _STRATEGIES
+        isinstance(strategy, str)
+        and strategy in _STRATEGIES
+        and isinstance(value.get("total_bytes", 0), int)
         and isinstance(parts, list)
-        and all(isinstance(part, Mapping) and isinstance(part.get("ref"), str) for part in parts)
+        and all(isinstance(part, Mapping) and leads_to_object(part) for part in parts)
     )
 
 

@@ -27,17 +27,50 @@ _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 _KINDS = frozenset({"result_ref", "temp_ref"})
 _PLACES = frozenset({"object_store", "nats", "relational"})
-_URI = re.compile(r"noetl://execution/(\d{1,19})/result/(.+)/[^/]+\Z", re.DOTALL)
+_URI = re.compile(r"noetl://execution/([0-9]{1,19})/result/(.+)/[^/]+\Z", re.DOTALL)
+_READABLE = re.compile(r"noetl://execution/[0-9]{1,19}/.{1,2000}\Z", re.DOTALL)
+_SHAPES: Mapping[str, tuple[type, ...]] = {
+    "store": (str,),
+    "size": (int,),
+    "bytes": (int,),
+    "count": (int,),
+    "sha256": (str,),
+    "meta": (Mapping,),
+    "extracted": (Mapping,),
+    "keys": (list,),
+}
+"""What is told of an object, where anything is."""
 
 
 def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    """True for the mapping of a result reference, in any published shape of it."""
+    """True for the mapping of a result reference, in any published shape of it.
+
+    Whatever merely resembles one (its ``ref`` is no URI of a result, its ``size`` is a text) is data: it may come from anybody.
+    """
     if not isinstance(value, Mapping):
         return False
     if "kind" in value:
         kind = value["kind"]
-        return isinstance(kind, str) and kind in _KINDS and "ref" in value
+        return isinstance(kind, str) and kind in _KINDS and leads_to_object(value)
     return "locator" in value and _located(value) is not None
+
+
+def leads_to_object(value: Mapping[str, Any]) -> bool:
+    """Whether ``ref`` is a URI that stores take, and what else is told of the object has the type that it has to have."""
+    uri = value.get("ref")
+    if not isinstance(uri, str) or _READABLE.match(uri) is None:
+        return False
+    for name, types in _SHAPES.items():
+        told = value.get(name)
+        if told is not None and not isinstance(told, types):
+            return False
+    return True
+
+
+def size_of(ref: Mapping[str, Any]) -> int:
+    """Bytes that a reference tells of; 0 where it does not."""
+    size = ref.get("size")
+    return size if isinstance(size, int) else 0
 
 
 def _located(value: Mapping[str, Any]) -> str | None:
@@ -59,8 +92,8 @@ def canonical(ref: Mapping[str, Any]) -> Mapping[str, Any]:
     uri = ref["ref"] if "ref" in ref else _located(ref)
     return {
         "store": ref.get("type", ""),
-        "size": told.get("bytes", 0),
-        "sha256": told.get("sha256"),
+        "size": told["bytes"] if isinstance(told.get("bytes"), int) else 0,
+        "sha256": told["sha256"] if isinstance(told.get("sha256"), str) else None,
         "scope": "execution",
         "expires_at": None,
         "extracted": {},

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from noetl.domain.patches import MISSING
+from noetl.domain.results import canonical, is_ref
 from noetl.engine.decision import Decider
 from noetl.engine.scope import BoundaryName
 from noetl.pipeline.views import LazyView, label_view
@@ -60,4 +61,4 @@ def _loop_names(d: Decider, step: str, event: str) -> dict[str, Any]:
 
 def _ref(slot: dict[str, Any]) -> Any:
     data = slot.get("data")
-    return data.get("ref") if isinstance(data, dict) and data.get("kind") == "result_ref" else None
+    return canonical(data)["ref"] if is_ref(data) else None

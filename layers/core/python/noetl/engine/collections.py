@@ -13,7 +13,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import TemplateError
 from noetl.domain.facts import CommandIssued
-from noetl.domain.results import canonical, format_of, is_ref
+from noetl.domain.results import canonical, format_of, is_ref, size_of
 from noetl.domain.sources import is_source
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
@@ -47,7 +47,7 @@ def collection_of(d: Decider, step: Step, token: Token) -> list[Any] | None:
 
 def _load(d: Decider, ref: Mapping[str, Any]) -> Any:
     ref = canonical(ref)
-    if not 0 < ref["size"] <= LOAD_BYTES or format_of(ref) != "json":
+    if not 0 < size_of(ref) <= LOAD_BYTES or format_of(ref) != "json":
         raise _TooLarge
     return d.view.load(ref)
 

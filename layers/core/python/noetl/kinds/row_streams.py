@@ -119,7 +119,8 @@ def read_parquet(
             while rows := connection.fetchmany(chunk_rows):
                 yield [_parquet_row(names, row, documents) for row in rows]
         except duckdb.Error as error:
-            raise _unreadable(what, "parquet", str(error).replace(str(path), what)) from None
+            told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
+            raise _unreadable(what, "parquet", told) from None
 
 
 def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
@@ -200,7 +201,7 @@ class _CsvText:
         self._lines = _lines(stream, what)
         self._what = what
         self._held = 0
-        self._first = True
+        self._number = 0
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -210,10 +211,13 @@ class _CsvText:
         self._held += len(line)
         if self._held > ROW_BYTES:
             raise _too_large(self._what)
-        if self._first:
-            self._first = False
+        self._number += 1
+        if self._number == 1:
             line = line.removeprefix(codecs.BOM_UTF8)
-        return line.decode() + "\n"
+        try:
+            return line.decode() + "\n"
+        except UnicodeDecodeError as error:
+            raise ValueError(f"line {self._number}: {error}") from None
 
     def record_ended(self) -> int:
         """Bytes of the record that has just been read."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.manifests import is_manifest, join
-from noetl.domain.results import canonical, format_of
+from noetl.domain.results import canonical, format_of, size_of
 from noetl.ports.results import ResultStore
 from noetl.services.stored_bytes import MOST, fetch, store_calls
-from noetl.services.stored_lists import StoredLists, is_parted
+from noetl.services.stored_lists import StoredLists, is_parted, object_key
 
 if TYPE_CHECKING:
     from noetl.kinds.object_format import Format
@@ -44,7 +44,7 @@ class _Hydrator:
         self.limit = limit
         self.most = most
         self.size = 0
-        self.cache: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self.cache: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self.lock = threading.Lock()
 
     def __call__(self, ref: Mapping[str, Any]) -> Any:
@@ -58,41 +58,41 @@ class _Hydrator:
         if is_manifest(ref):
             return join(ref, self)
         ref = canonical(ref)
-        uri = str(ref["ref"])
-        with self.lock:
-            found = self.cache.get(uri)
-            if found is not None:
-                self.cache.move_to_end(uri)
-                return found[0]
         form = format_of(ref)
+        key = (*object_key(ref), form)
+        with self.lock:
+            found = self.cache.get(key)
+            if found is not None:
+                self.cache.move_to_end(key)
+                return found[0]
         if form != "json":
-            value = self._content(ref, form)
-            self._keep(uri, value, ref["size"])
+            value, size = self._content(ref, form)
+            self._keep(key, value, size)
             return value
         data = self._read(ref)
         value = codec.decode(data)
         if lazily and is_parted(value):
-            self.lists.keep(uri, value, len(data))
+            self.lists.keep(ref, value, len(data))
             return self.lists.open(ref)
         if is_manifest(value):
-            size = max(len(data), int(value.get("total_bytes") or ref.get("size") or 0))
+            size = max(len(data), value.get("total_bytes") or size_of(ref))
             value = join(value, lambda part: codec.decode(self._read(part)))
-            self._keep(uri, value, size)
+            self._keep(key, value, size)
             return value
-        self._keep(uri, value, len(data))
+        self._keep(key, value, len(data))
         return value
 
-    def _content(self, ref: Mapping[str, Any], form: str) -> Any:
-        """An artifact as the value it stands for."""
+    def _content(self, ref: Mapping[str, Any], form: str) -> tuple[Any, int]:
+        """An artifact as the value it stands for, and how many bytes it has."""
         what = f"the result {ref['ref']}"
         hint = "pass the reference on to a task that reads it as a stream"
         if form != "parquet" and form not in LOADED:
             raise TaskError(
                 f"{what} is {form}, which is not a value", kind="schema", code="result_not_a_value", hint=hint
             )
-        if ref["size"] > self.most:
+        if size_of(ref) > self.most:
             raise TaskError(
-                f"{what} has {ref['size']} bytes; at most {self.most} are loaded as a value",
+                f"{what} has {size_of(ref)} bytes; at most {self.most} are loaded as a value",
                 kind="storage_quota",
                 code="result_too_large_to_load",
                 hint=hint,
@@ -102,7 +102,8 @@ class _Hydrator:
             from noetl.kinds.row_streams import read_rows
 
             try:
-                return [row for rows in read_rows(io.BytesIO(data), "parquet", what=what) for row in rows]
+                rows = read_rows(io.BytesIO(data), "parquet", what=what)
+                return [row for chunk in rows for row in chunk], len(data)
             except ImportError:  # the engine's function has no DuckDB
                 raise TaskError(
                     f"{what} is parquet, which is read by tasks only",
@@ -112,18 +113,19 @@ class _Hydrator:
                 ) from None
         from noetl.kinds.object_format import read_object
 
-        return read_object(data, LOADED[form], "", "", what)
+        return read_object(data, LOADED[form], "", "", what), len(data)
 
     def _read(self, ref: Mapping[str, Any]) -> bytes:
         """The bytes of a reference, or of a part of a manifest, as they were kept."""
         with store_calls():
             return fetch(self.results, ref, max(self.most, MOST))
 
-    def _keep(self, uri: str, value: Any, size: int) -> None:
+    def _keep(self, key: Hashable, value: Any, size: int) -> None:
         if size > self.limit // 4:
             return
         with self.lock:
-            self.cache[uri] = (value, size)
-            self.size += size
+            # Another thread may have read it at the same time.
+            self.size += size - self.cache.get(key, (None, 0))[1]
+            self.cache[key] = (value, size)
             while self.size > self.limit:
                 self.size -= self.cache.popitem(last=False)[1][1]

@@ -7,6 +7,7 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.domain.errors import NotFoundError
 from noetl.domain.result_bytes import SAMPLE_BYTES, Unpacker, bound, compression_of, gzip_packer, worth_it
 from noetl.domain.results import unavailable
 from noetl.ports.results import ObjectReader, ObjectWriter
@@ -81,10 +82,13 @@ class Verified(io.RawIOBase):
         return len(found)
 
     def _read(self, size: int) -> bytes:
-        with store_calls():
-            data = self._reader.read(size)
+        try:
+            with store_calls():
+                data = self._reader.read(size)
+        except NotFoundError as error:
+            raise unavailable(self._ref, f"is not available: {error.message}") from error
         self._hash.update(data)
-        if not data and self._hash.hexdigest() != self._ref.get("sha256"):
+        if not data and self._ref.get("sha256") not in (None, self._hash.hexdigest()):
             raise unavailable(self._ref, "does not match its checksum")
         return data
 

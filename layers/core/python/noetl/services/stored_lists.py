@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, TypeGuard, overload
 
@@ -31,6 +31,14 @@ def is_parted(value: Any) -> TypeGuard[Mapping[str, Any]]:
     )
 
 
+def object_key(ref: Mapping[str, Any]) -> tuple[Hashable, ...]:
+    """What the decoded content of an object is remembered under: all that decides about it, since references may come from anybody. One
+    that tells another checksum, or none, does not get (and does not leave) what an honest one gets."""
+    meta = ref.get("meta")
+    packed = meta.get("compression") if isinstance(meta, Mapping) else None
+    return ref["ref"], ref.get("sha256"), ref.get("store"), str(packed)
+
+
 class StoredLists:
     """The lists of one result store. Thread-safe.
 
@@ -41,7 +49,7 @@ class StoredLists:
         self._results = results
         self._limit = cache_bytes
         self._size = 0
-        self._cache: OrderedDict[str, tuple[Any, int]] = OrderedDict()
+        self._cache: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._lock = threading.Lock()
 
     def open(self, ref: Mapping[str, Any]) -> StoredList:
@@ -50,24 +58,24 @@ class StoredLists:
 
     def value(self, ref: Mapping[str, Any]) -> Any:
         """What an object holds, decoded."""
-        uri = str(ref["ref"])
+        key = object_key(ref)
         with self._lock:
-            found = self._cache.get(uri)
+            found = self._cache.get(key)
             if found is not None:
-                self._cache.move_to_end(uri)
+                self._cache.move_to_end(key)
                 return found[0]
         with store_calls():
             data = fetch(self._results, ref)
         value = codec.decode(data)
-        self.keep(uri, value, len(data))
+        self.keep(ref, value, len(data))
         return value
 
-    def keep(self, uri: str, value: Any, size: int) -> None:
+    def keep(self, ref: Mapping[str, Any], value: Any, size: int) -> None:
         """Remember what an object of ``size`` bytes holds."""
+        key = object_key(ref)
         with self._lock:
-            if uri not in self._cache:
-                self._size += size
-            self._cache[uri] = (value, size)
+            self._size += size - self._cache.get(key, (None, 0))[1]
+            self._cache[key] = (value, size)
             while self._size > self._limit and len(self._cache) > 1:
                 self._size -= self._cache.popitem(last=False)[1][1]
 

@@ -7,7 +7,7 @@ loaded when something behind their reference is touched, and ``unwrap`` gives th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from noetl.domain.codec import encode
@@ -338,7 +338,7 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
         return value
     if kind is dict:
         face = _FACES.get(value.get("kind")) if "kind" in value and isinstance(value["kind"], str) else None
-        if face is not None and face[0] in value and (face[1] is not ManifestView or is_manifest(value)):
+        if face is not None and face[0](value):
             return face[1](value, hydrate)
         if "rows" in value and "columns" in value and isinstance(value["rows"], list):
             return RowsView(value, hydrate)
@@ -352,11 +352,11 @@ def wrap(value: Any, hydrate: Hydrate | None = None) -> Any:
     return MapView(value, hydrate) if isinstance(value, Mapping) else value
 
 
-_FACES: dict[str, tuple[str, type[Any]]] = {
-    "result_ref": ("ref", RefView),
-    "temp_ref": ("ref", RefView),
-    "manifest": ("parts", ManifestView),
-    "loop_result": ("results", LoopView),
+_FACES: dict[str, tuple[Callable[[Any], bool], type[Any]]] = {
+    "result_ref": (is_ref, RefView),
+    "temp_ref": (is_ref, RefView),
+    "manifest": (is_manifest, ManifestView),
+    "loop_result": (lambda value: "results" in value, LoopView),
 }
 
 

@@ -6,6 +6,8 @@ import re
 from typing import Any, Literal, get_args
 
 from noetl.domain.outcomes import PatchScope
+from noetl.domain.tiers import KNOWN_WISHES, TIERS
+from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
 from noetl.dsl.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
@@ -140,12 +142,22 @@ def result_spec(lowering: Lowering, tree: Tree | None) -> ResultSpec | None:
     return ResultSpec(
         inline_max_bytes=_whole(block.get("inline_max_bytes")),
         preview_max_bytes=_whole(block.get("preview_max_bytes")),
-        store=text_of(store) or text_of(parts.get("kind")),
+        store=_tier(lowering, parts.get("kind") if parts.entries else store),
         scope=text("scope"),
         ttl=text("ttl"),
         compression=_compression(lowering, parts.get("compression") or block.get("compression")),
         select=_selections(block.get("select")),
     )
+
+
+def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
+    """A tier that no place can have is none that anybody meant; one that this place lacks is told of where it runs."""
+    wish = text_of(tree)
+    if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
+        message = f"there is no tier {wish!r}: what asks for it goes to the default one"
+        hint = did_you_mean(wish.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
+        lowering.diagnostics.warning("no-effect", message, tree.pos, hint=hint)
+    return wish
 
 
 def _compression(lowering: Lowering, tree: Tree | None) -> str | None:

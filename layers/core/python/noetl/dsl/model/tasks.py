@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, With
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.result_life import ttl_seconds
+from noetl.dsl.expressions import has_template
 from noetl.dsl.model.types import (
     Attempts,
     Bytes,
@@ -40,8 +41,22 @@ TaskTimeout = Annotated[
 ]
 
 
+_SELECTED = r"(?:\$|[^$.\[\]\s][^.\[\]]*)(?:\.[^.\[\]]+|\[[0-9]+\])*"
+
+
+def _selected(value: Any) -> Any:
+    if isinstance(value, str) and re.fullmatch(_SELECTED, value):
+        return value
+    raise problem("wrong-value", f"{value!r} is not a path", "write $.data.items, or $.rows[0].id")
+
+
+SelectedPath = Annotated[
+    str, PlainValidator(_selected), WithJsonSchema({"type": "string", "pattern": f"^{_SELECTED}$"})
+]
+
+
 class Selection(Strict):
-    path: str
+    path: SelectedPath
     as_: TaskLabel = Field(alias="as")
 
 
@@ -77,8 +92,25 @@ def _check_life(scope: str | None, ttl: Any) -> None:
         )
 
 
+def _tier(value: Any) -> Any:
+    if value is None or (isinstance(value, str) and not has_template(value)):
+        return value
+    if isinstance(value, str):
+        raise problem(
+            "wrong-value",
+            f"`store` cannot be the template {value!r}: where results go is known before the playbook runs",
+            "write the name of a tier: auto, kv, disk, s3, …",
+        )
+    raise problem(
+        "wrong-type", f"`store` must be the name of a tier, not {value!r}", "write auto, kv, disk, s3, …"
+    )
+
+
+Tier = Annotated[str | None, PlainValidator(_tier), WithJsonSchema({"type": ["string", "null"]})]
+
+
 class StoreSpec(Strict):
-    kind: str | None = None
+    kind: Tier = None
     scope: Scope = None
     ttl: Ttl = None
     compression: Compression = None
@@ -93,7 +125,9 @@ def _store(value: Any) -> str:
     return "<parts>" if isinstance(value, dict) else "<kind>"
 
 
-Store = Annotated[Annotated[str, Tag("<kind>")] | Annotated[StoreSpec, Tag("<parts>")], Discriminator(_store)]
+Store = Annotated[
+    Annotated[Tier, Tag("<kind>")] | Annotated[StoreSpec, Tag("<parts>")], Discriminator(_store)
+]
 
 
 def _select(value: Any) -> str:
@@ -101,7 +135,7 @@ def _select(value: Any) -> str:
 
 
 Select = Annotated[
-    Annotated[list[Selection], Tag("<list>")] | Annotated[dict[str, str], Tag("<names>")],
+    Annotated[list[Selection], Tag("<list>")] | Annotated[dict[str, SelectedPath], Tag("<names>")],
     Discriminator(_select),
 ]
 
@@ -124,7 +158,8 @@ class OutputBlock(ResultBlock):
 
     @model_validator(mode="after")
     def _lives(self) -> OutputBlock:
-        _check_life(self.scope, self.ttl)
+        store = self.store if isinstance(self.store, StoreSpec) else StoreSpec()
+        _check_life(store.scope or self.scope, self.ttl if store.ttl is None else store.ttl)
         return self
 
 

@@ -51,16 +51,18 @@ def is_template(value: Any) -> bool:
     return isinstance(value, str) and has_template(value)
 
 
-def _number(what: str, lowest: float, *, integer: bool = False) -> Callable[[Any], Any]:
-    kind = "a whole number" if integer else "a number"
+def _number(
+    what: str, lowest: float, *, integer: bool = False, template: bool = True
+) -> Callable[[Any], Any]:
+    kind = ("a whole number" if integer else "a number") + (" or a template" if template else "")
 
     def check(value: Any) -> Any:
-        if is_template(value):
+        if template and is_template(value):
             return value
         allowed = int if integer else (int, float)
         if isinstance(value, bool) or not isinstance(value, allowed):
             raise problem(
-                "wrong-type", f"{what} must be {kind} or a template, not {_shown(value)}", _number_hint(value)
+                "wrong-type", f"{what} must be {kind}, not {_shown(value)}", _number_hint(value, template)
             )
         if value < lowest:
             raise problem(
@@ -73,7 +75,9 @@ def _number(what: str, lowest: float, *, integer: bool = False) -> Callable[[Any
     return check
 
 
-def _number_hint(value: Any) -> str:
+def _number_hint(value: Any, template: bool) -> str:
+    if not template:
+        return "write digits, without quotes"
     found = re.match(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\Z", value) if isinstance(value, str) else None
     if found is None:
         return "write it without quotes, or as {{ … }}"
@@ -93,7 +97,9 @@ Period = _number_type(_number("the period in seconds", 1e-3), {"type": "number",
 Priority = _number_type(_number("the priority", -1000, integer=True), {"type": "integer", "minimum": -1000})
 Factor = _number_type(_number("the multiplier", 0), {"type": "number", "minimum": 0})
 Bytes = Annotated[
-    int, PlainValidator(_number("a size in bytes", 0, integer=True)), WithJsonSchema({"type": "integer"})
+    int,
+    PlainValidator(_number("a size in bytes", 0, integer=True, template=False)),
+    WithJsonSchema({"type": "integer", "minimum": 0}),
 ]
 
 
