@@ -103,6 +103,32 @@ def test_every_shape_is_read_to_its_end(rows, context, paginate, requests):
     assert len(set(keys)) == requests and keys[0] == "1/step/task", "each page is a request of its own"
 
 
+@pytest.mark.parametrize(
+    ("query", "paginate", "asked"),
+    [
+        ("?page=1&kind=x", {"by": "page", "size": 3}, ["1", "2", "3"]),
+        ("?kind=x&pa%67e=2", {"by": "page", "size": 3}, ["2", "3"]),
+        ("?page=2", {"by": "page", "size": 3, "start": 3}, ["3"]),
+        ("?offset=3", {"by": "offset", "size": 3}, ["3", "6"]),
+        ("?cursor=after-3", {"by": "cursor", "next": "$.cursor"}, ["after-3", "after-6"]),
+    ],
+)
+def test_a_place_in_the_address_is_where_it_begins_and_is_sent_once(rows, context, query, paginate, asked):
+    read(context, url=f"{rows.base}/rows{query}", paginate={"items": "$.data.rows", **paginate})
+    sent = [parse_qs(urlsplit(one.path).query)[paginate["by"]] for one in rows.received]
+    assert sent == [[one] for one in asked]
+
+
+def test_pages_without_an_end_are_told_as_that(rows, context):
+    rows.answers["/rows"] = lambda handler: reply(handler, {"rows": [1]})
+    with pytest.raises(TaskError) as caught:
+        read(context, url=f"{rows.base}/rows", timeout=0.2, paginate={"by": "page", "items": "rows"})
+    error = caught.value
+    assert (error.kind, error.code, error.retryable) == ("timeout", "timeout", True)
+    assert f"{error.details['page'] - 1} pages were read" in error.message and "0.2 s" in error.message
+    assert error.details["page"] > 2
+
+
 def test_the_place_may_stand_in_the_body(rows, context):
     how = {"by": "cursor", "items": "data.rows", "next": "cursor", "send": "body"}
     found = read(context, method="POST", url=f"{rows.base}/rows", body={"q": 1}, paginate=how)

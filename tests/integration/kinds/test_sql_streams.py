@@ -192,6 +192,27 @@ def test_counts_are_verified_and_a_csv_that_would_be_cut_is_refused(run, fails, 
     assert run("postgres", copy={"table": "t", "from": kept})["row_count"] == 3
 
 
+@pytest.mark.parametrize("kind", ["postgres", "duckdb", "transfer"])
+def test_a_csv_of_one_column_keeps_its_nulls_and_its_texts(run, kind):
+    """What it looks like leaves nobody guessing: semicolons, a line that could be a comment, quotes, nothing at all."""
+    values = ["a;b", "# c;d", None, "'e'", "", "f;g"]
+    query = "SELECT v FROM unnest(%(v)s::text[]) WITH ORDINALITY AS t(v, n) ORDER BY n"
+    if kind == "postgres":
+        ref = run("postgres", query, params={"v": values}, result="csv")
+    elif kind == "duckdb":
+        ref = run("duckdb", "SELECT unnest(%(v)s) AS v", params={"v": values}, result="csv")
+    else:
+        source = {"kind": "postgres", "query": query, "params": {"v": values}}
+        ref = run("transfer", source=source, target={"kind": "artifact", "format": "csv"})["artifact"]
+    assert [
+        row["v"] for row in run("duckdb", "SELECT v FROM kept", sources={"kept": {"ref": ref}})["rows"]
+    ] == values
+    run("postgres", "CREATE TABLE t (n serial, v text)")
+    assert run("postgres", copy={"table": "t", "from": ref})["row_count"] == 6
+    assert [row["v"] for row in rows_in(run)] == values
+    assert [row["v"] for row in run("artifact", ref=ref)] == [value or "" for value in values]
+
+
 def test_rows_replace_and_join_those_that_are_there(run, artifact):
     run("postgres", 'CREATE TABLE "T x" (id int PRIMARY KEY, name text, kept int DEFAULT 5)')
     rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]

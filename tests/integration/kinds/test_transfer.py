@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -143,7 +145,7 @@ def test_rows_go_through_duckdb_and_an_artifact(ground: Ground, order: str | Non
     assert ground.move(pg(source, **given), file, chunk_rows=500)["rows_written"] == 1200
     ground.again()
     kept = ground.move({**file, **given}, {"kind": "artifact", "format": "parquet"}, chunk_rows=500)
-    assert kept["artifact"]["extracted"] == {"row_count": 1200}
+    assert kept["artifact"]["extracted"] == {"row_count": 1200, "columns": COLUMNS}
     assert ground.move({"kind": "artifact", "ref": kept["artifact"]}, pg(target))["rows_written"] == 1200
     assert ground.sql(f"SELECT * FROM {target} EXCEPT SELECT * FROM {source}") == []
     assert ground.duckdb("SELECT count(*) AS n FROM moved")["rows"] == [{"n": 1200}]
@@ -192,6 +194,27 @@ def test_modes(ground: Ground, kind: str, ordered: bool) -> None:
     assert found() == [(5, "r", 7), (8, "t", 7), (9, "s", 7)]
     assert move([], mode="replace")["rows_written"] == 0
     assert found() == []
+
+
+@pytest.mark.parametrize("kind", ["transfer", "postgres"])
+def test_what_replaces_a_table_waits_for_others_who_write_it(ground: Ground, dsn: str, kind: str) -> None:
+    """Two that replace it at once would both leave their rows."""
+    target = ground.table(shape="id int")
+    rows = [{"id": 1}, {"id": 2}]
+    given: dict[str, Any] = (
+        {"source": {"kind": "artifact", "ref": rows}, "target": pg(target), "mode": "replace"}
+        if kind == "transfer"
+        else {"copy": {"table": target, "from": rows, "mode": "replace"}}
+    )
+    with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
+        other.execute(f"INSERT INTO {target} VALUES (3)")  # not committed yet: a DELETE does not see it
+        replaced = pool.submit(default_registry().run, kind, given, ground.context)
+        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{}'::regclass"
+        while not ground.sql(waiting.format(target)) and not replaced.done():
+            time.sleep(0.01)
+        other.commit()
+        replaced.result()
+    assert ground.sql(f"SELECT id FROM {target} ORDER BY id") == [(1,), (2,)]
 
 
 class CutError(Exception):

@@ -41,7 +41,8 @@ def test_json_is_read_while_it_arrives(stream: Any, spelling: str) -> None:
 
 
 def test_values_of_a_list_may_be_of_any_type() -> None:
-    assert list(read_values(Dripping(b'[12, "x", null, [3]]'), "json")) == [12, "x", None, [3]]
+    numbers = b'[12, "x", null, [3], 1.5, -2.5e-3, 7E2,0.25]'
+    assert list(read_values(Dripping(numbers), "json")) == [12, "x", None, [3], 1.5, -0.0025, 700, 0.25]
     assert list(read_values(io.BytesIO(b'12\n\n"x"\r\nnull'), "jsonl")) == [12, "x", None]
     assert list(read_values(io.BytesIO(b" [ ] "), "json")) == []
 
@@ -53,6 +54,7 @@ def test_csv_keeps_quotes_line_ends_and_blank_fields(stream: Any) -> None:
         [{"id": "1", "note": 'two\r\nlines; "quoted"'}, {"id": "2", "note": ""}]
     ]
     assert list(read_rows(io.BytesIO(b""), "csv")) == []
+    assert list(read_rows(stream(b"n\n1\n\n3\n"), "csv")) == [[{"n": "1"}, {"n": ""}, {"n": "3"}]]
 
 
 def test_parquet_comes_from_a_stream_and_from_a_file(tmp_path: Path) -> None:
@@ -89,6 +91,8 @@ def test_parquet_comes_from_a_stream_and_from_a_file(tmp_path: Path) -> None:
         ("json", b'[{"a":NaN}]', "NaN is not JSON"),
         ("json", b'[{"a":1},]', "row 2"),
         ("json", b"[] 7", "something follows"),
+        ("json", b"[], {}", "something follows"),
+        ("json", b'{"rows":[{}]', "it ends behind the list"),
         ("json", b'{"a":[{}]}', "a mapping without 'rows'"),
         ("json", b'{"rows":7}', "'[' is missing"),
         ("json", b"7", "neither a list"),

@@ -68,9 +68,11 @@ def test_bytes_flow_from_task_to_task_and_templates_see_what_they_stand_for() ->
     assert worker.results.get(ref["ref"]) == LINES
 
 
-def test_an_executions_result_shows_the_reference_of_what_is_no_value() -> None:
+@pytest.mark.parametrize("format", ["bytes", "json"])
+def test_an_executions_result_shows_the_reference_of_what_is_no_value(format: str) -> None:
+    """Among it what its sender called JSON, and is none."""
     outcome, worker = played(
-        BODY.replace(', rows: "{{ made }}", second: "{{ made[1].n }}"', ""), format="bytes"
+        BODY.replace(', rows: "{{ made }}", second: "{{ made[1].n }}"', ""), format=format
     )
     ref = outcome.result["source"]
     assert resolve({"file": ref}, worker.results) == {"file": ref}
@@ -93,6 +95,7 @@ def test_what_is_left_in_the_middle_is_not_there() -> None:
         ),
         ({"changed": {"size": 2**40}}, "storage_quota", "result_too_large_to_load"),
         ({"format": "bytes"}, "schema", "result_not_a_value"),
+        ({"format": "json"}, "parse", "object_format"),
     ],
 )
 def test_what_cannot_be_read_says_why(given: dict[str, Any], kind: str, code: str) -> None:

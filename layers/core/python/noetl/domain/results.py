@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, TypeGuard
 
+from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.result_life import PERMANENT, Scope
 
@@ -134,6 +135,21 @@ def unavailable(ref: Mapping[str, Any], why: str = "is not available") -> TaskEr
         hint=hint,
         details=details,
     )
+
+
+def decoded(data: bytes, ref: Mapping[str, Any]) -> Any:
+    """The value of a result that is kept as JSON. Raises TaskError: a body that was streamed is what its sender called it, and may be none."""
+    try:
+        return codec.decode(data)
+    except (ValueError, RecursionError) as error:
+        why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)[:200]
+        raise TaskError(
+            f"the result {ref.get('ref')} is kept as JSON and cannot be read as that: {why}",
+            kind="parse",
+            code="object_format",
+            hint="if what came is no JSON, keep it as what it is: `save: {format: text}` of the http task that streamed it",
+            details={"ref": str(ref.get("ref"))},
+        ) from None
 
 
 def plain_loop(value: Any) -> Any:

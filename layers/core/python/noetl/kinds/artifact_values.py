@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, cast
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Artifacts, TaskContext
-from noetl.domain.results import format_of, plain_loop, select
+from noetl.domain.results import decoded, format_of, plain_loop, select
 from noetl.kinds.row_streams import CHUNK_ROWS, FORMATS, RowFormat, read_parquet, read_rows, read_values
 
 As = Literal["value", "rows", "text", "base64"]
@@ -122,7 +122,7 @@ class _Reading:
         for one in _parts(self.ref, self.context.artifacts):
             self._refuse_above(int(one.get("size") or 0))
             with self.context.artifacts.open(one) as stream:
-                value = codec.decode(stream.read())
+                value = decoded(stream.read(), one)
             if one is self.ref:
                 return plain_loop(value)
             found += value

@@ -19,12 +19,14 @@ from noetl.domain.results import plain_loop
 from noetl.kinds.duckdb_params import Source
 from noetl.kinds.duckdb_values import literal, spool, spooled_rows
 from noetl.kinds.paths import resolve_inside
-from noetl.kinds.row_sources import references, row_format, rows_of
+from noetl.kinds.row_sources import promised_rows, references, row_format, rows_of
 from noetl.kinds.row_streams import format_of, read_rows
 from noetl.templating.contract import RenderedStatement
 
 _PACKED = (".gz", ".zst")
 _CHUNK = 1024 * 1024
+_OUR_CSV = ("delim = ','", "quote = '\"'", "escape = '\"'", "header = true", "skip = 0")
+"""How kinds write it: nothing is to be guessed, and a guess may be wrong (one column with semicolons in it, a text in single quotes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,9 @@ class _Maker:
             if not full:
                 return self._empty(_promised_columns(kept))
             paths = full
-        return self._over(paths, told)
+        elif told == "json" and all(_is_blank_list(path) for path in paths):
+            return self._empty(_promised_columns(kept))
+        return self._over(paths, told, ours=promised_rows(kept) is not None)
 
     def _json(self, paths: list[Path]) -> tuple[list[Path], str]:
         """A JSON list is read by DuckDB as it is; the rows of a mapping are taken out of it, one after the other."""
@@ -230,7 +234,8 @@ class _Maker:
             )
         return told
 
-    def _over(self, paths: Sequence[Path], told: str) -> Table:
+    def _over(self, paths: Sequence[Path], told: str, *, ours: bool = False) -> Table:
+        """``ours``: a kind has written them, and no stranger."""
         if self.source.columns and told == "parquet":
             raise TaskError(
                 f"{self.what}: Parquet says its types itself",
@@ -239,7 +244,9 @@ class _Maker:
                 hint="leave `columns` out, or CAST in the query",
             )
         reader = {"csv": "read_csv", "parquet": "read_parquet"}.get(told, "read_json")
-        options = _options(told, self.source.columns, several=len(paths) > 1)
+        options = [*_options(told, self.source.columns, several=len(paths) > 1)]
+        if told == "csv" and ours:
+            options += _OUR_CSV
         return Table(self.name, _select(reader, paths, options), tuple(map(str, paths)))
 
 
@@ -252,8 +259,9 @@ def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> 
     if told == "jsonl":
         yield "format = 'newline_delimited'"
     elif told == "csv":
-        # An empty text is no null.
+        # An empty text is no null, and a line that begins with # is a row: left to itself, DuckDB may take it for a comment.
         yield "allow_quoted_nulls = false"
+        yield "comment = ''"
     elif told == "json":
         yield "format = 'auto'" if several else "format = 'array'"
     if columns:
@@ -281,6 +289,13 @@ def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
         if isinstance(columns, list):
             return columns
     return []
+
+
+def _is_blank_list(path: Path) -> bool:
+    """``[]``: DuckDB would make a table of one column of it."""
+    if path.stat().st_size > 64:
+        return False
+    return path.read_bytes().strip()[1:-1].strip() == b""
 
 
 def _line(row: Mapping[str, Any]) -> bytes:

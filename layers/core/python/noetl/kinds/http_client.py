@@ -30,6 +30,7 @@ from urllib3.response import BaseHTTPResponse
 
 from noetl.domain.errors import TaskError
 from noetl.kinds.alarm import Alarm
+from noetl.kinds.http_coding import decoded
 from noetl.kinds.http_connection import Exchange, pools
 from noetl.kinds.net_guard import Allowed, Target, parse_url
 
@@ -175,7 +176,7 @@ def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -
                 redirect=False,
                 assert_same_host=False,
                 preload_content=False,
-                decode_content=True,
+                decode_content=False,
                 timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
             )
         try:
@@ -235,11 +236,21 @@ def _utf8(location: str) -> str:
 def _beginning(response: BaseHTTPResponse) -> tuple[bytes, bool]:
     """As much of a failed call's body as is kept, and whether there was more."""
     found = b""
-    for piece in response.stream(_CHUNK, decode_content=True):
-        found += piece
-        if len(found) > ERROR_BODY_BYTES:
-            return found[:ERROR_BODY_BYTES], True
+    try:
+        for piece in _body(response):
+            found += piece
+            if len(found) > ERROR_BODY_BYTES:
+                return found[:ERROR_BODY_BYTES], True
+    except (DecodeError, ProtocolError):
+        # What failed is told by the status; a body that breaks off does not make another failure of it.
+        return found, True
     return found, False
+
+
+def _body(response: BaseHTTPResponse) -> Iterator[bytes]:
+    """Raises DecodeError; ProtocolError: it was cut off."""
+    raw = response.stream(_CHUNK, decode_content=False)
+    return decoded(raw, ", ".join(response.headers.getlist("content-encoding")))
 
 
 def _pieces(request: Request, response: BaseHTTPResponse, limit: int) -> Iterator[bytes]:
@@ -251,7 +262,7 @@ def _pieces(request: Request, response: BaseHTTPResponse, limit: int) -> Iterato
     )
     if size <= limit:
         size = 0
-        for piece in response.stream(_CHUNK, decode_content=True):
+        for piece in _body(response):
             size += len(piece)
             if size > limit:
                 break

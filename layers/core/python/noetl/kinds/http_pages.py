@@ -18,6 +18,7 @@ from noetl.kinds.http_answer import data_of, envelope_of, failure_of, helper_of
 from noetl.kinds.http_call import limits_of, refuse_oversized, request_of
 from noetl.kinds.http_client import Answer, Request, send, without_credentials
 from noetl.kinds.http_params import Paginate, Params
+from noetl.kinds.http_request import parameter, without_parameter
 from noetl.kinds.net_guard import Target, parse_url
 
 MOST_PAGES = 10_000
@@ -182,8 +183,15 @@ class _Course:
         self._param = how.param or how.by
         self._passed = 0
         self._seen: set[str] = set()
-        defaults: dict[str, int] = {"page": 1, "offset": 0}
-        self.start = how.start if how.start is not None else defaults.get(how.by)
+        self.start = how.start if how.start is not None else self._told()
+
+    def _told(self) -> int | None:
+        """The first number, where the playbook does not say `start`: what its address or parameters have in that place."""
+        usual = {"page": 1, "offset": 0}.get(self._how.by)
+        if usual is None or self._how.send != "query":
+            return usual
+        told = str((self._params.params or {}).get(self._param, parameter(self._params.url, self._param)))
+        return int(told) if re.fullmatch(r"[0-9]{1,18}", told) else usual
 
     def params_of(self, place: int | str | None) -> Params:
         """The call for a number, offset or cursor."""
@@ -191,13 +199,16 @@ class _Course:
             return self._params
         name = "params" if self._how.send == "query" else "body"
         given = self._params.params if name == "params" else self._params.body
+        url = self._params.url
+        if name == "params":
+            url = without_parameter(url, self._param)
         if given is not None and not isinstance(given, dict):
             raise TaskError(
                 "the place of a page can only be sent in a body that is a mapping",
                 kind="client_error",
                 code="pagination",
             )
-        return self._params.model_copy(update={name: {**(given or {}), self._param: place}})
+        return self._params.model_copy(update={"url": url, name: {**(given or {}), self._param: place}})
 
     def after(self, page: Page) -> int | str | Target | None:
         """Where the next page is; None after the last."""
@@ -271,12 +282,25 @@ class _Caller:
                 return self._once(request)
             except TaskError as error:
                 error.details["page"] = number
+                if error.kind == "timeout" and error.status is None and time.monotonic() >= self._deadline:
+                    raise self._too_slow(number) from error
                 asked = error.details.get("retry_after")
                 pause = max(self._retry.delay * 2 ** (tried - 1), asked if isinstance(asked, float) else 0.0)
                 late = time.monotonic() + pause >= self._deadline
                 if not error.retryable or tried >= self._retry.attempts or late or pause > LONGEST_PAUSE:
                     raise
             self._wait(pause)
+
+    def _too_slow(self, number: int) -> TaskError:
+        """The last page is not the one that took long."""
+        return TaskError(
+            f"{number - 1} pages were read, and the {self._limits.total:g} s for all of them are over",
+            kind="timeout",
+            code="timeout",
+            retryable=True,
+            hint="does the API ever end? Else give it more time (`spec.timeout`), or read fewer pages (`max_pages`)",
+            details={"page": number},
+        )
 
     def _once(self, request: Request) -> Answer:
         limits = self._limits

@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
@@ -75,6 +75,22 @@ def with_query(path: str, params: Mapping[str, Any]) -> str:
         return path
     separator = "?" if "?" not in path else "" if path.endswith(("?", "&")) else "&"
     return f"{path}{separator}{'&'.join(pairs)}"
+
+
+def parameter(url: str, name: str) -> str | None:
+    """The first value of a query parameter."""
+    query = url.partition("#")[0].partition("?")[2]
+    return next((value for key, value in parse_qsl(query, keep_blank_values=True) if key == name), None)
+
+
+def without_parameter(url: str, name: str) -> str:
+    """``url`` without a query parameter: a server that is given it twice may take the first."""
+    address, mark, query = url.partition("?")
+    if not mark:
+        return url
+    query, fragment_mark, fragment = query.partition("#")
+    kept = [pair for pair in query.split("&") if unquote_plus(pair.partition("=")[0]) != name]
+    return f"{address}{'?' if kept else ''}{'&'.join(kept)}{fragment_mark}{fragment}"
 
 
 def _encoded(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.kinds.row_streams import read_rows
 
 Format = Literal["auto", "json", "jsonl", "csv", "text", "base64"]
 
@@ -48,9 +49,11 @@ def read_object(data: bytes, format: Format, content_type: str, key: str, what: 
     code="object_format") when the content is not what ``format`` says. ``what``: the object in words.
     """
     chosen = _guessed(content_type, key) if format == "auto" else format
+    if chosen == "csv":
+        return [row for rows in read_rows(io.BytesIO(data), "csv", what=what) for row in rows]
     try:
         return _READERS[chosen](data)
-    except (ValueError, csv.Error, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise TaskError(
             f"{what} cannot be read as {chosen}: {error}",
             kind="parse",
@@ -92,18 +95,6 @@ def _lines(data: bytes) -> list[Any]:
     return [codec.decode(line) for line in data.splitlines() if line.strip()]
 
 
-def _rows(data: bytes) -> list[dict[str, Any]]:
-    reader = csv.DictReader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True, restkey="")
-    found = []
-    for row in reader:
-        if "" in row or None in row.values():
-            raise ValueError(
-                f"line {reader.line_num} has {'more' if '' in row else 'fewer'} fields than the header"
-            )
-        found.append(row)
-    return found
-
-
 def _text_or_base64(data: bytes) -> str:
     try:
         return data.decode()
@@ -114,7 +105,6 @@ def _text_or_base64(data: bytes) -> str:
 _READERS: Mapping[str, Any] = {
     "json": codec.decode,
     "jsonl": _lines,
-    "csv": _rows,
     "text": lambda data: data.decode("utf-8"),
     "base64": lambda data: base64.b64encode(data).decode(),
     "auto": _text_or_base64,

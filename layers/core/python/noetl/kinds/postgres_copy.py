@@ -167,7 +167,7 @@ def _nothing(session: Session, target: Target, expected: int | None) -> Copied:
     """No rows: what a ``replace`` deletes is deleted all the same."""
     _verify(target, 0, expected or 0)
     if target.mode == "replace":
-        session.command(_delete(quoted(target.table)))
+        empty_table(session, target.table)
     return Copied(0, 0)
 
 
@@ -202,7 +202,7 @@ def _carry(
             hint="the rows, and `columns` if given, need the columns of the key",
         )
     if target.mode == "replace":
-        session.command(_delete(table))
+        empty_table(session, target.table)
     if target.mode != "upsert":
         count = _send(session, f"COPY {table} ({names}) FROM STDIN{options}", pieces, header_lines)
         return Copied(count, count)
@@ -226,8 +226,16 @@ def _merge(table: str, columns: Sequence[str], key: Sequence[str]) -> str:
     return _sql("INSERT INTO", table, f"({names})", last, f"ON CONFLICT ({keys}) DO", change)
 
 
-def _delete(table: str) -> str:
-    return _sql("DELETE FROM", table)
+def empty_table(session: Session, table: str) -> None:
+    """Every row goes, also one that somebody else is writing: whoever writes is waited for, and waits until this transaction is over.
+
+    A DELETE alone does not see what comes after it began: of two that replace the same table at once, both would leave their rows.
+    """
+    name = quoted(table)
+    kind = "SELECT relkind IN ('r', 'p') AS locked FROM pg_catalog.pg_class WHERE oid = %(table)s::regclass"
+    if session.run(RenderedStatement(kind, {"table": name}), keep=True)["rows"][0]["locked"]:
+        session.command(_sql("LOCK TABLE", name, "IN SHARE ROW EXCLUSIVE MODE"))
+    session.command(_sql("DELETE FROM", name))
 
 
 def _sql(*parts: str) -> str:

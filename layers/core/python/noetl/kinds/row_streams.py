@@ -32,6 +32,8 @@ ROW_BYTES = 16 * 1024 * 1024
 ROWS_MEMBER = "rows"
 """Where a JSON mapping has its rows: as the results of SQL kinds do."""
 _BLOCK = 256 * 1024
+_GOES_ON = frozenset(("", ".", "e", "E"))
+"""What may stand behind a number that is cut off: ``1.`` and ``1e-`` are read as 1 until their digits are there."""
 _SUFFIXES: Mapping[str, RowFormat] = {
     ".csv": "csv",
     ".jsonl": "jsonl",
@@ -167,6 +169,8 @@ def _csv_rows(stream: Readable, what: str, delimiter: str) -> Iterator[tuple[dic
     try:
         for fields in reader:
             size = text.record_ended()
+            if not fields and header is not None and len(header) == 1:
+                fields = [""]  # a null of the only column
             if not fields:
                 continue
             if header is None:
@@ -278,6 +282,7 @@ class _JsonList:
         self._at = 0
         self._ended = False
         self._row = 0
+        self._whole = False
         self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def values(self) -> Iterator[tuple[Any, int]]:
@@ -300,6 +305,7 @@ class _JsonList:
     def _enter_list(self) -> None:
         """To the first element of the list that the document is, or that its member is."""
         if self._take("["):
+            self._whole = True
             return
         if not self._take("{"):
             raise ValueError("it is neither a list nor a mapping")
@@ -316,8 +322,8 @@ class _JsonList:
 
     def _refuse_rest(self) -> None:
         """Behind a list that is the whole document nothing may stand; behind a member's list other members may."""
-        if self._peek() not in ("", ",", "}"):
-            raise ValueError("something follows the list")
+        if self._peek() not in (("",) if self._whole else (",", "}")):
+            raise ValueError("something follows the list" if self._peek() else "it ends behind the list")
 
     def _value(self) -> tuple[Any, int]:
         """The value here and how many characters it took. A number at the end of what has arrived may go on."""
@@ -326,7 +332,7 @@ class _JsonList:
         while True:
             try:
                 value, end = self._decode(self._text, self._at)
-                if end < len(self._text) or self._ended:
+                if self._ended or self._text[end : end + 1] not in _GOES_ON or len(self._text) - end > 2:
                     size, self._at = end - self._at, end
                     return value, size
             except json.JSONDecodeError as error:

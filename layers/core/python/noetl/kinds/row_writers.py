@@ -88,7 +88,7 @@ class _Columns:
 
 
 class _Csv:
-    """NULL is an empty field, an empty text is ``""``. A mapping or list is JSON."""
+    """NULL is an empty field (of a single column: an empty line), an empty text is ``""``. A mapping or list is JSON."""
 
     def __init__(self, sink: Sink, columns: Sequence[str] | None, delimiter: str) -> None:
         self._sink = sink
@@ -110,8 +110,7 @@ class _Csv:
         return self._columns.rows
 
     def _line(self, fields: Sequence[Any]) -> str:
-        line = self._delimiter.join(map(self._field, fields))
-        return (line or '""') + "\n"
+        return self._delimiter.join(map(self._field, fields)) + "\n"
 
     def _field(self, value: Any) -> str:
         if value is None:

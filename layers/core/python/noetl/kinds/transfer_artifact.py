@@ -11,6 +11,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.domain.results import format_of, is_ref, plain_loop
 from noetl.kinds.artifact_values import rows_of
 from noetl.kinds.private_folder import private_folder
+from noetl.kinds.row_output import told
 from noetl.kinds.row_writers import row_writer
 from noetl.kinds.transfer_params import ArtifactSource, ArtifactTarget
 from noetl.kinds.transfer_stores import (
@@ -90,6 +91,7 @@ class IntoArtifact(AbstractContextManager["IntoArtifact"]):
     def __init__(self, params: ArtifactTarget, plan: Plan, context: TaskContext) -> None:
         self._params = params
         self._columns = plan.columns or None
+        self._first: Sequence[str] = ()
         self._context = context
         self._progress = Progress()
         self._stack = ExitStack()
@@ -108,16 +110,19 @@ class IntoArtifact(AbstractContextManager["IntoArtifact"]):
 
     def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
         self._writer(source).write(rows)
+        self._first = self._first or tuple(rows[0])
         self._progress.rows_read += len(rows)
 
     def finish(self, source: Source) -> dict[str, Any]:
         written = self._writer(source).close()
         if written != self._progress.rows_read:
             raise counts_differ(self._progress.rows_read, written, "the artifact")
-        return {"rows_written": written, "artifact": self._file.close({"row_count": written})}
+        about = told(written, self._columns or self._first)
+        return {"rows_written": written, "artifact": self._file.close(about)}
 
     def _writer(self, source: Source) -> Any:
         if self._out is None:
+            self._first = source.columns or ()
             self._out = row_writer(
                 self._params.format,
                 self._file.write,

@@ -216,7 +216,7 @@ class IntoPostgres(AbstractContextManager["IntoPostgres"]):
             raise overtaken()
 
     def _exchange(self) -> None:
-        self._run("DELETE FROM $table")
+        copying.empty_table(self._session, self._params.table)
         if self._columns:
             self._names["columns"] = quoted_names(self._columns)
             moved = self._run(

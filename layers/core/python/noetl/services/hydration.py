@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.manifests import is_manifest, join
-from noetl.domain.results import canonical, format_of, size_of
+from noetl.domain.results import canonical, decoded, format_of, size_of
 from noetl.ports.results import ResultStore
 from noetl.services.stored_bytes import MOST, fetch, store_calls
 from noetl.services.stored_lists import StoredLists, is_parted, object_key
@@ -23,7 +22,7 @@ CACHE_BYTES = 64 * 1024 * 1024
 """Most bytes of encoded objects kept decoded in one process."""
 LOADED: dict[str, Format] = {"jsonl": "jsonl", "csv": "csv", "text": "text"}
 """Formats of text that are a value, beside JSON."""
-NOT_VALUES = ("result_too_large_to_load", "result_not_a_value")
+NOT_VALUES = ("result_too_large_to_load", "result_not_a_value", "object_format")
 """Codes: the reference is all there is to show."""
 
 
@@ -70,13 +69,13 @@ class _Hydrator:
             self._keep(key, value, size)
             return value
         data = self._read(ref)
-        value = codec.decode(data)
+        value = decoded(data, ref)
         if lazily and is_parted(value):
             self.lists.keep(ref, value, len(data))
             return self.lists.open(ref)
         if is_manifest(value):
             size = max(len(data), value.get("total_bytes") or size_of(ref))
-            value = join(value, lambda part: codec.decode(self._read(part)))
+            value = join(value, lambda part: decoded(self._read(part), part))
             self._keep(key, value, size)
             return value
         self._keep(key, value, len(data))

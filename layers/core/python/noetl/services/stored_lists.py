@@ -9,10 +9,10 @@ from collections.abc import Hashable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, TypeGuard, overload
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.manifests import is_manifest
 from noetl.domain.parts import PartedList
+from noetl.domain.results import decoded
 from noetl.ports.results import ResultStore
 from noetl.services.stored_bytes import fetch, store_calls
 
@@ -66,7 +66,7 @@ class StoredLists:
                 return found[0]
         with store_calls():
             data = fetch(self._results, ref)
-        value = codec.decode(data)
+        value = decoded(data, ref)
         self.keep(ref, value, len(data))
         return value
 
