@@ -18,7 +18,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results import make_ref, ref_uri
-from noetl.kinds import http_body
+from noetl.kinds.http import body as http_body
 from noetl.kinds.registry import default_registry
 from noetl.services.artifacts import TaskArtifacts
 

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds import http_connection
+from noetl.kinds.http.connection import pools
 from noetl.kinds.registry import default_registry
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl to make a certificate")
@@ -77,7 +77,7 @@ def get(make_context):
         context = make_context(http_allow=("127.0.0.1",), timeout=timeout)
         return default_registry().run("http", {"url": url}, context).result
 
-    http_connection.pools.cache_clear()
+    pools.cache_clear()
     return call
 
 

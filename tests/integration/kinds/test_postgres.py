@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Sql
-from noetl.kinds import postgres_connect
+from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.registry import default_registry
 from noetl.templating import MappingScope, render_sql
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.postgres
 
 @pytest.fixture(autouse=True)
 def clean(dsn):
-    postgres_connect.CONNECTIONS.close_idle(0)
+    CONNECTIONS.close_idle(0)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield
-    postgres_connect.CONNECTIONS.close_idle(0)
+    CONNECTIONS.close_idle(0)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
-from noetl.kinds.snowflake_values import read
+from noetl.kinds.snowflake.values import read
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM = KEY.private_bytes(

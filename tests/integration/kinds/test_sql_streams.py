@@ -14,7 +14,7 @@ from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, Credential
-from noetl.kinds import postgres_connect
+from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.private_folder import SUFFIX
 from noetl.kinds.registry import default_registry
 from noetl.services.artifacts import TaskArtifacts
@@ -33,7 +33,7 @@ def clean(dsn):
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
     yield
-    postgres_connect.CONNECTIONS.close_idle(0)
+    CONNECTIONS.close_idle(0)
 
 
 @pytest.fixture

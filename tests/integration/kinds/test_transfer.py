@@ -19,10 +19,10 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, Credential, TaskContext
 from noetl.domain.outcomes import PollRequest
-from noetl.kinds import transfer_stores
 from noetl.kinds.aws_client import forget_clients
-from noetl.kinds.postgres_connect import CONNECTIONS
+from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.registry import default_registry
+from noetl.kinds.transfer.stores import Progress
 from noetl.services.artifacts import TaskArtifacts
 from tests.integration.kinds.test_snowflake import PEM, Snowflake, server  # noqa: F401
 
@@ -241,7 +241,7 @@ def test_a_transfer_that_was_cut_off_goes_on_and_every_row_is_there_once(
     ground.again()
     cuts = iter([3, 3, 1])
     left = [0]
-    original = transfer_stores.Progress.__setattr__
+    original = Progress.__setattr__
 
     def counted(self: Any, name: str, value: Any) -> None:
         original(self, name, value)
@@ -250,7 +250,7 @@ def test_a_transfer_that_was_cut_off_goes_on_and_every_row_is_there_once(
             if not left[0]:
                 raise CutError
 
-    monkeypatch.setattr(transfer_stores.Progress, "__setattr__", counted)
+    monkeypatch.setattr(Progress, "__setattr__", counted)
     params = {"mode": mode, "chunk_rows": 10, **({"key": "id"} if mode == "upsert" else {})}
     resumed = []
     for cut in cuts:
@@ -395,7 +395,7 @@ def test_a_resume_key_is_one_transfer_whoever_asks(ground: Ground) -> None:
 def test_large_objects_go_up_in_parts_and_broken_ones_not_at_all(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl.kinds.transfer_s3.PART_BYTES", 5 * 1024 * 1024)
+    monkeypatch.setattr("noetl.kinds.transfer.s3.PART_BYTES", 5 * 1024 * 1024)
     query = "SELECT i AS id, repeat(md5(i::text), 400) AS t FROM generate_series(1, {}) AS t(i)"
     wide = {"kind": "postgres", "query": query.format(900)}
     out = ground.move(wide, obj("wide.jsonl"))
@@ -414,7 +414,7 @@ def test_large_objects_go_up_in_parts_and_broken_ones_not_at_all(
 def test_a_transfer_that_does_not_fit_into_a_call_goes_on_in_the_next(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl.kinds.transfer._RESERVE", 0.99)
+    monkeypatch.setattr("noetl.kinds.transfer.kind._RESERVE", 0.99)
     source, target = ground.table(500), ground.table()
     given = {"source": pg(source, order_by="id"), "target": pg(target), "chunk_rows": 1}
     whole, short = ground.context, replace(ground.context, timeout=20.0, left=60.0)
@@ -425,7 +425,7 @@ def test_a_transfer_that_does_not_fit_into_a_call_goes_on_in_the_next(
     asked = default_registry().run("transfer", given, short)
     assert isinstance(asked, PollRequest)
     assert 0 < error.details["rows_read"] == asked.state["resumed_at"] < asked.state["rows_read"] < 500
-    monkeypatch.setattr("noetl.kinds.transfer._RESERVE", 0.1)
+    monkeypatch.setattr("noetl.kinds.transfer.kind._RESERVE", 0.1)
     ground.context = replace(whole, pending=asked.state)
     told = ground.move(**given)
     assert (told["rows_written"], told["resumed_at"]) == (500, error.details["rows_read"])

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds import row_streams
-from noetl.kinds.row_streams import format_of, read_parquet, read_rows, read_values
+from noetl.kinds.rows import reading
+from noetl.kinds.rows.reading import format_of, read_parquet, read_rows, read_values
 
 
 class Dripping(io.BytesIO):
@@ -122,8 +122,8 @@ def test_what_is_none_of_it_is_refused_with_its_place(format: Any, data: bytes, 
 def test_a_row_without_an_end_is_refused_before_it_is_held(
     format: Any, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(row_streams, "ROW_BYTES", 1000)
-    monkeypatch.setattr(row_streams, "_BLOCK", 100)
+    monkeypatch.setattr(reading, "ROW_BYTES", 1000)
+    monkeypatch.setattr(reading, "_BLOCK", 100)
     endless = _Endless(data)
     with pytest.raises(TaskError) as caught:
         list(read_rows(endless, format))
@@ -141,7 +141,7 @@ class _Endless:
 
 
 def test_wide_rows_make_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_streams, "CHUNK_BYTES", 40)
+    monkeypatch.setattr(reading, "CHUNK_BYTES", 40)
     chunks = list(read_rows(io.BytesIO(b'{"a":"%s"}\n' % (b"x" * 40) * 3), "jsonl"))
     assert [len(chunk) for chunk in chunks] == [1, 1, 1]
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.rows import Table, interval_text, to_json, unique_names
+from noetl.kinds.rows.database import Table, interval_text, to_json, unique_names
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,8 @@ class GcsResultStore(OneTier):
 
     def call(self, method: str, url: str, body: bytes | None = None, headers: Any = None) -> Any:
         """The answer. Raises TaskError."""
-        from noetl.kinds.api_call import Api
         from noetl.kinds.google_auth import access_token
+        from noetl.kinds.http.api_call import Api
 
         token = access_token(self._credential, SCOPE, self._caller)
         return Api(self._caller, {"Authorization": f"Bearer {token}"}).call(method, url, body, headers)
@@ -120,7 +120,7 @@ class GcsResultStore(OneTier):
 
     def _upload(self, name: str, data: bytes) -> bool:
         """Whether this call made the object; False when there is one."""
-        from noetl.kinds.api_call import json_of
+        from noetl.kinds.http.api_call import json_of
 
         url = upload_url(self._endpoint, self._place.bucket, uploadType="multipart", ifGenerationMatch="0")
         body, headers = multipart({"name": name, "contentType": TYPE}, data)
@@ -136,7 +136,7 @@ class GcsResultStore(OneTier):
         return True
 
     def _listed(self, prefix: str) -> Iterator[str]:
-        from noetl.kinds.api_call import json_of
+        from noetl.kinds.http.api_call import json_of
 
         token = ""
         while True:

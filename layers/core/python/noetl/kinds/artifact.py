@@ -211,7 +211,7 @@ def _write(body: Any, form: Format, writer: ArtifactWriter, folder: str | None) 
         writer.write(codec.encode(body))
         return {"count": len(body)} if isinstance(body, list) else {}
     if form in _ROWS:
-        from noetl.kinds.row_writers import row_writer
+        from noetl.kinds.rows.writing import row_writer
 
         rows = body.get("rows") if isinstance(body, dict) else body
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

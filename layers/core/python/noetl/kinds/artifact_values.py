@@ -13,7 +13,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Artifacts, TaskContext
 from noetl.domain.results import decoded, format_of, plain_loop, select
-from noetl.kinds.row_streams import CHUNK_ROWS, FORMATS, RowFormat, read_parquet, read_rows, read_values
+from noetl.kinds.rows.reading import CHUNK_ROWS, FORMATS, RowFormat, read_parquet, read_rows, read_values
 
 As = Literal["value", "rows", "text", "base64"]
 _MANIFEST = b'{"kind":"manifest",'

@@ -13,7 +13,7 @@ from noetl.domain.kinds import KindSpec, TaskContext
 from noetl.kinds.aws_client import AwsParams, answering, client
 from noetl.kinds.params import ParamsChecker
 from noetl.kinds.paths import path_of_file_uri, resolve_inside
-from noetl.kinds.row_streams import (
+from noetl.kinds.rows.reading import (
     FORMATS,
     Readable,
     RowFormat,

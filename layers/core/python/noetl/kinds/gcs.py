@@ -16,7 +16,7 @@ from noetl.kinds.gcs_api import ENDPOINT, SCOPE, bucket_url, md5_of, multipart, 
 from noetl.kinds.object_format import Format, read_object, write_object
 
 if TYPE_CHECKING:
-    from noetl.kinds.api_call import Api
+    from noetl.kinds.http.api_call import Api
 
 SPEC = KindSpec(
     name="gcs",
@@ -102,8 +102,8 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     Raises TaskError: ``code`` is the reason that Google gives (``notFound``), or ``object_too_large``, ``object_exists``, ``object_format``,
     ``object_changed`` (what arrived is not what was sent), ``token_refused``.
     """
-    from noetl.kinds.api_call import Api
     from noetl.kinds.google_auth import access_token, told
+    from noetl.kinds.http.api_call import Api
 
     credential = context.credential(params.auth)
     endpoint = str(credential.data.get("endpoint") or ENDPOINT).rstrip("/")
@@ -207,7 +207,7 @@ _ACTIONS: Mapping[str, Any] = {
 def _json(
     api: Api, method: str, url: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Any:
-    from noetl.kinds.api_call import json_of
+    from noetl.kinds.http.api_call import json_of
 
     return json_of(api.call(method, url, body, headers))
 

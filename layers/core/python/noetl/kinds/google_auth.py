@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
-from noetl.kinds.api_call import Api, Caller, json_of
+from noetl.kinds.http.api_call import Api, Caller, json_of
 from noetl.kinds.signed_jwt import sign
 
 TOKEN_URI = "https://oauth2.googleapis.com/token"

@@ -1,7 +1,7 @@
 """Which addresses a playbook may reach.
 
 A URL is read once, strictly, so that no second reader can see another host in it. A name is resolved once; every
-address it has must be allowed, and the connection is made to exactly such an address (``http_connection``), again
+address it has must be allowed, and the connection is made to exactly such an address (``http.connection``), again
 for each redirect. What a name resolves to later, or what another parser would have made of the URL, has no say.
 """
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.row_streams import read_rows
+from noetl.kinds.rows.reading import read_rows
 
 Format = Literal["auto", "json", "jsonl", "csv", "text", "base64"]
 

@@ -1,8 +1,8 @@
 """Which kinds exist, and one door to them: facts, parameter checks, JSON Schema, and the call itself.
 
-A built-in kind is one file beside this one and one line in ``BUILT_IN``. A package adds its own with an entry
-point in the group ``noetl.kinds`` whose name is the kind's name and whose value is the module. Either way the
-module is imported when somebody asks for that kind, never before. It offers:
+A built-in kind is one file beside this one, or ``kind.py`` in a folder of its own, and one line in ``BUILT_IN``. A package
+adds its own with an entry point in the group ``noetl.kinds`` whose name is the kind's name and whose value is the module.
+Either way the module is imported when somebody asks for that kind, never before. It offers:
 
 * ``SPEC``: a KindSpec
 * ``Params``: a ``KindParams`` model
@@ -40,23 +40,23 @@ BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
         "artifact": "noetl.kinds.artifact",
         "container": "noetl.kinds.container",
-        "duckdb": "noetl.kinds.duckdb",
+        "duckdb": "noetl.kinds.duckdb.kind",
         "eventbridge": "noetl.kinds.eventbridge",
         "gcs": "noetl.kinds.gcs",
-        "http": "noetl.kinds.http",
+        "http": "noetl.kinds.http.kind",
         "iterator": "noetl.kinds.iterator",
         "lambda": "noetl.kinds.aws_lambda",
         "noop": "noetl.kinds.noop",
         "playbook": "noetl.kinds.playbook",
-        "postgres": "noetl.kinds.postgres",
+        "postgres": "noetl.kinds.postgres.kind",
         "python": "noetl.kinds.python",
         "resolve": "noetl.kinds.resolve",
         "s3": "noetl.kinds.s3",
         "script": "noetl.kinds.script",
         "secrets": "noetl.kinds.secrets",
         "shell": "noetl.kinds.shell",
-        "snowflake": "noetl.kinds.snowflake",
-        "transfer": "noetl.kinds.transfer",
+        "snowflake": "noetl.kinds.snowflake.kind",
+        "transfer": "noetl.kinds.transfer.kind",
         "wait": "noetl.kinds.wait",
         "workbook": "noetl.kinds.workbook",
     }

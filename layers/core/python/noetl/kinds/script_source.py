@@ -192,10 +192,10 @@ def _too_large(what: str) -> TaskError:
 
 
 def _of_http(source: Source, context: TaskContext) -> bytes:
-    from noetl.kinds.http_answer import failure_of
-    from noetl.kinds.http_call import limits_of, request_of
-    from noetl.kinds.http_client import send
-    from noetl.kinds.http_params import Params
+    from noetl.kinds.http.answer import failure_of
+    from noetl.kinds.http.call import limits_of, request_of
+    from noetl.kinds.http.client import send
+    from noetl.kinds.http.params import Params
 
     params = Params.model_validate({"url": source.uri, "headers": source.headers, "auth": source.auth})
     request = request_of(params, context)
@@ -221,9 +221,9 @@ def _of_s3(source: Source, context: TaskContext) -> bytes:
 
 
 def _of_gcs(source: Source, context: TaskContext) -> bytes:
-    from noetl.kinds.api_call import Api
     from noetl.kinds.gcs_api import ENDPOINT, SCOPE, object_url
     from noetl.kinds.google_auth import access_token, told
+    from noetl.kinds.http.api_call import Api
 
     bucket, name = _object(source)
     credential = context.credential(source.auth) if source.auth else None

@@ -128,8 +128,8 @@ def _aws_parameter(params: Params, context: TaskContext) -> str:
 
 
 def _google(params: Params, context: TaskContext) -> str:
-    from noetl.kinds.api_call import Api, json_of
     from noetl.kinds.google_auth import access_token, told
+    from noetl.kinds.http.api_call import Api, json_of
 
     credential = context.credential(params.auth or "")
     project = params.project or str(credential.data.get("project_id") or "")

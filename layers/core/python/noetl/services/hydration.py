@@ -98,7 +98,7 @@ class _Hydrator:
             )
         data = self._read(ref)
         if form == "parquet":
-            from noetl.kinds.row_streams import read_rows
+            from noetl.kinds.rows.reading import read_rows
 
             try:
                 rows = read_rows(io.BytesIO(data), "parquet", what=what)

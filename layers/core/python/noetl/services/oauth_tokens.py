@@ -10,7 +10,7 @@ from urllib.parse import quote_plus, urlencode
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.http_client import Answer, Limits, Request, send
+from noetl.kinds.http.client import Answer, Limits, Request, send
 from noetl.kinds.net_guard import Allowed, parse_url
 from noetl.services.manage_credentials import Token
 

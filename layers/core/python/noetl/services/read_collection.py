@@ -25,7 +25,7 @@ from noetl.engine.collections import listed
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import SCOPES, Overlay, View
 from noetl.kinds.collection_source import SPEC, elements, read_elements
-from noetl.kinds.row_streams import FORMATS, Readable
+from noetl.kinds.rows.reading import FORMATS, Readable
 from noetl.pipeline.faults import error_of, positioned
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.keep_results import short_error

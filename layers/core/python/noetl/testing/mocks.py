@@ -197,8 +197,8 @@ def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) ->
 
 def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     """The answer goes through what the http kind does with one."""
-    from noetl.kinds.http_answer import failure_of, helper_of, result_of
-    from noetl.kinds.http_client import Answer, Request
+    from noetl.kinds.http.answer import failure_of, helper_of, result_of
+    from noetl.kinds.http.client import Answer, Request
     from noetl.kinds.net_guard import parse_url
 
     body, status = reply.get("body"), reply.get("status", 200)

@@ -1,0 +1,1 @@
+"""The kind ``duckdb``: sessions, the files and sources that they read."""

@@ -1,0 +1,83 @@
+"""Runs SQL in DuckDB, in memory or on a file of its own, over files of the playbook's folders and sources that it is given."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.kinds.duckdb.params import Params, check
+from noetl.kinds.rows.database import combine, summary_of
+from noetl.kinds.sql_params import SQL_FIELDS, STREAM_ALIASES
+
+if TYPE_CHECKING:
+    from noetl.kinds.duckdb.session import Session
+    from noetl.templating.contract import RenderedStatement
+
+__all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
+
+SPEC = KindSpec(
+    name="duckdb",
+    summary="Runs SQL in DuckDB over files, results of steps, and rows of Postgres.",
+    pool="cpu",
+    default_timeout=120.0,
+    aliases=STREAM_ALIASES,
+    sql_fields=SQL_FIELDS,
+    ref_fields=("sources",),
+    needs_network=True,
+    extra="local",
+)
+
+EXAMPLE: dict[str, Any] = {
+    "query": "SELECT city, avg(temp) AS temp FROM read_csv('obs.csv') WHERE day >= %(since)s GROUP BY city",
+    "params": {"since": "2024-01-01"},
+}
+LEAST_SECONDS = 1.0
+
+
+def run(params: Params, context: TaskContext) -> TaskResult:
+    """The last statement's ``{columns, rows, row_count}`` or ``{affected_rows}``; several also give ``results``.
+
+    With ``result: parquet`` and such, the reference of the rows. Raises TaskError (docs/kinds.md lists the codes).
+    """
+    from noetl.kinds.duckdb.session import open_session
+    from noetl.kinds.duckdb.sources import tables_of
+    from noetl.kinds.private_folder import private_folder
+
+    statements = params.statements(context)
+    deadline = time.monotonic() + context.timeout
+    with private_folder(context) as folder, ExitStack() as files:
+        output = folder / f"result.{params.result}" if params.result != "rows" else None
+        tables = tables_of(params.sources or {}, context, folder, files)
+        left = replace(context, timeout=max(LEAST_SECONDS, deadline - time.monotonic()))
+        with open_session(params.database, left, tables, folder=folder, output=output) as session:
+            first = statements if output is None else statements[:-1]
+            result = _run_all(session, first, is_insert=params.is_insert, keep=output is None)
+            saved = session.save(statements[-1], params.result, output) if output else None
+        if output is not None and saved is not None:
+            result = _kept(output, params.result, saved, context)
+    return TaskResult(result)
+
+
+def _run_all(
+    session: Session, statements: list[RenderedStatement], *, is_insert: bool, keep: bool
+) -> dict[str, Any]:
+    last: dict[str, Any] = {"affected_rows": 0}
+    summaries: list[dict[str, Any]] = []
+    for number, statement in enumerate(statements, start=1):
+        last = session.run(statement, keep=keep and number == len(statements))
+        summaries.append(summary_of(last))
+    if is_insert:
+        return {"affected_rows": sum(summary["affected_rows"] for summary in summaries)}
+    return combine(last, summaries)
+
+
+def _kept(path: Path, format: str, saved: tuple[int, list[str]], context: TaskContext) -> dict[str, Any]:
+    from noetl.kinds.rows.output import keep_file, told
+
+    with context.artifacts.create(format) as out:  # type: ignore[arg-type]  # one of the formats
+        keep_file(path, out)
+        return out.close(told(*saved))

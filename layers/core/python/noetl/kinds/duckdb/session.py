@@ -1,0 +1,343 @@
+"""A locked DuckDB for one task."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+from noetl.kinds.alarm import Alarm
+from noetl.kinds.duckdb.files import Folders, place_files
+from noetl.kinds.duckdb.sources import Table as SourceTable
+from noetl.kinds.duckdb.values import literal, name_of
+from noetl.kinds.paths import resolve_inside
+from noetl.kinds.rows.database import Table, unique_names
+from noetl.kinds.sql_params import first_line, native_text
+from noetl.templating.contract import RenderedStatement
+
+CHUNK_ROWS = 500
+THREADS = 2
+
+_READING = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI"})
+_CHANGING = frozenset({"INSERT", "UPDATE", "DELETE", "MERGE_INTO", "COPY"})
+_OTHERS = frozenset({"CREATE", "DROP", "ALTER", "VACUUM", "SET", "VARIABLE_SET", "ANALYZE"})
+_SETTINGS = {
+    "threads": str(THREADS),
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "allow_persistent_secrets": "false",
+    # Otherwise a table name would find variables of this very program.
+    "python_enable_replacements": "false",
+    "python_scan_all_frames": "false",
+}
+_LEAST_MEMORY = 16
+
+
+def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
+    """How a DuckDB of a task is opened: what does not fit into its memory goes to ``folder``."""
+    memory = max(_LEAST_MEMORY, context.settings.duckdb_memory_bytes // 2**20)
+    return {**_SETTINGS, "memory_limit": f"{memory}MiB", "temp_directory": str(folder / "duckdb")}
+
+
+class Session:
+    """A connection while one task uses it."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, context: TaskContext, folders: Folders, deadline: float
+    ) -> None:
+        self._deadline = deadline
+        self._connection = connection
+        self._context = context
+        self._folders = folders
+
+    def run(self, statement: RenderedStatement, *, keep: bool) -> dict[str, Any]:
+        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. Raises TaskError."""
+        self._refuse_late()
+        kind = self._kind_of(statement)
+        text, used = _bound(place_files(statement, self._folders))
+        try:
+            self._connection.execute(text, used or None)
+            return self._read(kind, keep)
+        except duckdb.Error as error:
+            raise failure_of(error, text) from error
+
+    def save(self, statement: RenderedStatement, format: str, path: Path) -> tuple[int, list[str]]:
+        """Write the rows of a query to ``path``, one of those that this session may write: how many, and their columns.
+
+        ``format``: parquet, csv or jsonl. Raises TaskError.
+        """
+        self._refuse_late()
+        if self._kind_of(statement) != "SELECT":
+            raise TaskError(
+                f"only rows of a query can be written as {format}, and the last statement is none",
+                kind="client_error",
+                code="not_a_query",
+                hint="end with a SELECT, or leave `result` out",
+            )
+        text, used = _bound(place_files(statement, self._folders))
+        try:
+            columns = self._connection.execute(f"FROM ({text}) LIMIT 0", used or None).description or []
+            chosen = " ".join(["SELECT", _plain_columns(columns, format), f"FROM ({text})"])
+            options = {"csv": "FORMAT csv, HEADER", "jsonl": "FORMAT json"}.get(format, "FORMAT parquet")
+            counted = self._connection.execute(
+                f"COPY ({chosen}) TO {literal(str(path))} ({options})", used or None
+            )
+            return (counted.fetchone() or (0,))[0], unique_names([column[0] for column in columns])
+        except duckdb.Error as error:
+            raise failure_of(error, text) from error
+
+    def _refuse_late(self) -> None:
+        """An interruption that comes between two statements would find nothing to interrupt."""
+        if time.monotonic() >= self._deadline:
+            raise _too_slow(self._context)
+        if self._context.cancelled():
+            raise TaskError(
+                "the execution was cancelled; its statements were stopped", kind="cancelled", code="cancelled"
+            )
+
+    def _kind_of(self, statement: RenderedStatement) -> str:
+        """DuckDB's own word for what the statement is. Raises TaskError for what a task may not do."""
+        text = native_text(statement, lambda name: f"${name}")
+        _refuse_surrogates(text)
+        try:
+            kinds = [found.type.name for found in self._connection.extract_statements(text)]
+        except duckdb.Error as error:
+            raise failure_of(error, text) from error
+        kind = kinds[0] if len(kinds) == 1 else "several statements"
+        word = (re.match(r"\W*(\w+)", text) or [""])[0].strip().upper()
+        if kind == "TRANSACTION":
+            raise TaskError(
+                f"{word} is not possible in a task: its statements already run in one transaction",
+                kind="client_error",
+                code="transaction_control",
+                hint="leave it out",
+            )
+        if kind not in _READING | _CHANGING | _OTHERS or (kind == "PRAGMA" and word != "PRAGMA"):
+            raise TaskError(
+                f"{word or kind} is not possible in a task: {first_line(text)}",
+                kind="storage_access",
+                code="statement_refused",
+                hint="a task reads files of its folders; it attaches no database and installs nothing",
+            )
+        return kind
+
+    def _read(self, kind: str, keep: bool) -> dict[str, Any]:
+        connection = self._connection
+        if kind in _OTHERS or (kind in _CHANGING and connection.rowcount >= 0):
+            return {"affected_rows": max(0, connection.rowcount)}
+        described = connection.description or []
+        table = Table([column[0] for column in described], self._context.settings.output_max_bytes, keep=keep)
+        documents = [index for index, column in enumerate(described) if str(column[1]) == "JSON"]
+        while rows := connection.fetchmany(CHUNK_ROWS):
+            table.add([_parsed(row, documents) for row in rows] if documents else rows)
+            self._refuse_late()
+        if kind in _CHANGING:
+            return {**table.result(), "affected_rows": table.row_count}
+        return table.result()
+
+
+def _bound(statement: RenderedStatement) -> tuple[str, dict[str, Any]]:
+    """The text with DuckDB's placeholders, and the values that it uses."""
+    used: dict[str, Any] = {}
+
+    def placeholder(name: str) -> str:
+        used[name] = statement.params[name]
+        return f"${name}"
+
+    return native_text(statement, placeholder), used
+
+
+def _plain_columns(columns: Sequence[Any], format: str) -> str:
+    """All columns, in what Parquet has of its own and text has not written as other kinds read it: nested values as JSON, blobs as base64."""
+    if format == "parquet":
+        return "*"
+    changed = []
+    for column in columns:
+        name, kind = name_of(column[0]), str(column[1])
+        if kind == "BLOB":
+            changed.append(f"to_base64({name}) AS {name}")
+        elif format == "csv" and (kind.endswith("]") or kind.startswith(("STRUCT", "MAP", "UNION"))):
+            changed.append(f"to_json({name}) AS {name}")
+    return f"* REPLACE ({', '.join(changed)})" if changed else "*"
+
+
+def _refuse_surrogates(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise TaskError(
+            "the statement contains half a character (a lone surrogate), which UTF-8 cannot hold",
+            kind="client_error",
+            code="text_invalid",
+        ) from None
+
+
+def _parsed(row: tuple[Any, ...], documents: list[int]) -> list[Any]:
+    """JSON columns arrive as text."""
+    values = list(row)
+    for index in documents:
+        if isinstance(values[index], str):
+            try:
+                values[index] = codec.decode(values[index])
+            except (ValueError, RecursionError) as error:
+                raise TaskError(
+                    f"a JSON value cannot be read: {error}", kind="parse", code="row_unreadable"
+                ) from error
+    return values
+
+
+@contextmanager
+def open_session(
+    database: str | None,
+    context: TaskContext,
+    tables: Sequence[SourceTable] = (),
+    *,
+    folder: Path,
+    output: Path | None = None,
+) -> Iterator[Session]:
+    """A session in memory, or on a database file below the work folder. All of it is one transaction.
+
+    ``tables``: views over files that the task was given; ``folder``: where memory spills to; ``output``: a file to write results to.
+    Raises TaskError; ``db_timeout`` once the task's time is up.
+    """
+    deadline = time.monotonic() + context.timeout
+    folders = Folders(tuple(context.settings.data_dirs), context.settings.work_dir)
+    path = None if database is None else _database_path(database, folders)
+    files = [*(file for table in tables for file in table.files), *([str(output)] if output else [])]
+    with (
+        _exclusive(path, deadline),
+        _connected(path, context, folders, folder, files) as connection,
+        Alarm(deadline, connection.interrupt) as alarm,
+    ):
+        try:
+            connection.begin()
+            for table in tables:
+                _view(connection, table)
+            yield Session(connection, context, folders, deadline)
+            connection.commit()
+        except (TaskError, duckdb.Error) as error:
+            if alarm.rang:
+                raise _too_slow(context) from error
+            if isinstance(error, duckdb.Error):
+                raise failure_of(error, "COMMIT") from error
+            raise
+
+
+def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:
+    """Of this session alone: nothing of it stays in a database file."""
+    try:
+        connection.execute(f"CREATE TEMP VIEW {name_of(table.name)} AS {table.select}")
+    except duckdb.Error as error:
+        found = failure_of(error, "")
+        found.message = f"the source {table.name!r} cannot be read: {found.message}"
+        found.details["source"] = table.name
+        raise found from error
+
+
+def _too_slow(context: TaskContext) -> TaskError:
+    return TaskError(
+        f"the statements took longer than {context.timeout:g} s and were stopped",
+        kind="db_timeout",
+        code="timeout",
+    )
+
+
+@contextmanager
+def _connected(
+    path: Path | None, context: TaskContext, folders: Folders, folder: Path, files: Sequence[str]
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    try:
+        connection = duckdb.connect(str(path or ":memory:"), config=settings_of(context, folder))
+    except duckdb.Error as error:
+        raise failure_of(error, "") from error
+    try:
+        # The lock comes last: from here on not even the task's own SQL can open anything else.
+        for setting, names in (("allowed_directories", folders.roots), ("allowed_paths", files)):
+            if names:
+                connection.execute(f"SET {setting} = [{', '.join(map(literal, names))}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        yield connection
+    finally:
+        connection.close()
+
+
+def _database_path(name: str, folders: Folders) -> Path:
+    if folders.writable is None:
+        raise TaskError(
+            "this deployment has no work folder for database files",
+            kind="storage_access",
+            code="write_refused",
+            hint="leave `database` out to work in memory",
+        )
+    Path(folders.writable).mkdir(parents=True, exist_ok=True)
+    return resolve_inside(f"{name.removesuffix('.duckdb')}.duckdb", [folders.writable], must_exist=False)
+
+
+_files: dict[str, threading.Lock] = {}
+_files_lock = threading.Lock()
+
+
+@contextmanager
+def _exclusive(path: Path | None, deadline: float) -> Iterator[None]:
+    """A database file has one user at a time in this process; DuckDB itself keeps other processes out."""
+    if path is None:
+        yield
+        return
+    with _files_lock:
+        lock = _files.setdefault(str(path), threading.Lock())
+    if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
+        raise TaskError(
+            f"the database {path.name} is in use by another task",
+            kind="db_timeout",
+            code="database_locked",
+            retryable=True,
+        )
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+_KINDS: tuple[tuple[type[duckdb.Error], str, str], ...] = (
+    (duckdb.PermissionException, "storage_access", "access_refused"),
+    (duckdb.OutOfMemoryException, "storage_quota", "out_of_memory"),
+    (duckdb.ConstraintException, "db_constraint", "constraint"),
+    (duckdb.InterruptException, "db_timeout", "timeout"),
+    (duckdb.ParserException, "client_error", "parser"),
+    (duckdb.CatalogException, "client_error", "catalog"),
+    (duckdb.BinderException, "client_error", "binder"),
+    (duckdb.ConversionException, "client_error", "conversion"),
+    (duckdb.OutOfRangeException, "client_error", "out_of_range"),
+    (duckdb.InternalException, "server_error", "internal"),
+    (duckdb.FatalException, "server_error", "fatal"),
+    (duckdb.IOException, "storage_access", "io"),
+)
+
+
+def failure_of(error: duckdb.Error, text: str) -> TaskError:
+    """What DuckDB said, as a TaskError; its message points at the place in the statement."""
+    said = str(error)
+    message = said.strip()[:800] + (f"\nin: {first_line(text)}" if text and "LINE " not in said else "")
+    if "configuration has been locked" in said:
+        return TaskError(message, kind="storage_access", code="configuration_locked")
+    if "No files found that match" in said:
+        return TaskError(message, kind="not_found", code="file_not_found")
+    if "Could not set lock on file" in said:
+        return TaskError(message, kind="db_connection", code="database_locked", retryable=True)
+    kind, code = next(
+        ((kind, code) for family, kind, code in _KINDS if isinstance(error, family)),
+        ("client_error", "duckdb"),
+    )
+    return TaskError(message, kind=kind, code=code)

@@ -1,0 +1,302 @@
+"""Tables of a duckdb task that come from elsewhere. Every one is a view over files that the task is given to read, and no others.
+
+What lies elsewhere is brought here by our own clients, as a stream into a file: DuckDB itself reaches nothing. Nothing is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+from noetl.domain.results import plain_loop
+from noetl.kinds.duckdb.params import Source
+from noetl.kinds.duckdb.values import literal, spool, spooled_rows
+from noetl.kinds.paths import resolve_inside
+from noetl.kinds.rows.reading import format_of, read_rows
+from noetl.kinds.rows.sources import promised_rows, references, row_format, rows_of
+from noetl.templating.contract import RenderedStatement
+
+_PACKED = (".gz", ".zst")
+_CHUNK = 1024 * 1024
+_OUR_CSV = ("delim = ','", "quote = '\"'", "escape = '\"'", "header = true", "skip = 0")
+"""How kinds write it: nothing is to be guessed, and a guess may be wrong (one column with semicolons in it, a text in single quotes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A view to be made: ``select`` reads ``files``."""
+
+    name: str
+    select: str
+    files: tuple[str, ...]
+
+
+def tables_of(
+    sources: Mapping[str, Source], context: TaskContext, folder: Path, stack: ExitStack
+) -> list[Table]:
+    """Bring every source here. ``folder``: where copies may be written; ``stack`` is left when nothing is read any more.
+
+    Raises TaskError; ``details.source`` is the source's name.
+    """
+    found = []
+    settings = context.settings
+    readable = (*settings.data_dirs, *((settings.work_dir,) if settings.work_dir else ()))
+    for number, (name, source) in enumerate(sources.items()):
+        try:
+            maker = _Maker(name, source, context, folder / f"source-{number}", readable, stack)
+            found.append(maker.table())
+        except TaskError as error:
+            error.details.setdefault("source", name)
+            raise
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Maker:
+    name: str
+    source: Source
+    context: TaskContext
+    place: Path
+    readable: Sequence[str]
+    stack: ExitStack
+
+    @property
+    def what(self) -> str:
+        return f"the source {self.name!r}"
+
+    def table(self) -> Table:
+        source = self.source
+        if source.postgres is not None:
+            return self._postgres(source.postgres)
+        if source.s3 is not None:
+            return self._s3(source.s3)
+        if source.file is not None:
+            path = resolve_inside(source.file, self.readable)
+            return self._over([path], self._named(path.name))
+        return self._ref(source.ref)
+
+    # --- results of steps -----------------------------------------------------------------------
+
+    def _ref(self, value: Any) -> Table:
+        refs = references(value, self.context)
+        if refs is None:
+            return self._rows(rows_of(value, self.what), plain_loop(value))
+        held = [one for one in refs if isinstance(one, list)]
+        kept = [one for one in refs if isinstance(one, Mapping)]
+        if not kept:
+            return self._rows([row for rows in held for row in rows_of(rows, self.what)], None)
+        formats = {row_format(ref, self.source.format, self.what) for ref in kept}
+        if len(formats) > 1:
+            raise TaskError(
+                f"{self.what} has parts of several formats: {', '.join(sorted(formats))}",
+                kind="schema",
+                code="not_rows",
+                hint="make a source of each",
+            )
+        told = formats.pop()
+        paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{told}")) for ref in kept]
+        if told == "json":
+            paths, told = self._json([*paths, *self._written(held)])
+        if told == "jsonl":
+            full = [path for path in paths if path.stat().st_size]
+            if not full:
+                return self._empty(_promised_columns(kept))
+            paths = full
+        elif told == "json" and all(_is_blank_list(path) for path in paths):
+            return self._empty(_promised_columns(kept))
+        return self._over(paths, told, ours=promised_rows(kept) is not None)
+
+    def _json(self, paths: list[Path]) -> tuple[list[Path], str]:
+        """A JSON list is read by DuckDB as it is; the rows of a mapping are taken out of it, one after the other."""
+        plain = []
+        for number, path in enumerate(paths):
+            with path.open("rb") as file:
+                begin = file.read(64).lstrip()
+            if begin.startswith(b"["):
+                plain.append(path)
+                continue
+            copied = self.place.with_suffix(f".{number}.jsonl")
+            with path.open("rb") as file, copied.open("wb") as out:
+                for chunk in read_rows(file, "json", what=self.what):
+                    out.writelines(_line(row) for row in chunk)
+            if len(paths) == 1:
+                return [copied], "jsonl"
+            plain.append(copied)
+        return plain, "json"
+
+    def _written(self, held: Sequence[Any]) -> Iterator[Path]:
+        """Rows that have no object of their own yet, as files."""
+        for number, rows in enumerate(held):
+            path = self.place.with_suffix(f".held-{number}.json")
+            path.write_bytes(codec.encode(rows_of(rows, self.what)))
+            yield path
+
+    def _rows(self, rows: Sequence[Mapping[str, Any]], value: Any) -> Table:
+        if not rows:
+            columns = value.get("columns") if isinstance(value, Mapping) else None
+            return self._empty(columns if isinstance(columns, list) else [])
+        path = self.place.with_suffix(".jsonl")
+        with path.open("wb") as out:
+            out.writelines(_line(row) for row in rows)
+        return self._over([path], "jsonl")
+
+    def _empty(self, columns: Sequence[Any]) -> Table:
+        """No rows: the columns have to be told by somebody."""
+        types = self.source.columns or dict.fromkeys(map(str, columns), "VARCHAR")
+        if not types:
+            raise TaskError(
+                f"{self.what} has no rows, so nothing tells its columns",
+                kind="schema",
+                code="source_empty",
+                hint="name them: columns: {id: BIGINT, city: VARCHAR}",
+            )
+        path = self.place.with_suffix(".jsonl")
+        path.touch()
+        return Table(
+            self.name, _select("read_json", [path], _options("jsonl", types, several=False)), (str(path),)
+        )
+
+    # --- from elsewhere -------------------------------------------------------------------------
+
+    def _postgres(self, auth: str) -> Table:
+        from noetl.kinds.postgres.copy import quoted
+        from noetl.kinds.postgres.open import opened
+        from noetl.kinds.postgres.select import select_rows
+
+        source = self.source
+        if source.table is not None:
+            statement = RenderedStatement(" ".join(["SELECT * FROM", quoted(source.table)]))
+        else:
+            statement = _one_statement(source, self.what)
+        path = self.place.with_suffix(".jsonl")
+        with opened(auth, self.context) as session:
+            session.begin()
+            session.command("SET TRANSACTION READ ONLY")
+            rows = select_rows(session, statement)
+            spool(rows, path)
+            session.commit()
+        types = (
+            {column.name: source.columns.get(column.name) for column in rows.columns}
+            if source.columns
+            else {}
+        )
+        return Table(self.name, spooled_rows(path, rows.columns, types), (str(path),))
+
+    def _s3(self, uri: str) -> Table:
+        from noetl.kinds.aws_client import AwsParams, answering, client
+
+        bucket, _, key = uri.removeprefix("s3://").partition("/")
+        if bucket in self.context.settings.own_buckets:
+            raise TaskError(
+                f"{bucket} is a bucket of the deployment itself, which tasks do not name",
+                kind="storage_access",
+                code="bucket_refused",
+                hint='pass the result of a step: ref: "{{ step }}"',
+            )
+        told = self._named(key)
+        path = self.place.with_suffix("".join(Path(key).suffixes[-2:])[:20] or f".{told}")
+        service = client("s3", AwsParams(auth=self.source.auth, region=self.source.region), self.context)
+        with answering("s3", uri):
+            body = service.get_object(Bucket=bucket, Key=key)["Body"]
+            with path.open("wb") as out:
+                for piece in body.iter_chunks(_CHUNK):
+                    out.write(piece)
+                    self._refuse_cancelled()
+        return self._over([path], told)
+
+    def _refuse_cancelled(self) -> None:
+        if self.context.cancelled():
+            raise TaskError(
+                f"the execution was cancelled while {self.what} was read", kind="cancelled", code="cancelled"
+            )
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def _named(self, name: str) -> str:
+        """What a file is: what the task says, else the end of its name."""
+        bare = unquote(name)
+        for ending in _PACKED:
+            bare = bare.removesuffix(ending)
+        told = self.source.format or ("csv" if bare.endswith(".tsv") else format_of(bare))
+        if told is None:
+            raise TaskError(
+                f"{self.what}: {name!r} does not say what it is",
+                kind="schema",
+                code="source_format",
+                hint="format: csv, jsonl, json or parquet",
+            )
+        return told
+
+    def _over(self, paths: Sequence[Path], told: str, *, ours: bool = False) -> Table:
+        """``ours``: a kind has written them, and no stranger."""
+        if self.source.columns and told == "parquet":
+            raise TaskError(
+                f"{self.what}: Parquet says its types itself",
+                kind="schema",
+                code="source_columns",
+                hint="leave `columns` out, or CAST in the query",
+            )
+        reader = {"csv": "read_csv", "parquet": "read_parquet"}.get(told, "read_json")
+        options = [*_options(told, self.source.columns, several=len(paths) > 1)]
+        if told == "csv" and ours:
+            options += _OUR_CSV
+        return Table(self.name, _select(reader, paths, options), tuple(map(str, paths)))
+
+
+def _select(reader: str, paths: Sequence[Path], options: Iterable[str]) -> str:
+    files = ", ".join(literal(str(path)) for path in paths)
+    return " ".join(["SELECT * FROM", f"{reader}({', '.join([f'[{files}]', *options])})"])
+
+
+def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> Iterator[str]:
+    if told == "jsonl":
+        yield "format = 'newline_delimited'"
+    elif told == "csv":
+        # An empty text is no null, and a line that begins with # is a row: left to itself, DuckDB may take it for a comment.
+        yield "allow_quoted_nulls = false"
+        yield "comment = ''"
+    elif told == "json":
+        yield "format = 'auto'" if several else "format = 'array'"
+    if columns:
+        types = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in columns.items())
+        yield f"{'types' if told == 'csv' else 'columns'} = {{{types}}}"
+    elif several and told != "csv":
+        yield "union_by_name = true"
+
+
+def _one_statement(source: Source, what: str) -> RenderedStatement:
+    from noetl.kinds.sql_params import statements_of
+
+    found = statements_of((str(source.query),), source.values)
+    if len(found) != 1:
+        raise TaskError(
+            f"{what} has {len(found)} statements", kind="schema", code="source_query", hint="write one query"
+        )
+    return found[0]
+
+
+def _promised_columns(refs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """The columns that a reference of rows tells of."""
+    for ref in refs:
+        columns = (ref.get("extracted") or {}).get("columns")
+        if isinstance(columns, list):
+            return columns
+    return []
+
+
+def _is_blank_list(path: Path) -> bool:
+    """``[]``: DuckDB would make a table of one column of it."""
+    if path.stat().st_size > 64:
+        return False
+    return path.read_bytes().strip()[1:-1].strip() == b""
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return codec.encode(row) + b"\n"

@@ -1,0 +1,71 @@
+"""From a task's parameters to the call that is made, and the bounds of what comes back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+from noetl.kinds.http.body import body_from, multipart
+from noetl.kinds.http.client import MAX_HEADER_BYTES, Limits, Request, Streamed
+from noetl.kinds.http.params import Params, Timeouts
+from noetl.kinds.http.request import Headers, add_auth, encode_body, with_query
+from noetl.kinds.net_guard import Allowed, parse_url
+
+CONNECT_TIMEOUT = 10.0
+
+
+def refuse_oversized(result: dict[str, Any], body_bytes: int, limit: int) -> None:
+    """A result is measured as the JSON it becomes; escapes make a byte of the body at most six."""
+    if body_bytes * 6 < limit - 2 * MAX_HEADER_BYTES:
+        return
+    size = len(codec.encode(result))
+    if size > limit:
+        raise TaskError(
+            f"the answer takes {size} bytes as a result, at most {limit} are allowed",
+            kind="storage_quota",
+            code="result_too_large",
+            details={"size": size, "limit": limit},
+        )
+
+
+def request_of(params: Params, context: TaskContext) -> Request:
+    """Raises TaskError."""
+    url = parse_url(params.url)
+    if params.params:
+        url = dataclasses.replace(url, path=with_query(url.path, params.params))
+    headers = Headers()
+    for name, value in (params.headers or {}).items():
+        if value is not None:
+            headers.set(name, value)
+    secret = add_auth(params.auth, headers, context) if params.auth else frozenset()
+    body = _body(params, headers, context)
+    headers.default("Idempotency-Key", context.idempotency_key)
+    headers.default("User-Agent", "noetl")
+    headers.default("Accept", "*/*")
+    headers.default("Accept-Encoding", "gzip, deflate")
+    return Request(params.method, url, headers.as_dict(), body, secret)
+
+
+def _body(params: Params, headers: Headers, context: TaskContext) -> bytes | Streamed | None:
+    if params.multipart is not None:
+        return multipart(params.multipart, headers, context)
+    if params.body_from is not None:
+        return body_from(params.body_from, headers, context)
+    return encode_body(params.body, params.form, headers)
+
+
+def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits:
+    """``streamed``: the body goes where large results live."""
+    given, settings = params.timeout, context.settings
+    total = min(context.timeout, given) if isinstance(given, float) else context.timeout
+    own = given if isinstance(given, Timeouts) else Timeouts()
+    return Limits(
+        total=total,
+        connect=min(own.connect or CONNECT_TIMEOUT, total),
+        read=min(own.read or total, total),
+        body_bytes=settings.artifact_max_bytes if streamed else settings.http_max_bytes,
+        allowed=Allowed(tuple(settings.http_allow)),
+    )

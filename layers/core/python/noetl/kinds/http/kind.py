@@ -1,0 +1,60 @@
+"""Calls an HTTP API."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.kinds.http.params import Params as Params
+
+SPEC = KindSpec(
+    name="http",
+    summary="Calls an HTTP API and gives its answer.",
+    pool="io",
+    default_timeout=30.0,
+    aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},
+    ref_fields=("body_from", "multipart"),
+    needs_network=True,
+)
+
+EXAMPLE: dict[str, Any] = {
+    "method": "POST",
+    "url": "https://api.example.com/orders",
+    "params": {"expand": ["lines", "customer"]},
+    "headers": {"Accept": "application/json"},
+    "body": {"sku": "A-17", "quantity": 2},
+    "auth": "shop_api",
+    "timeout": {"connect": 3, "read": 10},
+}
+
+
+def run(params: Params, context: TaskContext) -> TaskResult:
+    """``{status_code, headers, url, elapsed, data}``; ``data`` of a streamed body is its reference.
+
+    Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http.client.send`` raises.
+    """
+    from noetl.kinds.http.answer import envelope_of, failure_of, helper_of, result_of
+    from noetl.kinds.http.call import limits_of, refuse_oversized, request_of
+    from noetl.kinds.http.client import send
+    from noetl.kinds.http.pages import read_pages
+    from noetl.kinds.http.save import Download
+
+    streamed = params.stream or params.save is not None
+    if params.paginate is not None:
+        return read_pages(params, params.paginate, context, streamed=streamed)
+    request, limits = request_of(params, context), limits_of(params, context, streamed=streamed)
+    wanted = None if params.save is None or params.save.format == "auto" else params.save.format
+    started = time.monotonic()
+    with Download(context.artifacts, wanted) as download:
+        take = download.take if streamed else None
+        answer = send(request, limits, follow_redirects=params.follow_redirects, take=take)
+        elapsed = time.monotonic() - started
+        if answer.status >= 400 or answer.status < 200:
+            raise failure_of(request, answer)
+        if streamed:
+            result = envelope_of(answer, elapsed, download.close())
+        else:
+            result = result_of(answer, elapsed)
+            refuse_oversized(result, len(answer.body), context.settings.output_max_bytes)
+    return TaskResult(result, {"http": helper_of(answer)})

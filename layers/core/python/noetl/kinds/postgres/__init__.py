@@ -1,0 +1,1 @@
+"""The kind ``postgres``: connections, statements, COPY, and rows as a stream."""

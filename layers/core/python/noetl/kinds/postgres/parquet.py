@@ -1,0 +1,44 @@
+"""Rows of Postgres as a Parquet artifact, by way of a file of JSON lines."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+from noetl.kinds.duckdb.values import literal, spool, spooled_rows
+from noetl.kinds.private_folder import private_folder
+from noetl.kinds.rows.output import keep_file, told
+
+if TYPE_CHECKING:
+    from noetl.kinds.postgres.select import Rows
+
+
+def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
+    """The reference of an artifact with these rows, in the types of Postgres where DuckDB has them. Raises TaskError."""
+    try:
+        import duckdb
+
+        from noetl.kinds.duckdb.session import failure_of, settings_of
+    except ImportError:
+        raise TaskError(
+            "Parquet is written by DuckDB, which is not installed here",
+            kind="unknown",
+            code="dependency_missing",
+            hint="write `result: jsonl`, and let a duckdb task make Parquet of it; or pip install 'noetl-serverless[local]'",
+        ) from None
+    with private_folder(context) as folder:
+        lines, path = folder / "rows.jsonl", folder / "rows.parquet"
+        count = spool(rows, lines)
+        with closing(duckdb.connect(config=settings_of(context, folder))) as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            try:
+                chosen = spooled_rows(lines, rows.columns)
+                connection.execute(f"COPY ({chosen}) TO {literal(str(path))} (FORMAT parquet)")
+            except duckdb.Error as error:
+                raise failure_of(error, "") from error
+        lines.unlink()
+        with context.artifacts.create("parquet") as out:
+            keep_file(path, out)
+            return out.close(told(count, [column.name for column in rows.columns]))

@@ -1,0 +1,1 @@
+"""Rows, as every kind reads and writes them: of databases, in files, in results."""

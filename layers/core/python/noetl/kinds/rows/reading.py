@@ -1,0 +1,394 @@
+"""Rows out of a stream, some at a time: one reading for every kind that moves rows (CSV, JSONL, a JSON list, Parquet).
+
+Nothing here holds more than one chunk of rows, whatever the size of the stream; a row of more than ``ROW_BYTES`` is
+refused before it is held. Values are JSON values: CSV gives text, Parquet what ``rows.database.to_json`` makes of it.
+``object_format`` reads whole objects by the same rules.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from noetl.domain import codec
+from noetl.domain.errors import TaskError
+from noetl.kinds.rows.database import to_json, unique_names
+from noetl.kinds.rows.parquet import duckdb_library
+
+RowFormat = Literal["csv", "jsonl", "json", "parquet"]
+FORMATS: tuple[RowFormat, ...] = ("csv", "jsonl", "json", "parquet")
+CHUNK_ROWS = 1000
+CHUNK_BYTES = 8 * 1024 * 1024
+"""A chunk ends early when its rows have this many bytes, so that wide rows do not add up."""
+ROW_BYTES = 16 * 1024 * 1024
+"""The largest single row."""
+ROWS_MEMBER = "rows"
+"""Where a JSON mapping has its rows: as the results of SQL kinds do."""
+_BLOCK = 256 * 1024
+_GOES_ON = frozenset(("", ".", "e", "E"))
+"""What may stand behind a number that is cut off: ``1.`` and ``1e-`` are read as 1 until their digits are there."""
+_SUFFIXES: Mapping[str, RowFormat] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_MEDIA_TYPES: Mapping[str, RowFormat] = {
+    "text/csv": "csv",
+    "application/x-ndjson": "jsonl",
+    "application/jsonl": "jsonl",
+    "application/json": "json",
+    "application/vnd.apache.parquet": "parquet",
+    "application/x-parquet": "parquet",
+}
+
+
+class Readable(Protocol):
+    """A stream of bytes: at most ``size`` of them, none at its end."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+def format_of(name: str, content_type: str = "") -> RowFormat | None:
+    """What a name ends with or a media type says; None when neither tells."""
+    told = _SUFFIXES.get(Path(name).suffix.lower())
+    return told or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
+
+
+def read_rows(
+    stream: Readable,
+    format: RowFormat,
+    *,
+    what: str = "the stream",
+    chunk_rows: int = CHUNK_ROWS,
+    delimiter: str = ",",
+    member: str = ROWS_MEMBER,
+    folder: str | None = None,
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of ``stream``, at most ``chunk_rows`` of them at a time.
+
+    ``what`` names the stream in messages. ``delimiter``: of CSV. ``member``: where a JSON mapping has its list.
+    Parquet cannot be read from its beginning: it is copied to a file in ``folder`` first (``read_parquet`` spares that).
+    Raises TaskError: kind ``parse``, code ``object_format`` with the row's number; kind ``storage_quota``, code ``row_too_large``.
+    """
+    if format == "parquet":
+        return _spooled(stream, what, chunk_rows, folder)
+    if format == "csv":
+        sized = _csv_rows(stream, what, delimiter)
+    else:
+        sized = _mappings(_values(stream, format, what, member), what)
+    return _chunks(sized, chunk_rows)
+
+
+def read_values(
+    stream: Readable, format: Literal["jsonl", "json"], *, what: str = "the stream", member: str = ROWS_MEMBER
+) -> Iterator[Any]:
+    """The values of a JSONL stream or of a JSON list, of whatever type, one after the other. Raises as ``read_rows``."""
+    return (value for value, _ in _values(stream, format, what, member))
+
+
+def read_parquet(
+    path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
+    duckdb = duckdb_library()
+    settings: dict[str, Any] = {
+        "threads": "1",
+        "memory_limit": "256MiB",
+        "temp_directory": "",
+        "python_enable_replacements": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    with closing(duckdb.connect(config=settings)) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        try:
+            connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
+            described = connection.description or []
+            names = unique_names([column[0] for column in described])
+            documents = {
+                name for name, column in zip(names, described, strict=True) if str(column[1]) == "JSON"
+            }
+            while rows := connection.fetchmany(chunk_rows):
+                yield [_parquet_row(names, row, documents) for row in rows]
+        except duckdb.Error as error:
+            told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
+            raise _unreadable(what, "parquet", told) from None
+
+
+def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
+    found = dict(zip(names, map(to_json, row), strict=True))
+    for name in documents:
+        if isinstance(found[name], str):
+            found[name] = codec.decode(found[name])
+    return found
+
+
+def _spooled(
+    stream: Readable, what: str, chunk_rows: int, folder: str | None
+) -> Iterator[list[dict[str, Any]]]:
+    with tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=folder) as place:
+        path = Path(place) / "rows.parquet"
+        with path.open("wb") as file:
+            while block := stream.read(_BLOCK):
+                file.write(block)
+        yield from read_parquet(path, what=what, chunk_rows=chunk_rows)
+
+
+def _chunks(sized: Iterable[tuple[dict[str, Any], int]], chunk_rows: int) -> Iterator[list[dict[str, Any]]]:
+    chunk: list[dict[str, Any]] = []
+    held = 0
+    for row, size in sized:
+        chunk.append(row)
+        held += size
+        if len(chunk) >= chunk_rows or held >= CHUNK_BYTES:
+            yield chunk
+            chunk, held = [], 0
+    if chunk:
+        yield chunk
+
+
+# --- CSV --------------------------------------------------------------------------------------------
+
+
+def _csv_rows(stream: Readable, what: str, delimiter: str) -> Iterator[tuple[dict[str, Any], int]]:
+    """Mappings of text by the header; every record has as many fields as the header."""
+    _allow_wide_fields()
+    text = _CsvText(stream, what)
+    reader = csv.reader(text, strict=True, delimiter=delimiter)
+    header: list[str] | None = None
+    try:
+        for fields in reader:
+            size = text.record_ended()
+            if not fields and header is not None and len(header) == 1:
+                fields = [""]  # a null of the only column
+            if not fields:
+                continue
+            if header is None:
+                header = _header(fields)
+                continue
+            if len(fields) != len(header):
+                more = "more" if len(fields) > len(header) else "fewer"
+                raise ValueError(f"line {reader.line_num} has {more} fields than the header")
+            yield dict(zip(header, fields, strict=True)), size
+    except (ValueError, csv.Error) as error:
+        place = "" if "line " in str(error) else f" (line {reader.line_num})"
+        raise _unreadable(what, "csv", f"{error}{place}") from None
+
+
+def _header(fields: list[str]) -> list[str]:
+    twice = next((name for index, name in enumerate(fields) if name in fields[:index]), None)
+    if twice is not None:
+        raise ValueError(f"the header names {twice!r} twice")
+    return fields
+
+
+def _allow_wide_fields() -> None:
+    """The limit of the csv module is one of the process, and half a page of text is above its default."""
+    if csv.field_size_limit() < ROW_BYTES:
+        csv.field_size_limit(ROW_BYTES)
+
+
+class _CsvText:
+    """Lines for the csv module, which joins those of a quoted field: what one record may take is counted here."""
+
+    def __init__(self, stream: Readable, what: str) -> None:
+        self._lines = _lines(stream, what)
+        self._what = what
+        self._held = 0
+        self._number = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self._held += len(line)
+        if self._held > ROW_BYTES:
+            raise _too_large(self._what)
+        self._number += 1
+        if self._number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            return line.decode() + "\n"
+        except UnicodeDecodeError as error:
+            raise ValueError(f"line {self._number}: {error}") from None
+
+    def record_ended(self) -> int:
+        """Bytes of the record that has just been read."""
+        size, self._held = self._held, 0
+        return size
+
+
+def _lines(stream: Readable, what: str) -> Iterator[bytes]:
+    """Lines without their newline."""
+    rest = b""
+    while block := stream.read(_BLOCK):
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        yield from lines
+        if len(rest) > ROW_BYTES:
+            raise _too_large(what)
+    if rest:
+        yield rest
+
+
+# --- JSON -------------------------------------------------------------------------------------------
+
+
+def _values(
+    stream: Readable, format: Literal["jsonl", "json"], what: str, member: str
+) -> Iterator[tuple[Any, int]]:
+    """(value, bytes it took)."""
+    if format == "json":
+        yield from _JsonList(stream, what, member).values()
+        return
+    for number, line in enumerate(_lines(stream, what), start=1):
+        text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+        if text.strip():
+            try:
+                value = codec.decode(text)
+            except (ValueError, RecursionError) as error:
+                raise _unreadable(what, "jsonl", f"line {number}: {error}") from None
+            yield value, len(text)
+
+
+def _mappings(values: Iterable[tuple[Any, int]], what: str) -> Iterator[tuple[dict[str, Any], int]]:
+    for number, (value, size) in enumerate(values, start=1):
+        if not isinstance(value, dict):
+            found = "a list" if isinstance(value, list) else repr(value)[:80]
+            raise _unreadable(what, "rows", f"row {number} is {found}, not a mapping of column to value")
+        yield value, size
+
+
+class _JsonList:
+    """The elements of one JSON list, decoded one by one while the text arrives."""
+
+    def __init__(self, stream: Readable, what: str, member: str) -> None:
+        self._stream = stream
+        self._what = what
+        self._member = member
+        self._bytes = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text = ""
+        self._at = 0
+        self._ended = False
+        self._row = 0
+        self._whole = False
+        self._decode = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
+
+    def values(self) -> Iterator[tuple[Any, int]]:
+        """Raises TaskError."""
+        try:
+            self._enter_list()
+            if self._take("]"):
+                self._refuse_rest()
+                return
+            for self._row in itertools.count(1):
+                yield self._value()
+                if self._take("]"):
+                    self._refuse_rest()
+                    return
+                self._expect(",")
+        except (ValueError, RecursionError) as error:
+            place = f"row {self._row}: " if self._row else ""
+            raise _unreadable(self._what, "json", f"{place}{error}") from None
+
+    def _enter_list(self) -> None:
+        """To the first element of the list that the document is, or that its member is."""
+        if self._take("["):
+            self._whole = True
+            return
+        if not self._take("{"):
+            raise ValueError("it is neither a list nor a mapping")
+        while not self._take("}"):
+            name, _ = self._value()
+            self._expect(":")
+            if name == self._member:
+                self._expect("[")
+                return
+            self._value()
+            if self._peek() != "}":
+                self._expect(",")
+        raise ValueError(f"it is a mapping without {self._member!r}, a list of rows")
+
+    def _refuse_rest(self) -> None:
+        """Behind a list that is the whole document nothing may stand; behind a member's list other members may."""
+        if self._peek() not in (("",) if self._whole else (",", "}")):
+            raise ValueError("something follows the list" if self._peek() else "it ends behind the list")
+
+    def _value(self) -> tuple[Any, int]:
+        """The value here and how many characters it took. A number at the end of what has arrived may go on."""
+        self._peek()
+        wanted = _BLOCK
+        while True:
+            try:
+                value, end = self._decode(self._text, self._at)
+                if self._ended or self._text[end : end + 1] not in _GOES_ON or len(self._text) - end > 2:
+                    size, self._at = end - self._at, end
+                    return value, size
+            except json.JSONDecodeError as error:
+                if self._ended:
+                    raise ValueError(error.msg) from None
+            if len(self._text) - self._at > ROW_BYTES:
+                raise _too_large(self._what)
+            self._more(wanted)
+            wanted *= 2
+
+    def _peek(self) -> str:
+        """The next character that is no blank; empty at the end."""
+        while True:
+            while self._at < len(self._text):
+                if self._text[self._at] not in " \t\r\n":
+                    return self._text[self._at]
+                self._at += 1
+            if self._ended:
+                return ""
+            self._more(_BLOCK)
+
+    def _take(self, mark: str) -> bool:
+        found = self._peek() == mark
+        self._at += found
+        return found
+
+    def _expect(self, mark: str) -> None:
+        if not self._take(mark):
+            raise ValueError(f"{mark!r} is missing where {self._peek() or 'the end'!r} is")
+
+    def _more(self, size: int) -> None:
+        """What was read already is let go of."""
+        block = self._stream.read(size)
+        self._ended = not block
+        self._text = self._text[self._at :] + self._bytes.decode(block, final=self._ended)
+        self._at = 0
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unreadable(what: str, format: str, why: str) -> TaskError:
+    return TaskError(
+        f"{what} cannot be read as {format}: {why}",
+        kind="parse",
+        code="object_format",
+        hint=f"say what it is: `format: {' | '.join(FORMATS)}`",
+    )
+
+
+def _too_large(what: str) -> TaskError:
+    return TaskError(
+        f"{what} has a row of more than {ROW_BYTES} bytes",
+        kind="storage_quota",
+        code="row_too_large",
+        hint="is its format right? A file without line ends is one row",
+        details={"limit": ROW_BYTES},
+    )

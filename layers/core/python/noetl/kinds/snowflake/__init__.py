@@ -1,0 +1,1 @@
+"""The kind ``snowflake``: its SQL API, and values of it."""

@@ -1,0 +1,89 @@
+"""Statements of Snowflake that are waited for in place, by kinds that carry out several of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from noetl.domain.errors import TaskError, TemplateError
+from noetl.domain.kinds import TaskContext
+from noetl.kinds.http.api_call import json_of
+from noetl.kinds.http.client import Answer
+from noetl.kinds.snowflake.api import Session
+from noetl.kinds.snowflake.values import read
+from noetl.kinds.transfer.params import SnowflakePlace
+from noetl.kinds.transfer.stores import Row, changed
+from noetl.templating.contract import RenderedStatement
+from noetl.templating.sql_values import quote_name
+
+_LONGEST_WAIT = 5.0
+
+
+class Statements(Session):
+    """Statements that are waited for in place."""
+
+    def __init__(self, place: SnowflakePlace, context: TaskContext) -> None:
+        super().__init__(context.credential(place.auth), place.places, context)
+        # An attempt that died may have used the numbers from 1 on for other statements.
+        self._serial = time.time_ns()
+
+    def begun(self, statement: RenderedStatement, count: int = 1) -> Mapping[str, Any]:
+        """What Snowflake says when it is over. ``count``: statements in its text. Raises TaskError."""
+        self._serial += 1
+        self.statement_count = count
+        answer = self._finished(self._submit(statement, self._serial), statement)
+        return self._over(answer, statement)
+
+    def kept(self, handle: str) -> Mapping[str, Any]:
+        """The result of a statement of before. Raises TaskError(code="source_changed") when it is not kept any more."""
+        self.query_id = handle
+        try:
+            return self._over(self._look(RenderedStatement("")), RenderedStatement(""))
+        except TaskError as error:
+            if error.status in (404, 410, 422):
+                raise changed("the statement's result", "is not kept by Snowflake any more") from None
+            raise
+
+    def part(self, handle: str, number: int) -> Sequence[Sequence[str | None]]:
+        url = f"{self._base}/api/v2/statements/{handle}?partition={number}"
+        return json_of(self._api.call("GET", url)).get("data") or []
+
+    def rows(self, text: str, **params: Any) -> list[dict[str, Any]]:
+        """Of a statement with few of them; by lower-case names."""
+        said = self.begun(RenderedStatement(text, params))
+        columns = columns_of(said)
+        return [
+            {name.lower(): cell for name, cell in row.items()}
+            for row in rows_in(columns, said.get("data") or [])
+        ]
+
+    def _over(self, answer: Answer, statement: RenderedStatement) -> Mapping[str, Any]:
+        wait = 0.2
+        while answer.status == 202:
+            if self._context.cancelled() or wait > self._remaining():
+                raise self._given_up()
+            time.sleep(wait)
+            wait = min(_LONGEST_WAIT, wait * 1.5)
+            answer = self._look(statement)
+        found: Mapping[str, Any] = json_of(answer)
+        return found
+
+
+def columns_of(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return list((said.get("resultSetMetaData") or {}).get("rowType") or [])
+
+
+def rows_in(columns: Sequence[Mapping[str, Any]], rows: Sequence[Sequence[str | None]]) -> list[Row]:
+    return [
+        {str(column["name"]): read(cell, column) for cell, column in zip(row, columns, strict=True)}
+        for row in rows
+    ]
+
+
+def exact_name(table: str) -> str:
+    """Names are taken exactly: Snowflake's own are in capitals. Raises TaskError(code="name_invalid")."""
+    try:
+        return str(quote_name(table))
+    except TemplateError as error:
+        raise TaskError(error.message, kind="client_error", code="name_invalid", hint=error.hint) from None

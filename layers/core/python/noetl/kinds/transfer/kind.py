@@ -1,0 +1,208 @@
+"""Moves rows from one store to another, a chunk at a time, each exactly once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.outcomes import PollRequest
+from noetl.kinds.transfer.params import SOURCES, TARGETS, Params
+
+if TYPE_CHECKING:
+    from noetl.kinds.transfer.stores import Plan, Progress, Row, Source, Target
+
+__all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
+
+CALL_SECONDS = 780.0
+"""What one call may take, so that it fits into a function; a transfer that can go on does so in a further one."""
+_RESERVE = 0.1
+"""The part of a call's time that is kept for committing what was read."""
+_TABLES = frozenset({"postgres", "duckdb", "snowflake"})
+
+SPEC = KindSpec(
+    name="transfer",
+    summary="Moves rows between Postgres, Snowflake, DuckDB, S3 and artifacts, in chunks that are written exactly once.",
+    pool="cpu",
+    default_timeout=3600.0,
+    sql_fields=("source.query",),
+    ref_fields=("source",),
+    needs_network=True,
+    poll_seconds=CALL_SECONDS,
+    layer="duckdb",
+    extra="local",
+)
+
+EXAMPLE: dict[str, Any] = {
+    "source": {"kind": "postgres", "auth": "shop", "table": "public.orders", "order_by": ["id"]},
+    "target": {"kind": "s3", "auth": "lake", "uri": "s3://lake/orders/{{ execution_id }}.parquet"},
+    "columns": ["id", "customer", "total"],
+}
+
+
+def check(params: Mapping[str, Any]) -> list[ParamProblem]:
+    """What is wrong inside a source or target that has templates in it."""
+    from noetl.kinds.params import ParamsChecker, has_hole
+
+    found = []
+    for side, models in (("source", SOURCES), ("target", TARGETS)):
+        given = params.get(side)
+        kind = given.get("kind") if isinstance(given, Mapping) else None
+        if not isinstance(given, Mapping) or not has_hole(given) or not isinstance(kind, str):
+            continue
+        if kind not in models:
+            found.append(
+                ParamProblem((side, "kind"), f"{side} is of no kind {kind!r}", f"one of {', '.join(models)}")
+            )
+            continue
+        spec = KindSpec(f"a {side} of kind {kind}", "", "io")
+        problems = ParamsChecker(models[kind], spec).check(given)
+        found += [
+            ParamProblem((side, *one.path), one.message, one.hint, one.code, one.place) for one in problems
+        ]
+    return found
+
+
+def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
+    """``{rows_read, rows_written, resumed_at, mode}`` and what the target tells: ``table``, ``uri`` and ``bytes``, or ``artifact``.
+
+    What does not fit into one call goes on in another one, when it can. Raises TaskError: ``copy_count``, ``source_changed``,
+    ``transfer_overtaken``, ``transfer_differs``, ``order_not_unique``, ``transfer_unfinished``, and those of the stores.
+    """
+    from noetl.kinds.transfer.stores import plan_of
+
+    began = time.monotonic()
+    plan = plan_of(params, context.idempotency_key)
+    with ExitStack() as stack:
+        target = stack.enter_context(_target(params, plan, context))
+        progress = target.begin()
+        resumed = progress.rows_read
+        if progress.done:
+            told: dict[str, Any] = {
+                "rows_written": progress.rows_written,
+                "table": getattr(params.target, "table", None),
+            }
+        else:
+            source = stack.enter_context(_source(params, context))
+            if not _carry(params, source, target, progress, context):
+                left = context.left - (time.monotonic() - began)
+                if (
+                    plan.resumable
+                    and params.target.kind in _TABLES
+                    and progress.rows_read > resumed
+                    and left > 0
+                ):
+                    return PollRequest(
+                        {"rows_read": progress.rows_read, "resumed_at": _first(context, resumed)}, 0.0
+                    )
+                raise _unfinished(progress, context)
+            told = target.finish(source)
+    told |= {"resumed_at": _first(context, resumed), "mode": plan.mode}
+    return TaskResult({"rows_read": progress.rows_read, **told})
+
+
+def _first(context: TaskContext, resumed: int) -> int:
+    """Where this attempt began, in its first call."""
+    return int((context.pending or {}).get("resumed_at", resumed))
+
+
+def _carry(params: Params, source: Source, target: Target, progress: Progress, context: TaskContext) -> bool:
+    """False when the time is up before the rows are."""
+    began = time.monotonic()
+    deadline = began + context.timeout * (1 - _RESERVE)
+    pairs = params.pairs
+    slowest = 0.0
+    for chunk in source.chunks(progress.position):
+        if context.cancelled():
+            raise TaskError(
+                "the execution was cancelled; its transfer was stopped", kind="cancelled", code="cancelled"
+            )
+        rows = _mapped(chunk.rows, pairs, progress.rows_read) if pairs is not None else chunk.rows
+        target.write(rows, chunk.position, source)
+        now = time.monotonic()
+        slowest, began = max(slowest, now - began), now
+        if now + slowest > deadline:
+            return False
+    return True
+
+
+def _mapped(rows: Sequence[Row], pairs: Mapping[str, str], before: int) -> list[Row]:
+    """Rows with the columns of the target. Raises TaskError: a row has not what they come from."""
+    try:
+        return [{name: row[given] for name, given in pairs.items()} for row in rows]
+    except KeyError as error:
+        name = error.args[0]
+        at = next(at for at, row in enumerate(rows) if name not in row)
+        raise TaskError(
+            f"row {before + at + 1} of the source has no column {name!r}",
+            kind="schema",
+            code="column_missing",
+            hint=f"it has {', '.join(map(str, rows[at]))[:300]}",
+            details={"row": before + at + 1, "column": name},
+        ) from None
+
+
+def _unfinished(progress: Progress, context: TaskContext) -> TaskError:
+    return TaskError(
+        f"{progress.rows_read} rows were read, and there is no time for more within {context.timeout:g} s",
+        kind="timeout",
+        code="transfer_unfinished",
+        retryable=True,
+        hint="a source with `order_by`, and a table as its target, goes on where it was; or give it more time: spec.timeout",
+        details={"rows_read": progress.rows_read},
+    )
+
+
+def _source(params: Params, context: TaskContext) -> AbstractContextManager[Source]:
+    given, size = params.source, params.chunk_rows
+    found: AbstractContextManager[Source]
+    if given.kind == "postgres":
+        from noetl.kinds.transfer.postgres import FromPostgres
+
+        found = FromPostgres(given, context, size)
+    elif given.kind == "duckdb":
+        from noetl.kinds.transfer.duckdb import FromDuckdb
+
+        found = FromDuckdb(given, context, size)
+    elif given.kind == "snowflake":
+        from noetl.kinds.transfer.snowflake import FromSnowflake
+
+        found = FromSnowflake(given, context, size)
+    elif given.kind == "s3":
+        from noetl.kinds.transfer.s3 import FromS3
+
+        found = FromS3(given, context, size)
+    else:
+        from noetl.kinds.transfer.artifact import FromArtifact
+
+        found = FromArtifact(given, context, size)
+    return found
+
+
+def _target(params: Params, plan: Plan, context: TaskContext) -> AbstractContextManager[Target]:
+    given = params.target
+    found: AbstractContextManager[Target]
+    if given.kind == "postgres":
+        from noetl.kinds.transfer.postgres import IntoPostgres
+
+        found = IntoPostgres(given, plan, context)
+    elif given.kind == "duckdb":
+        from noetl.kinds.transfer.duckdb import IntoDuckdb
+
+        found = IntoDuckdb(given, plan, context)
+    elif given.kind == "snowflake":
+        from noetl.kinds.transfer.snowflake import IntoSnowflake
+
+        found = IntoSnowflake(given, plan, context)
+    elif given.kind == "s3":
+        from noetl.kinds.transfer.s3 import IntoS3
+
+        found = IntoS3(given, plan, context)
+    else:
+        from noetl.kinds.transfer.artifact import IntoArtifact
+
+        found = IntoArtifact(given, plan, context)
+    return found

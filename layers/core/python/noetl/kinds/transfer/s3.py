@@ -1,0 +1,228 @@
+"""Objects of S3 as an end of a transfer: read as a stream, written in parts.
+
+An object that is written is there whole or not at all. What a worker that died had sent of it is never seen, and a transfer that was cut off
+begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import Any, Self
+
+from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskContext
+from noetl.kinds.aws_client import answering, client
+from noetl.kinds.private_folder import private_folder
+from noetl.kinds.rows.reading import FORMATS, RowFormat, format_of, read_parquet, read_rows
+from noetl.kinds.rows.writing import MEDIA_TYPES, row_writer
+from noetl.kinds.transfer.artifact import nulls_of_csv
+from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
+from noetl.kinds.transfer.stores import (
+    Chunk,
+    Counted,
+    Plan,
+    Position,
+    Progress,
+    Row,
+    Source,
+    changed,
+    counts_differ,
+    in_chunks,
+)
+
+PART_BYTES = 8 * 1024 * 1024
+"""A part of an upload; S3 takes 10,000 of them, so they grow."""
+GROWING = 1000
+_BLOCK = 1024 * 1024
+
+
+def _client(params: S3Object, context: TaskContext) -> Any:
+    if params.place[0] in context.settings.own_buckets:
+        raise TaskError(
+            f"{params.place[0]} holds the results of this deployment; a task may not reach into it",
+            kind="auth",
+            code="bucket_refused",
+            hint='read another step\'s result by its name: `source: {kind: artifact, ref: "{{ step }}"}`',
+        )
+    return client("s3", params, context)
+
+
+def _format(params: S3Object) -> RowFormat:
+    found = params.format or format_of(params.place[1])
+    if found is None:
+        raise TaskError(
+            f"what rows {params.uri} has is not told by its name",
+            kind="schema",
+            code="object_format",
+            hint=f"say `format: {' | '.join(FORMATS)}`",
+        )
+    return found
+
+
+class _Body:
+    """The content of an object, whose errors are told as a task's."""
+
+    def __init__(self, answer: Mapping[str, Any], what: str) -> None:
+        self._body = answer["Body"]
+        self._what = what
+
+    def read(self, size: int, /) -> bytes:
+        with answering("s3", self._what):
+            found: bytes = self._body.read(size)
+            return found
+
+    def close(self) -> None:
+        self._body.close()
+
+
+class FromS3(AbstractContextManager["FromS3"]):
+    """The object as it was when the transfer began (by its entity tag): rows are counted off to where the transfer was."""
+
+    def __init__(self, params: S3Source, context: TaskContext, chunk_rows: int) -> None:
+        self._params = params
+        self._context = context
+        self._chunk_rows = chunk_rows
+        self._stack = ExitStack()
+        self.columns: Sequence[str] | None = None
+        self.types: Mapping[str, str] = {}
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def chunks(self, position: Position | None) -> Iterator[Chunk]:
+        bucket, key = self._params.place
+        form = _format(self._params)
+        wanted = {"VersionId": self._params.version_id} if self._params.version_id else {}
+        with answering("s3", self._params.uri):
+            answer = _client(self._params, self._context).get_object(Bucket=bucket, Key=key, **wanted)
+        body = _Body(answer, self._params.uri)
+        self._stack.callback(body.close)
+        etag = str(answer.get("ETag", "")).strip('"')
+        if position and position.get("etag") != etag:
+            raise changed(self._params.uri, "was written anew")
+        skip = int(position["rows"]) if position else 0
+        counted = Counted({"etag": etag}, skip)
+        for chunk in in_chunks(self._pieces(body, form, skip), self._chunk_rows):
+            yield counted.chunk(chunk)
+
+    def _pieces(self, body: _Body, form: RowFormat, skip: int) -> Iterator[list[Row]]:
+        size = min(self._chunk_rows, 1000)
+        if form == "parquet":
+            path = self._stack.enter_context(private_folder(self._context)) / "source.parquet"
+            with path.open("wb") as file:
+                while block := body.read(_BLOCK):
+                    file.write(block)
+            yield from read_parquet(path, what=self._params.uri, chunk_rows=size, skip=skip)
+            return
+        rows = read_rows(body, form, what=self._params.uri, chunk_rows=size, delimiter=self._params.delimiter)
+        for piece in nulls_of_csv(rows) if form == "csv" else rows:
+            if skip < len(piece):
+                yield piece[skip:]
+            skip = max(0, skip - len(piece))
+
+
+class Upload:
+    """An object that is being written, in parts; small ones in one."""
+
+    def __init__(self, s3: Any, bucket: str, key: str, content_type: str) -> None:
+        self._s3 = s3
+        self._place = {"Bucket": bucket, "Key": key}
+        self._type = content_type
+        self._what = f"s3://{bucket}/{key}"
+        self._id = ""
+        self._held = bytearray()
+        self._parts: list[dict[str, Any]] = []
+        self.size = 0
+
+    def write(self, data: bytes) -> None:
+        self._held += data
+        self.size += len(data)
+        while len(self._held) >= self._part_bytes():
+            self._send(self._part_bytes())
+
+    def finish(self) -> str:
+        """The object is there, as large as what was sent. Its entity tag."""
+        with answering("s3", self._what):
+            if not self._id:
+                answer = self._s3.put_object(**self._place, Body=bytes(self._held), ContentType=self._type)
+                return str(answer.get("ETag", "")).strip('"')
+            if self._held:
+                self._send(len(self._held))
+            parts = {"Parts": self._parts}
+            answer = self._s3.complete_multipart_upload(
+                **self._place, UploadId=self._id, MultipartUpload=parts
+            )
+            self._id = ""
+            return str(answer.get("ETag", "")).strip('"')
+
+    def abort(self) -> None:
+        """What was sent is thrown away; nothing happens when it is complete."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        if self._id:
+            with suppress(BotoCoreError, ClientError):
+                self._s3.abort_multipart_upload(**self._place, UploadId=self._id)
+            self._id = ""
+
+    def _part_bytes(self) -> int:
+        return PART_BYTES * (1 + len(self._parts) // GROWING)
+
+    def _send(self, size: int) -> None:
+        with answering("s3", self._what):
+            if not self._id:
+                made = self._s3.create_multipart_upload(**self._place, ContentType=self._type)
+                self._id = str(made["UploadId"])
+            number = len(self._parts) + 1
+            data = bytes(memoryview(self._held)[:size])
+            answer = self._s3.upload_part(**self._place, UploadId=self._id, PartNumber=number, Body=data)
+        self._parts.append({"PartNumber": number, "ETag": answer["ETag"]})
+        del self._held[:size]
+
+
+class IntoS3(AbstractContextManager["IntoS3"]):
+    def __init__(self, params: S3Target, plan: Plan, context: TaskContext) -> None:
+        self._params = params
+        self._columns = plan.columns or None
+        self._context = context
+        self._progress = Progress()
+        self._stack = ExitStack()
+        self._out: Any = None
+
+    def __enter__(self) -> Self:
+        self._format = _format(self._params)
+        self._upload = Upload(
+            _client(self._params, self._context), *self._params.place, MEDIA_TYPES[self._format]
+        )
+        self._stack.callback(self._upload.abort)
+        self._folder = self._stack.enter_context(private_folder(self._context))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stack.close()
+
+    def begin(self) -> Progress:
+        return self._progress
+
+    def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
+        self._writer(source).write(rows)
+        self._progress.rows_read += len(rows)
+
+    def finish(self, source: Source) -> dict[str, Any]:
+        written = self._writer(source).close()
+        if written != self._progress.rows_read:
+            raise counts_differ(self._progress.rows_read, written, self._params.uri)
+        etag = self._upload.finish()
+        return {"rows_written": written, "uri": self._params.uri, "bytes": self._upload.size, "etag": etag}
+
+    def _writer(self, source: Source) -> Any:
+        if self._out is None:
+            self._out = row_writer(
+                self._format,
+                self._upload.write,
+                self._columns or source.columns,
+                {**source.types, **self._params.types} if self._columns is None else dict(self._params.types),
+                str(self._folder),
+                self._params.delimiter,
+            )
+        return self._out
