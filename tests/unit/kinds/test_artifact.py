@@ -12,19 +12,26 @@ from noetl.adapters.memory.results import MemoryResultStore
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
-from noetl.domain.manifests import manifest
+from noetl.domain.manifests import growing
+from noetl.domain.parts import PartsWriter
 from noetl.domain.results import make_ref
-from noetl.kinds.artifact_values import rows_of
 from noetl.kinds.registry import OTHER_NAMES, default_registry
+from noetl.kinds.rows.sources import references, row_chunks
 from noetl.services.artifacts import TaskArtifacts
+from noetl.services.keep_results import Keeper
 from tests.unit.kinds.test_registry import make_context
 
 ROWS = [{"i": i, "name": "é" * 3} for i in range(10)]
 
 
 @pytest.fixture
-def context() -> TaskContext:
-    artifacts = TaskArtifacts(MemoryResultStore(), 1, "s", max_bytes=100_000)
+def store() -> MemoryResultStore:
+    return MemoryResultStore()
+
+
+@pytest.fixture
+def context(store: MemoryResultStore) -> TaskContext:
+    artifacts = TaskArtifacts(store, 1, "s", max_bytes=100_000)
     return make_context(artifacts=artifacts, settings=TaskSettings(output_max_bytes=2000))
 
 
@@ -36,9 +43,10 @@ def put(context: TaskContext, body: Any, **params: Any) -> dict[str, Any]:
     return run("artifact", context, action="put", body=body, **params)
 
 
-def in_parts(context: TaskContext) -> dict[str, Any]:
-    parts = [dict(put(context, ROWS[:6])), dict(put(context, ROWS[6:]))]
-    return put(context, manifest(parts))
+def rows_in(ref: dict[str, Any], context: TaskContext, **how: Any) -> list[Any]:
+    parts = references(ref, context)
+    assert parts is not None
+    return [row for rows in row_chunks(parts, context.artifacts, "it", **how) for row in rows]
 
 
 @pytest.mark.parametrize("form", ["json", "jsonl", "csv", "parquet"])
@@ -47,20 +55,49 @@ def test_rows_are_kept_and_read_in_every_format(form: str, context: TaskContext)
     wanted = [{"i": str(row["i"]), "name": row["name"]} for row in ROWS] if form == "csv" else ROWS
     assert run("artifact", context, ref=ref, **{"as": "rows"}) == wanted
     assert run("result", context, ref=ref, offset=8, limit=5, **{"as": "rows"}) == wanted[8:]
-    assert [row for rows in rows_of(ref, context.artifacts, chunk_rows=3, skip=4) for row in rows] == wanted[
-        4:
-    ]
+    assert rows_in(ref, context, chunk_rows=3, skip=4) == wanted[4:]
     told = run("artifact", context, action="head", ref=ref)
     assert (told["format"], told["available"], told["size"]) == (form, True, ref["size"])
     assert form == "json" or ref["extracted"] == {"row_count": 10}
 
 
-def test_a_result_in_parts_is_one_list(context: TaskContext) -> None:
-    ref = in_parts(context)
-    assert run("artifact", context, ref=ref) == ROWS
-    assert run("artifact", context, ref=ref, offset=5, limit=2) == ROWS[5:7]
-    assert [row for rows in rows_of(ref, context.artifacts, skip=7) for row in rows] == ROWS[7:]
-    assert run("resolve", context, refs=[ref, 1], limit=1) == [ROWS[:1], 1]
+def collected(store: MemoryResultStore, rows: list[Any]) -> dict[str, Any]:
+    """As loops leave their results."""
+    writer = PartsWriter(store.put, 1, "s", tier=store.name)
+    for some in (rows[:6], rows[6:]):
+        writer.extend(some)
+        writer._flush()
+    return writer.close()
+
+
+def grown(store: MemoryResultStore, first: Any, rest: Any) -> dict[str, Any]:
+    """As ``accumulate`` leaves what it gathers."""
+    keeper = Keeper(store, 1, 1, "s", inline_bytes=1, max_bytes=100_000)
+    found: dict[str, Any] = keeper.keep(growing([keeper.part(first, None)], rest))
+    return found
+
+
+def test_a_result_in_parts_is_one_list(context: TaskContext, store: MemoryResultStore) -> None:
+    for ref in (collected(store, ROWS), grown(store, ROWS[:6], ROWS[6:])):
+        assert run("artifact", context, ref=ref) == ROWS
+        assert run("artifact", context, ref=ref, offset=5, limit=2) == ROWS[5:7]
+        assert run("artifact", context, ref=ref, offset=5, limit=2, **{"as": "rows"}) == ROWS[5:7]
+        assert rows_in(ref, context, skip=7) == ROWS[7:]
+        assert run("resolve", context, refs=[ref, 1], limit=1) == [ROWS[:1], 1]
+    held = growing(codec.decode(store.get(ref["ref"]))["parts"][:1], ROWS[6:])
+    assert rows_in(held, context, skip=5) == ROWS[5:], "what has no part of its own yet follows"
+    with pytest.raises(TaskError) as caught:
+        run("artifact", context, ref=collected(store, ["x" * 200] * 12))
+    assert caught.value.code == "result_too_large_to_load", "all parts together"
+
+
+def test_pages_that_were_merged_are_one_mapping(context: TaskContext, store: MemoryResultStore) -> None:
+    ref = grown(store, {"a": 1, "b": {"c": 2}}, {"b": {"d": 3}})
+    assert run("artifact", context, ref=ref) == {"a": 1, "b": {"c": 2, "d": 3}}
+    assert run("resolve", context, ref=ref, path="$.b.d") == 3
+    with pytest.raises(TaskError) as caught:
+        run("artifact", context, ref=ref, **{"as": "rows"})
+    assert caught.value.code == "not_rows"
 
 
 def test_text_and_bytes_are_cut_at_characters_and_at_bytes(context: TaskContext) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.kinds.rows import reading
-from noetl.kinds.rows.reading import format_of, read_parquet, read_rows, read_values
+from noetl.kinds.rows.formats import format_of
+from noetl.kinds.rows.parquet import read_parquet
+from noetl.kinds.rows.reading import read_rows, read_values
 
 
 class Dripping(io.BytesIO):

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeGuard
 
 from noetl.domain.patches import deep_merge
-from noetl.domain.results import leads_to_object, select
+from noetl.domain.results import canonical, leads_to_object, select
 
 Strategy = Literal["append", "concat", "merge", "replace"]
 _STRATEGIES = frozenset({"append", "concat", "merge", "replace"})
+STORED = b'{"kind":"manifest",'
+"""How a manifest begins in the result store."""
 
 
 def manifest(
@@ -47,6 +49,11 @@ def is_manifest(value: Any) -> TypeGuard[Mapping[str, Any]]:
         and isinstance(parts, list)
         and all(isinstance(part, Mapping) and leads_to_object(part) for part in parts)
     )
+
+
+def part_refs(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The parts of a manifest as references of results, which is how tasks read them."""
+    return [canonical({"size": part.get("bytes"), **part}) for part in value["parts"]]
 
 
 def part_of(ref: Mapping[str, Any], count: int) -> dict[str, Any]:

@@ -23,6 +23,15 @@ KEYS_LIMIT = 64
 """Top-level keys of a large result that its reference lists."""
 PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")
 """Scalars of a large result that stay readable on its reference."""
+MEDIA_TYPES: Mapping[str, str] = {
+    "json": "application/json",
+    "jsonl": "application/x-ndjson",
+    "csv": "text/csv; charset=utf-8",
+    "parquet": "application/vnd.apache.parquet",
+    "text": "text/plain; charset=utf-8",
+    "bytes": "application/octet-stream",
+}
+"""What the bytes of an artifact are called where bytes have media types, by ``ArtifactFormat``."""
 _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 
 

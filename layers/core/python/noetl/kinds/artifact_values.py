@@ -1,22 +1,24 @@
-"""What a reference stands for, read as a stream: a value, rows, text, bytes, or a slice of them."""
+"""What a reference stands for, loaded: a value, rows, text, bytes, or a slice of them, read as a stream up to there."""
 
 from __future__ import annotations
 
 import base64
 import codecs
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, Literal, TypeVar, cast
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import Artifacts, TaskContext
-from noetl.domain.results import decoded, format_of, plain_loop, select
-from noetl.kinds.rows.reading import CHUNK_ROWS, FORMATS, RowFormat, read_parquet, read_rows, read_values
+from noetl.domain.kinds import TaskContext
+from noetl.domain.manifests import join, part_refs
+from noetl.domain.results import canonical, decoded, format_of, plain_loop, select, size_of
+from noetl.kinds.rows.formats import FORMATS
+from noetl.kinds.rows.reading import read_values
+from noetl.kinds.rows.sources import parts_of, row_chunks, stored_manifest
 
 As = Literal["value", "rows", "text", "base64"]
-_MANIFEST = b'{"kind":"manifest",'
 _BLOCK = 256 * 1024
 _T = TypeVar("_T")
 
@@ -65,34 +67,6 @@ def load(
     return reading.rows() if shown_as == "rows" else reading.value()
 
 
-def rows_of(
-    ref: Mapping[str, Any],
-    artifacts: Artifacts,
-    *,
-    format: str | None = None,
-    delimiter: str = ",",
-    chunk_rows: int = CHUNK_ROWS,
-    skip: int = 0,
-) -> Iterator[list[dict[str, Any]]]:
-    """The rows that a large result holds, after the first ``skip``, some at a time. A result of an SQL kind has them in ``rows``, one
-    that was gathered from pages in parts. Raises TaskError as ``read_rows``, and REFERENCE_NOT_AVAILABLE."""
-    form, what = format or format_of(ref), _named(ref)
-    if form not in FORMATS:
-        raise _no_value(what, form, f"say what its rows are: `format: {' | '.join(FORMATS)}`")
-    if form == "parquet":
-        with artifacts.file(ref, ".parquet") as file:
-            yield from read_parquet(file, what=what, chunk_rows=chunk_rows, skip=skip)
-        return
-    for one in _parts(ref, artifacts) if form == "json" else [ref]:
-        with artifacts.open(one) as stream:
-            for chunk in read_rows(
-                stream, cast(RowFormat, form), what=what, chunk_rows=chunk_rows, delimiter=delimiter
-            ):
-                if skip < len(chunk):
-                    yield chunk[skip:]
-                skip = max(0, skip - len(chunk))
-
-
 @dataclass(frozen=True, slots=True)
 class _Reading:
     ref: Mapping[str, Any]
@@ -111,26 +85,28 @@ class _Reading:
             return self.rows()
         if self.form == "json" and self.part.whole:
             return self.whole()
-        values = _values(self.ref, self.context.artifacts, self.form)
-        return self._gathered(itertools.islice(values, self.part.offset, self.part.stop))
+        return self._gathered(islice(self._elements(), self.part.offset, self.part.stop))
 
     def whole(self) -> Any:
         """All of it, decoded."""
         if self.form != "json":
             return _Reading(self.ref, self.context, self.form, Slice()).value()
-        found: list[Any] = []
-        for one in _parts(self.ref, self.context.artifacts):
-            self._refuse_above(int(one.get("size") or 0))
-            with self.context.artifacts.open(one) as stream:
-                value = decoded(stream.read(), one)
-            if one is self.ref:
-                return plain_loop(value)
-            found += value
-        return found
+        found = stored_manifest(self.ref, self.context.artifacts)
+        if found is None:
+            self._refuse_above(size_of(self.ref))
+            return plain_loop(self._decoded(self.ref))
+        parts = part_refs(found)
+        self._refuse_above(sum(map(size_of, parts)))
+        return join({**found, "parts": parts}, self._decoded)
 
-    def rows(self) -> list[dict[str, Any]]:
-        chunks = rows_of(self.ref, self.context.artifacts, format=self.form, skip=self.part.offset)
-        return self._gathered(itertools.islice(itertools.chain.from_iterable(chunks), self.part.limit))
+    def rows(self) -> list[Mapping[str, Any]]:
+        what = _named(self.ref)
+        if self.form not in FORMATS:
+            raise _no_value(what, self.form, f"say what its rows are: `format: {' | '.join(FORMATS)}`")
+        artifacts = self.context.artifacts
+        parts = parts_of(self.ref, artifacts)
+        chunks = row_chunks(parts, artifacts, what, format=self.form, skip=self.part.offset)
+        return self._gathered(islice(chain.from_iterable(chunks), self.part.limit))
 
     def text(self) -> str:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if self.form == "csv" else "utf-8")()
@@ -164,6 +140,20 @@ class _Reading:
                 break
         return base64.b64encode(found).decode()
 
+    def _decoded(self, ref: Mapping[str, Any]) -> Any:
+        with self.context.artifacts.open(ref) as stream:
+            return decoded(stream.read(), ref)
+
+    def _elements(self) -> Iterator[Any]:
+        """Those of a list, one by one."""
+        form = cast(Literal["json", "jsonl"], self.form)
+        for one in parts_of(self.ref, self.context.artifacts):
+            if isinstance(one, list):
+                yield from one
+                continue
+            with self.context.artifacts.open(one) as stream:
+                yield from read_values(stream, form, what=_named(self.ref))
+
     def _blocks(self) -> Iterator[bytes]:
         """The last one is empty."""
         with self.context.artifacts.open(self.ref) as stream:
@@ -192,24 +182,8 @@ class _Reading:
             )
 
 
-def _values(ref: Mapping[str, Any], artifacts: Artifacts, form: str) -> Iterator[Any]:
-    """Elements of a list, one by one."""
-    for one in _parts(ref, artifacts) if form == "json" else [ref]:
-        with artifacts.open(one) as stream:
-            yield from read_values(stream, cast(Literal["json", "jsonl"], form), what=_named(ref))
-
-
-def _parts(ref: Mapping[str, Any], artifacts: Artifacts) -> list[Mapping[str, Any]]:
-    """The references that a result in parts consists of; itself when it is in one piece."""
-    with artifacts.open(ref) as stream:
-        if stream.read(len(_MANIFEST)) != _MANIFEST:
-            return [ref]
-    with artifacts.open(ref) as stream:
-        return list(codec.decode(stream.read())["parts"])
-
-
 def _named(ref: Mapping[str, Any]) -> str:
-    return f"the result {ref['ref']}"
+    return f"the result {canonical(ref)['ref']}"
 
 
 def _no_value(what: str, form: str, hint: str) -> TaskError:

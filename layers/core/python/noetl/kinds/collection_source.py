@@ -13,15 +13,9 @@ from noetl.domain.kinds import KindSpec, TaskContext
 from noetl.kinds.aws_client import AwsParams, answering, client
 from noetl.kinds.params import ParamsChecker
 from noetl.kinds.paths import path_of_file_uri, resolve_inside
-from noetl.kinds.rows.reading import (
-    FORMATS,
-    Readable,
-    RowFormat,
-    format_of,
-    read_parquet,
-    read_rows,
-    read_values,
-)
+from noetl.kinds.rows.formats import FORMATS, RowFormat, format_of
+from noetl.kinds.rows.parquet import read_parquet
+from noetl.kinds.rows.reading import Readable, read_rows, read_values
 from noetl.kinds.s3 import PAGE, refuse_own
 
 SPEC = KindSpec(name="loop.in", summary="What a loop goes over.", pool="io", default_timeout=900.0)

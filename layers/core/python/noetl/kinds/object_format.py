@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.results import MEDIA_TYPES
 from noetl.kinds.rows.reading import read_rows
 
 Format = Literal["auto", "json", "jsonl", "csv", "text", "base64"]
@@ -33,13 +34,7 @@ _BY_SUFFIX: Mapping[str, Format] = {
     ".yaml": "text",
     ".yml": "text",
 }
-_TYPES: Mapping[str, str] = {
-    "json": "application/json",
-    "jsonl": "application/x-ndjson",
-    "csv": "text/csv; charset=utf-8",
-    "text": "text/plain; charset=utf-8",
-    "base64": "application/octet-stream",
-}
+_TYPES: Mapping[str, str] = {**MEDIA_TYPES, "base64": MEDIA_TYPES["bytes"]}
 
 
 def read_object(data: bytes, format: Format, content_type: str, key: str, what: str) -> Any:

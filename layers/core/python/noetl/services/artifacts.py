@@ -16,7 +16,15 @@ from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.kinds import ArtifactFormat, ResultWish
 from noetl.domain.result_bytes import compression_of
 from noetl.domain.result_life import KeptResult, lifetime
-from noetl.domain.results import PREVIEW_LIMIT, artifact_ref, canonical, is_ref, result_name, unavailable
+from noetl.domain.results import (
+    MEDIA_TYPES,
+    PREVIEW_LIMIT,
+    artifact_ref,
+    canonical,
+    is_ref,
+    result_name,
+    unavailable,
+)
 from noetl.ports.results import ObjectReader, ObjectWriter, ResultStore
 from noetl.services.packing import PackedWriter, Verified
 from noetl.services.secret_stream import StreamMask
@@ -25,16 +33,6 @@ from noetl.services.stored_bytes import store_calls
 CHUNK = 1024 * 1024
 SMALL = 1024 * 1024
 """An artifact of at most this many bytes is held until it is complete."""
-MEDIA_TYPES: Mapping[str, str] = {
-    "json": "application/json",
-    "jsonl": "application/x-ndjson",
-    "csv": "text/csv; charset=utf-8",
-    "parquet": "application/vnd.apache.parquet",
-    "text": "text/plain; charset=utf-8",
-    "bytes": "application/octet-stream",
-}
-
-
 BINARY = frozenset({"parquet", "bytes"})
 """Formats that say where in them something is: what is taken out of these leaves a gap of its size."""
 Masking = Callable[[bool], StreamMask | None]

@@ -16,6 +16,7 @@ from noetl.domain import codec
 from noetl.domain.commands import Collected, Command
 from noetl.domain.errors import InfrastructureError, NoetlError, TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.domain.manifests import STORED
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.domain.parts import PART_BYTES, PartsWriter
 from noetl.domain.results import canonical, format_of, is_ref
@@ -25,7 +26,8 @@ from noetl.engine.collections import listed
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import SCOPES, Overlay, View
 from noetl.kinds.collection_source import SPEC, elements, read_elements
-from noetl.kinds.rows.reading import FORMATS, Readable
+from noetl.kinds.rows.formats import FORMATS
+from noetl.kinds.rows.reading import Readable
 from noetl.pipeline.faults import error_of, positioned
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.keep_results import short_error
@@ -37,8 +39,6 @@ from noetl.services.task_errors import internal
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import render, unwrap
 
-MANIFEST = b'{"kind":"manifest"'
-"""How a stored manifest begins."""
 RETRY_SECONDS = (1.0, 5.0, 20.0)
 """Delays before a source that could not be reached is asked again."""
 
@@ -146,8 +146,8 @@ class _Reading:
         )
         what = f"the result {ref['ref']}"
         with artifacts.open(ref) as stream:
-            start = stream.read(len(MANIFEST))
-            if form == "json" and start == MANIFEST:
+            start = stream.read(len(STORED))
+            if form == "json" and start == STORED:
                 return self._of_manifest(ref)
             return self._write(read_elements(_Whole(start, stream), form, what, None, self._context()))
 

@@ -76,8 +76,9 @@ def _run_all(
 
 
 def _kept(path: Path, format: str, saved: tuple[int, list[str]], context: TaskContext) -> dict[str, Any]:
-    from noetl.kinds.rows.output import keep_file, told
+    from noetl.kinds.rows.parquet import copy_out
+    from noetl.kinds.rows.writing import told
 
     with context.artifacts.create(format) as out:  # type: ignore[arg-type]  # one of the formats
-        keep_file(path, out)
+        copy_out(path, out.write)
         return out.close(told(*saved))

@@ -17,8 +17,8 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.alarm import Alarm
 from noetl.kinds.duckdb.files import Folders, place_files
+from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.sources import Table as SourceTable
-from noetl.kinds.duckdb.values import literal, name_of
 from noetl.kinds.paths import resolve_inside
 from noetl.kinds.rows.database import Table, unique_names
 from noetl.kinds.sql_params import first_line, native_text

@@ -17,9 +17,11 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results import plain_loop
 from noetl.kinds.duckdb.params import Source
-from noetl.kinds.duckdb.values import literal, spool, spooled_rows
+from noetl.kinds.duckdb.quoting import literal
+from noetl.kinds.duckdb.values import spool, spooled_rows
 from noetl.kinds.paths import resolve_inside
-from noetl.kinds.rows.reading import format_of, read_rows
+from noetl.kinds.rows.formats import format_of
+from noetl.kinds.rows.reading import read_rows
 from noetl.kinds.rows.sources import promised_rows, references, row_format, rows_of
 from noetl.templating.contract import RenderedStatement
 
@@ -100,7 +102,7 @@ class _Maker:
                 code="not_rows",
                 hint="make a source of each",
             )
-        told = formats.pop()
+        told: str = formats.pop()
         paths = [self.stack.enter_context(self.context.artifacts.file(ref, f".{told}")) for ref in kept]
         if told == "json":
             paths, told = self._json([*paths, *self._written(held)])

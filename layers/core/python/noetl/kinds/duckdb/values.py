@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from noetl.kinds.rows.output import encoded
+from noetl.kinds.duckdb.quoting import literal, name_of
+from noetl.kinds.rows.writing import encoded
 
 if TYPE_CHECKING:
     from noetl.kinds.postgres.select import Column, Rows
@@ -72,15 +73,3 @@ def json_lines(path: Path, columns: str = "") -> str:
     """A call that reads a file of JSON lines. ``columns``: the members of DuckDB's struct of types, told by the content otherwise."""
     given = f", columns = {{{columns}}}" if columns else ""
     return f"read_json({literal(str(path))}, format = 'newline_delimited'{given})"
-
-
-def literal(text: str) -> str:
-    """A text in SQL."""
-    escaped = text.replace("'", "''")
-    return f"'{escaped}'"
-
-
-def name_of(text: str) -> str:
-    """An identifier in SQL."""
-    escaped = text.replace('"', '""')
-    return f'"{escaped}"'

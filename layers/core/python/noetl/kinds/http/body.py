@@ -11,6 +11,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.domain.manifests import STORED
 from noetl.domain.results import format_of, is_ref
 from noetl.kinds.artifact_values import load
 from noetl.kinds.http.client import Streamed
@@ -20,7 +21,6 @@ from noetl.kinds.object_format import bytes_of_base64
 from noetl.kinds.paths import resolve_inside
 
 _PIECE = 256 * 1024
-_MANIFEST = b'{"kind":"manifest"'
 Source = bytes | Streamed
 
 
@@ -125,7 +125,7 @@ def _is_said_by_its_bytes(ref: Mapping[str, Any], context: TaskContext) -> bool:
     if format_of(ref) != "json":
         return True
     with context.artifacts.open(ref) as stream:
-        return not stream.read(len(_MANIFEST)).startswith((b'"', _MANIFEST))
+        return not stream.read(len(STORED)).startswith((b'"', STORED))
 
 
 def _media(ref: Mapping[str, Any]) -> str | None:

@@ -194,14 +194,14 @@ def _copied(session: Session, copy: Copy, context: TaskContext) -> Copied:
     if len(refs) == 1 and isinstance(first, Mapping) and row_format(first, copy.format, what) == "csv":
         with context.artifacts.open(first) as stream:
             return copy_csv(session, target, stream, expected)
-    return copy_rows(session, target, row_chunks(refs, copy.format, context, what), expected)
+    return copy_rows(session, target, row_chunks(refs, context.artifacts, what, format=copy.format), expected)
 
 
 def _saved(
     session: Session, statement: RenderedStatement, format: str, context: TaskContext
 ) -> dict[str, Any]:
     from noetl.kinds.postgres.select import select_rows
-    from noetl.kinds.rows.output import write_rows
+    from noetl.kinds.rows.writing import write_rows
 
     rows = select_rows(session, statement)
     if format == "parquet":

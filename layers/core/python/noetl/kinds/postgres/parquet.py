@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.kinds.duckdb.values import literal, spool, spooled_rows
+from noetl.kinds.duckdb.quoting import literal
+from noetl.kinds.duckdb.values import spool, spooled_rows
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.rows.output import keep_file, told
+from noetl.kinds.rows.parquet import copy_out
+from noetl.kinds.rows.writing import told
 
 if TYPE_CHECKING:
     from noetl.kinds.postgres.select import Rows
@@ -40,5 +42,5 @@ def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
                 raise failure_of(error, "") from error
         lines.unlink()
         with context.artifacts.create("parquet") as out:
-            keep_file(path, out)
+            copy_out(path, out.write)
             return out.close(told(count, [column.name for column in rows.columns]))

@@ -1,13 +1,27 @@
-"""What Parquet files are read and written with, and what their columns are."""
+"""Parquet, by DuckDB: rows out of a file and into one, and what its columns are."""
 
 from __future__ import annotations
 
-from contextlib import closing
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.rows.database import unique_names
+from noetl.kinds.duckdb.quoting import literal, name_of
+from noetl.kinds.rows.columns import Columns
+from noetl.kinds.rows.database import to_json, unique_names
+from noetl.kinds.rows.formats import CHUNK_ROWS, unreadable
+
+Sink = Callable[[bytes], None]
+_BLOCK = 1024 * 1024
+_TYPE = re.compile(r"[A-Za-z][A-Za-z0-9_ ]{0,40}(\(\d{1,3}(,\s*\d{1,3})?\))?(\[\])?")
+_INT64 = range(-(2**63), 2**63)
+_EXACT = 2**53
+"""Integers up to here are the same as doubles."""
 
 
 def duckdb_library() -> Any:
@@ -24,10 +38,166 @@ def duckdb_library() -> Any:
     return duckdb
 
 
+@contextmanager
+def _database(scratch: str = "") -> Iterator[Any]:
+    """A database in memory that fetches nothing from elsewhere. ``scratch``: a folder for what does not fit."""
+    settings: dict[str, Any] = {
+        "threads": "1",
+        "memory_limit": "256MiB",
+        "temp_directory": scratch,
+        "python_enable_replacements": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    with duckdb_library().connect(config=settings) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        yield connection
+
+
 def parquet_types(path: Path) -> dict[str, str]:
     """The columns of a Parquet file and their types, as DuckDB names them."""
-    duckdb = duckdb_library()
-    with closing(duckdb.connect()) as connection:
+    with _database() as connection:
         described = connection.execute("SELECT * FROM read_parquet(?) LIMIT 0", [str(path)]).description or []
     names = unique_names([column[0] for column in described])
     return {name: str(column[1]) for name, column in zip(names, described, strict=True)}
+
+
+def read_parquet(
+    path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
+    with _database() as connection:
+        try:
+            connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
+            described = connection.description or []
+            names = unique_names([column[0] for column in described])
+            documents = {
+                name for name, column in zip(names, described, strict=True) if str(column[1]) == "JSON"
+            }
+            while rows := connection.fetchmany(chunk_rows):
+                yield [_parquet_row(names, row, documents) for row in rows]
+        except duckdb_library().Error as error:
+            told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
+            raise unreadable(what, "parquet", told) from None
+
+
+def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
+    found = dict(zip(names, map(to_json, row), strict=True))
+    for name in documents:
+        if isinstance(found[name], str):
+            found[name] = codec.decode(found[name])
+    return found
+
+
+def copy_out(path: Path, sink: Sink) -> None:
+    """The bytes of a file, in pieces."""
+    with path.open("rb") as file:
+        while piece := file.read(_BLOCK):
+            sink(piece)
+
+
+class ParquetWriter:
+    """A ``RowWriter``. The rows are gathered in a file of JSON lines, which becomes one of Parquet in the end.
+
+    ``types``: of columns, as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way."""
+
+    def __init__(
+        self, sink: Sink, columns: Sequence[str] | None, types: Mapping[str, str], folder: str | None
+    ) -> None:
+        for name, kind in types.items():
+            if not _TYPE.fullmatch(kind):
+                raise TaskError(f"{kind!r} is not a type ({name})", kind="schema", code="column_type")
+        self._sink = sink
+        self._columns = Columns(columns)
+        self._types = types
+        self._seen: dict[str, _Seen] = {}
+        self._place = tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=folder)
+        self._lines = Path(self._place.name) / "rows.jsonl"
+        self._file = self._lines.open("wb")
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        for name in self._columns.check(rows):
+            seen = self._seen.setdefault(name, _Seen())
+            for row in rows:
+                seen.add(row.get(name))
+        self._file.write(b"".join(codec.encode(row) + b"\n" for row in rows))
+
+    def close(self) -> int:
+        """Raises TaskError(kind="schema", code="column_type") for a value that its column's type cannot hold."""
+        with self._place:
+            self._file.close()
+            made = Path(self._place.name) / "rows.parquet"
+            count = _convert(self._lines, made, self._typed())
+            copy_out(made, self._sink)
+        return count
+
+    def _typed(self) -> dict[str, str]:
+        names = self._columns.names or []
+        return {name: self._types.get(name) or self._seen.get(name, _Seen()).type() for name in names}
+
+
+class _Seen:
+    """What the values of a column have in common."""
+
+    __slots__ = ("kinds", "largest")
+
+    def __init__(self) -> None:
+        self.kinds: set[type] = set()
+        self.largest = 0
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            return
+        self.kinds.add(type(value))
+        if type(value) is int and abs(value) > self.largest:
+            self.largest = abs(value)
+
+    def type(self) -> str:
+        """Numbers stay exact: where a double would not hold them they become text."""
+        kinds = self.kinds
+        if kinds == {bool}:
+            return "BOOLEAN"
+        if kinds == {int}:
+            return (
+                "BIGINT"
+                if self.largest in _INT64
+                else "DECIMAL(38,0)"
+                if self.largest < 10**38
+                else "VARCHAR"
+            )
+        if kinds and kinds <= {int, float} and self.largest <= _EXACT:
+            return "DOUBLE"
+        return "JSON" if kinds and kinds <= {dict, list} else "VARCHAR"
+
+
+def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
+    """How many rows there are in the file."""
+    if not typed:
+        raise TaskError(
+            "a Parquet file needs columns, and there are neither rows nor `columns`",
+            kind="schema",
+            code="row_shape",
+            hint="name the columns in `columns`",
+        )
+    blobs = {name for name, kind in typed.items() if kind.upper() in ("BLOB", "BYTEA")}
+    shown = {name: "VARCHAR" if name in blobs else kind for name, kind in typed.items()}
+    chosen = ", ".join(
+        f"from_base64({name_of(name)}) AS {name_of(name)}" if name in blobs else name_of(name)
+        for name in typed
+    )
+    shapes = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in shown.items())
+    query = (
+        f"COPY (SELECT {chosen} FROM read_json({literal(str(lines))}, format = 'newline_delimited', maximum_object_size = 33554432,"  # noqa: S608
+        f" columns = {{{shapes}}})) TO {literal(str(made))} (FORMAT parquet)"
+    )
+    with _database(str(lines.parent)) as connection:
+        try:
+            return int((connection.execute(query).fetchone() or (0,))[0])
+        except duckdb_library().Error as error:
+            said = str(error).replace(str(lines), "the rows").strip()
+            raise TaskError(
+                f"the rows do not fit their types: {said[:500]}",
+                kind="schema",
+                code="column_type",
+                hint="say what the columns are in `types`, or write jsonl",
+            ) from None

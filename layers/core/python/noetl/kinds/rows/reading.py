@@ -12,19 +12,15 @@ import csv
 import itertools
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.rows.database import to_json, unique_names
-from noetl.kinds.rows.parquet import duckdb_library
+from noetl.kinds.rows.formats import CHUNK_ROWS, RowFormat, unreadable
+from noetl.kinds.rows.parquet import read_parquet
 
-RowFormat = Literal["csv", "jsonl", "json", "parquet"]
-FORMATS: tuple[RowFormat, ...] = ("csv", "jsonl", "json", "parquet")
-CHUNK_ROWS = 1000
 CHUNK_BYTES = 8 * 1024 * 1024
 """A chunk ends early when its rows have this many bytes, so that wide rows do not add up."""
 ROW_BYTES = 16 * 1024 * 1024
@@ -34,34 +30,13 @@ ROWS_MEMBER = "rows"
 _BLOCK = 256 * 1024
 _GOES_ON = frozenset(("", ".", "e", "E"))
 """What may stand behind a number that is cut off: ``1.`` and ``1e-`` are read as 1 until their digits are there."""
-_SUFFIXES: Mapping[str, RowFormat] = {
-    ".csv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "json",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
-_MEDIA_TYPES: Mapping[str, RowFormat] = {
-    "text/csv": "csv",
-    "application/x-ndjson": "jsonl",
-    "application/jsonl": "jsonl",
-    "application/json": "json",
-    "application/vnd.apache.parquet": "parquet",
-    "application/x-parquet": "parquet",
-}
+_Rows = TypeVar("_Rows", list[dict[str, Any]], Sequence[Mapping[str, Any]])
 
 
 class Readable(Protocol):
     """A stream of bytes: at most ``size`` of them, none at its end."""
 
     def read(self, size: int, /) -> bytes: ...
-
-
-def format_of(name: str, content_type: str = "") -> RowFormat | None:
-    """What a name ends with or a media type says; None when neither tells."""
-    told = _SUFFIXES.get(Path(name).suffix.lower())
-    return told or _MEDIA_TYPES.get(content_type.partition(";")[0].strip().lower())
 
 
 def read_rows(
@@ -71,22 +46,33 @@ def read_rows(
     what: str = "the stream",
     chunk_rows: int = CHUNK_ROWS,
     delimiter: str = ",",
+    nulls: bool = False,
     member: str = ROWS_MEMBER,
+    skip: int = 0,
     folder: str | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
-    """The rows of ``stream``, at most ``chunk_rows`` of them at a time.
+    """The rows of ``stream`` after the first ``skip``, at most ``chunk_rows`` of them at a time.
 
-    ``what`` names the stream in messages. ``delimiter``: of CSV. ``member``: where a JSON mapping has its list.
+    ``what`` names the stream in messages. ``delimiter``: of CSV. ``nulls``: whether an empty field of CSV is null, which it has no other
+    way to say. ``member``: where a JSON mapping has its list.
     Parquet cannot be read from its beginning: it is copied to a file in ``folder`` first (``read_parquet`` spares that).
     Raises TaskError: kind ``parse``, code ``object_format`` with the row's number; kind ``storage_quota``, code ``row_too_large``.
     """
     if format == "parquet":
-        return _spooled(stream, what, chunk_rows, folder)
+        return _spooled(stream, what, chunk_rows, skip, folder)
     if format == "csv":
-        sized = _csv_rows(stream, what, delimiter)
+        sized = _csv_rows(stream, what, delimiter, nulls)
     else:
         sized = _mappings(_values(stream, format, what, member), what)
-    return _chunks(sized, chunk_rows)
+    return behind(_chunks(sized, chunk_rows), skip)
+
+
+def behind(chunks: Iterable[_Rows], skip: int) -> Iterator[_Rows]:
+    """What follows the first ``skip`` rows."""
+    for chunk in chunks:
+        if skip < len(chunk):
+            yield chunk[skip:]
+        skip = max(0, skip - len(chunk))
 
 
 def read_values(
@@ -96,52 +82,15 @@ def read_values(
     return (value for value, _ in _values(stream, format, what, member))
 
 
-def read_parquet(
-    path: Path, *, what: str = "the file", chunk_rows: int = CHUNK_ROWS, skip: int = 0
-) -> Iterator[list[dict[str, Any]]]:
-    """The rows of a Parquet file, after the first ``skip``, some at a time. Raises TaskError as ``read_rows``."""
-    duckdb = duckdb_library()
-    settings: dict[str, Any] = {
-        "threads": "1",
-        "memory_limit": "256MiB",
-        "temp_directory": "",
-        "python_enable_replacements": "false",
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
-    with closing(duckdb.connect(config=settings)) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        try:
-            connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
-            described = connection.description or []
-            names = unique_names([column[0] for column in described])
-            documents = {
-                name for name, column in zip(names, described, strict=True) if str(column[1]) == "JSON"
-            }
-            while rows := connection.fetchmany(chunk_rows):
-                yield [_parquet_row(names, row, documents) for row in rows]
-        except duckdb.Error as error:
-            told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
-            raise _unreadable(what, "parquet", told) from None
-
-
-def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
-    found = dict(zip(names, map(to_json, row), strict=True))
-    for name in documents:
-        if isinstance(found[name], str):
-            found[name] = codec.decode(found[name])
-    return found
-
-
 def _spooled(
-    stream: Readable, what: str, chunk_rows: int, folder: str | None
+    stream: Readable, what: str, chunk_rows: int, skip: int, folder: str | None
 ) -> Iterator[list[dict[str, Any]]]:
     with tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=folder) as place:
         path = Path(place) / "rows.parquet"
         with path.open("wb") as file:
             while block := stream.read(_BLOCK):
                 file.write(block)
-        yield from read_parquet(path, what=what, chunk_rows=chunk_rows)
+        yield from read_parquet(path, what=what, chunk_rows=chunk_rows, skip=skip)
 
 
 def _chunks(sized: Iterable[tuple[dict[str, Any], int]], chunk_rows: int) -> Iterator[list[dict[str, Any]]]:
@@ -160,7 +109,9 @@ def _chunks(sized: Iterable[tuple[dict[str, Any], int]], chunk_rows: int) -> Ite
 # --- CSV --------------------------------------------------------------------------------------------
 
 
-def _csv_rows(stream: Readable, what: str, delimiter: str) -> Iterator[tuple[dict[str, Any], int]]:
+def _csv_rows(
+    stream: Readable, what: str, delimiter: str, nulls: bool
+) -> Iterator[tuple[dict[str, Any], int]]:
     """Mappings of text by the header; every record has as many fields as the header."""
     _allow_wide_fields()
     text = _CsvText(stream, what)
@@ -179,10 +130,11 @@ def _csv_rows(stream: Readable, what: str, delimiter: str) -> Iterator[tuple[dic
             if len(fields) != len(header):
                 more = "more" if len(fields) > len(header) else "fewer"
                 raise ValueError(f"line {reader.line_num} has {more} fields than the header")
-            yield dict(zip(header, fields, strict=True)), size
+            values = (field or None for field in fields) if nulls else fields
+            yield dict(zip(header, values, strict=True)), size
     except (ValueError, csv.Error) as error:
         place = "" if "line " in str(error) else f" (line {reader.line_num})"
-        raise _unreadable(what, "csv", f"{error}{place}") from None
+        raise unreadable(what, "csv", f"{error}{place}") from None
 
 
 def _header(fields: list[str]) -> list[str]:
@@ -258,7 +210,7 @@ def _values(
             try:
                 value = codec.decode(text)
             except (ValueError, RecursionError) as error:
-                raise _unreadable(what, "jsonl", f"line {number}: {error}") from None
+                raise unreadable(what, "jsonl", f"line {number}: {error}") from None
             yield value, len(text)
 
 
@@ -266,7 +218,7 @@ def _mappings(values: Iterable[tuple[Any, int]], what: str) -> Iterator[tuple[di
     for number, (value, size) in enumerate(values, start=1):
         if not isinstance(value, dict):
             found = "a list" if isinstance(value, list) else repr(value)[:80]
-            raise _unreadable(what, "rows", f"row {number} is {found}, not a mapping of column to value")
+            raise unreadable(what, "rows", f"row {number} is {found}, not a mapping of column to value")
         yield value, size
 
 
@@ -300,7 +252,7 @@ class _JsonList:
                 self._expect(",")
         except (ValueError, RecursionError) as error:
             place = f"row {self._row}: " if self._row else ""
-            raise _unreadable(self._what, "json", f"{place}{error}") from None
+            raise unreadable(self._what, "json", f"{place}{error}") from None
 
     def _enter_list(self) -> None:
         """To the first element of the list that the document is, or that its member is."""
@@ -373,15 +325,6 @@ class _JsonList:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
-
-
-def _unreadable(what: str, format: str, why: str) -> TaskError:
-    return TaskError(
-        f"{what} cannot be read as {format}: {why}",
-        kind="parse",
-        code="object_format",
-        hint=f"say what it is: `format: {' | '.join(FORMATS)}`",
-    )
 
 
 def _too_large(what: str) -> TaskError:

@@ -1,25 +1,26 @@
 """Rows that a task is given: as a list, or as references of results that are read as streams.
 
-A reference is passed to the kind as it is (``KindSpec.ref_fields``), so that nothing large is loaded to be carried on.
+A reference is passed to the kind as it is (``KindSpec.ref_fields``), so that nothing large is loaded to be carried on. What was gathered in
+several objects is read one object after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import TaskContext
-from noetl.domain.manifests import is_manifest
-from noetl.domain.results import format_of, is_ref, plain_loop
-from noetl.kinds.rows.reading import FORMATS, ROWS_MEMBER, read_parquet, read_rows
+from noetl.domain.kinds import Artifacts, TaskContext
+from noetl.domain.manifests import STORED, is_manifest, part_refs
+from noetl.domain.results import decoded, format_of, is_ref, plain_loop
+from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat
+from noetl.kinds.rows.parquet import read_parquet
+from noetl.kinds.rows.reading import ROWS_MEMBER, behind, read_rows
 
 Row = Mapping[str, Any]
 Part = Mapping[str, Any] | list[Any]
 """A reference, or rows that are held."""
-_MANIFEST = b'{"kind":"manifest"'
-_CHUNK = 1000
 
 
 def references(value: Any, context: TaskContext) -> list[Part] | None:
@@ -29,10 +30,28 @@ def references(value: Any, context: TaskContext) -> list[Part] | None:
     if is_manifest(value):
         return _listed(value)
     if is_ref(value):
-        return _parts(value, context)
+        return parts_of(value, context.artifacts)
     if isinstance(value, list) and value and all(is_ref(one) for one in value):
-        return [part for one in value for part in _parts(one, context)]
+        return [part for one in value for part in parts_of(one, context.artifacts)]
     return None
+
+
+def stored_manifest(ref: Mapping[str, Any], artifacts: Artifacts) -> Mapping[str, Any] | None:
+    """The manifest behind a reference; None behind that of a result in one piece. Raises TaskError(code="REFERENCE_NOT_AVAILABLE")."""
+    if format_of(ref) != "json":
+        return None
+    with artifacts.open(ref) as stream:
+        begin = stream.read(len(STORED))
+        if begin != STORED:
+            return None
+        found = decoded(begin + stream.read(), ref)
+    return found if is_manifest(found) else None
+
+
+def parts_of(ref: Mapping[str, Any], artifacts: Artifacts) -> list[Part]:
+    """The lists that a list in parts consists of; a result in one piece is the only one of itself. Raises TaskError."""
+    found = stored_manifest(ref, artifacts)
+    return [ref] if found is None else _listed(found)
 
 
 def rows_of(value: Any, what: str) -> list[Row]:
@@ -49,7 +68,7 @@ def rows_of(value: Any, what: str) -> list[Row]:
     return value
 
 
-def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> str:
+def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> RowFormat:
     """What rows of a reference are written as: what the task says, else the reference. Raises TaskError."""
     told = given or format_of(ref)
     if told not in FORMATS:
@@ -63,29 +82,45 @@ def row_format(ref: Mapping[str, Any], given: str | None, what: str) -> str:
 
 
 def row_chunks(
-    parts: Iterable[Part], format: str | None, context: TaskContext, what: str
+    parts: Sequence[Part],
+    artifacts: Artifacts,
+    what: str,
+    *,
+    format: str | None = None,
+    delimiter: str = ",",
+    nulls: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
+    skip: int = 0,
 ) -> Iterator[Sequence[Row]]:
-    """The rows of what ``references`` gave, a chunk at a time. Raises TaskError."""
-    for ref in parts:
-        if isinstance(ref, list):
-            yield from chunked(rows_of(ref, what))
-            continue
-        told = row_format(ref, format, what)
+    """The rows of ``parts`` after the first ``skip``, a chunk at a time; ``format``, ``delimiter``, ``nulls``: see ``read_rows``, and
+    ``row_format``. Raises TaskError."""
+
+    def chunks(part: Part, skip: int) -> Iterator[Sequence[Row]]:
+        if isinstance(part, list):
+            yield from behind(chunked(rows_of(part, what)), skip)
+            return
+        told = row_format(part, format, what)
         if told == "parquet":
-            with context.artifacts.file(ref, ".parquet") as path:
-                yield from read_parquet(path, what=what)
-        else:
-            with context.artifacts.open(ref) as stream:
-                yield from read_rows(stream, told, what=what)  # type: ignore[arg-type]  # one of FORMATS
+            with artifacts.file(part, ".parquet") as path:
+                yield from read_parquet(path, what=what, chunk_rows=chunk_rows, skip=skip)
+            return
+        with artifacts.open(part) as stream:
+            yield from read_rows(
+                stream, told, what=what, chunk_rows=chunk_rows, delimiter=delimiter, nulls=nulls, skip=skip
+            )
+
+    if len(parts) == 1:  # a Parquet file finds the row itself
+        return chunks(parts[0], skip)
+    return behind(chain.from_iterable(chunks(part, 0) for part in parts), skip)
 
 
 def chunked(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
     """Pieces of rows that are held anyway."""
-    for start in range(0, len(rows), _CHUNK):
-        yield rows[start : start + _CHUNK]
+    for start in range(0, len(rows), CHUNK_ROWS):
+        yield rows[start : start + CHUNK_ROWS]
 
 
-def promised_rows(parts: Iterable[Part]) -> int | None:
+def promised_rows(parts: Sequence[Part]) -> int | None:
     """How many rows references say they have; None when one does not say."""
     total = 0
     for ref in parts:
@@ -97,23 +132,11 @@ def promised_rows(parts: Iterable[Part]) -> int | None:
     return total
 
 
-def _parts(ref: Mapping[str, Any], context: TaskContext) -> list[Part]:
-    """A list that was too long for one object lies in several."""
-    if format_of(ref) != "json":
-        return [ref]
-    with context.artifacts.open(ref) as stream:
-        begin = stream.read(len(_MANIFEST))
-        if begin != _MANIFEST:
-            return [ref]
-        found = codec.decode(begin + stream.read())
-    return _listed(found) if is_manifest(found) else [ref]
-
-
 def _listed(manifest: Mapping[str, Any]) -> list[Part]:
     if manifest.get("strategy", "concat") != "concat" or manifest.get("merge_path"):
-        raise _no_rows("what is given", "a value that is gathered from pages, and no plain list of rows")
+        raise _no_rows("what is given", "a value that was gathered from pages")
     rest = manifest.get("rest")
-    return [*manifest["parts"], *([rest] if rest else [])]
+    return [*part_refs(manifest), *([rest] if rest else [])]
 
 
 def _keys(value: Mapping[str, Any]) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
-from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
-from noetl.domain.results import format_of, is_ref, plain_loop
-from noetl.kinds.artifact_values import rows_of
+from noetl.domain.results import canonical, is_ref, plain_loop
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.rows.output import told
-from noetl.kinds.rows.writing import row_writer
+from noetl.kinds.rows.formats import CHUNK_ROWS
+from noetl.kinds.rows.reading import behind
+from noetl.kinds.rows.sources import references, row_chunks, rows_of
+from noetl.kinds.rows.writing import row_writer, told
 from noetl.kinds.transfer.params import ArtifactSource, ArtifactTarget
 from noetl.kinds.transfer.stores import (
     Chunk,
@@ -51,38 +51,20 @@ class FromArtifact(AbstractContextManager["FromArtifact"]):
         for chunk in in_chunks(self._pieces(value, skip), self._chunk_rows):
             yield counted.chunk(chunk)
 
-    def _pieces(self, value: Any, skip: int) -> Iterator[list[Row]]:
-        if not is_ref(value):
-            yield _rows_in(value)[skip:]
-            return
-        form = self._params.format or format_of(value)
-        pieces = rows_of(
-            value,
+    def _pieces(self, value: Any, skip: int) -> Iterator[Sequence[Row]]:
+        parts = references(value, self._context)
+        if parts is None:
+            return behind([rows_of(value, "`source.ref`")], skip)
+        return row_chunks(
+            parts,
             self._context.artifacts,
-            format=form,
+            f"the result {canonical(value)['ref']}" if is_ref(value) else "`source.ref`",
+            format=self._params.format,
             delimiter=self._params.delimiter,
-            chunk_rows=min(self._chunk_rows, 1000),
+            nulls=True,
+            chunk_rows=min(self._chunk_rows, CHUNK_ROWS),
             skip=skip,
         )
-        yield from nulls_of_csv(pieces) if form == "csv" else pieces
-
-
-def nulls_of_csv(pieces: Iterator[list[Row]]) -> Iterator[list[Row]]:
-    """An empty field is NULL: CSV has no other way to say so."""
-    for piece in pieces:
-        yield [{name: value or None for name, value in row.items()} for row in piece]
-
-
-def _rows_in(value: Any) -> list[Row]:
-    rows = value.get("rows") if isinstance(value, Mapping) else value
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise TaskError(
-            "`source.ref` has no rows: it is neither a list of mappings nor a mapping with such a list in `rows`",
-            kind="schema",
-            code="not_rows",
-            hint="name the part that is the list: {{ step.data.items }}",
-        )
-    return rows
 
 
 class IntoArtifact(AbstractContextManager["IntoArtifact"]):

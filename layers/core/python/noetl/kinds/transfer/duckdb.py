@@ -13,12 +13,13 @@ from typing import Any, Self
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.session import Session, open_session
 from noetl.kinds.duckdb.sources import Table
-from noetl.kinds.duckdb.values import json_lines, literal, name_of
+from noetl.kinds.duckdb.values import json_lines
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.rows.parquet import parquet_types
-from noetl.kinds.rows.reading import read_parquet
+from noetl.kinds.rows.columns import check_names
+from noetl.kinds.rows.parquet import parquet_types, read_parquet
 from noetl.kinds.transfer.params import DuckdbSource, DuckdbTarget
 from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
 from noetl.kinds.transfer.stores import (
@@ -31,7 +32,6 @@ from noetl.kinds.transfer.stores import (
     Row,
     Source,
     check_begun,
-    check_names,
     counts_differ,
     in_chunks,
     overtaken,

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 from noetl.domain.kinds import HOLE
 from noetl.kinds.aws_client import AwsParams
 from noetl.kinds.base import KindParams
-from noetl.kinds.rows.reading import RowFormat
+from noetl.kinds.rows.formats import RowFormat
 from noetl.kinds.sql_params import SqlTexts
 
 Mode = Literal["append", "replace", "upsert"]

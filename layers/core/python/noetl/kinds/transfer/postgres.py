@@ -19,6 +19,7 @@ from noetl.kinds.postgres import copy as copying
 from noetl.kinds.postgres.copy import quoted, quoted_names
 from noetl.kinds.postgres.open import opened
 from noetl.kinds.postgres.select import Column, Rows, select_rows
+from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.database import to_json
 from noetl.kinds.transfer.params import PostgresSource, PostgresTarget
 from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
@@ -32,7 +33,6 @@ from noetl.kinds.transfer.stores import (
     Row,
     Source,
     check_begun,
-    check_names,
     counts_differ,
     in_chunks,
     overtaken,

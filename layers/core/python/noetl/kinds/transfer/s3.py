@@ -12,11 +12,13 @@ from typing import Any, Self
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.domain.results import MEDIA_TYPES
 from noetl.kinds.aws_client import answering, client
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.rows.reading import FORMATS, RowFormat, format_of, read_parquet, read_rows
-from noetl.kinds.rows.writing import MEDIA_TYPES, row_writer
-from noetl.kinds.transfer.artifact import nulls_of_csv
+from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat, format_of
+from noetl.kinds.rows.parquet import read_parquet
+from noetl.kinds.rows.reading import read_rows
+from noetl.kinds.rows.writing import row_writer
 from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
 from noetl.kinds.transfer.stores import (
     Chunk,
@@ -106,8 +108,8 @@ class FromS3(AbstractContextManager["FromS3"]):
         for chunk in in_chunks(self._pieces(body, form, skip), self._chunk_rows):
             yield counted.chunk(chunk)
 
-    def _pieces(self, body: _Body, form: RowFormat, skip: int) -> Iterator[list[Row]]:
-        size = min(self._chunk_rows, 1000)
+    def _pieces(self, body: _Body, form: RowFormat, skip: int) -> Iterator[Sequence[Row]]:
+        size = min(self._chunk_rows, CHUNK_ROWS)
         if form == "parquet":
             path = self._stack.enter_context(private_folder(self._context)) / "source.parquet"
             with path.open("wb") as file:
@@ -115,11 +117,15 @@ class FromS3(AbstractContextManager["FromS3"]):
                     file.write(block)
             yield from read_parquet(path, what=self._params.uri, chunk_rows=size, skip=skip)
             return
-        rows = read_rows(body, form, what=self._params.uri, chunk_rows=size, delimiter=self._params.delimiter)
-        for piece in nulls_of_csv(rows) if form == "csv" else rows:
-            if skip < len(piece):
-                yield piece[skip:]
-            skip = max(0, skip - len(piece))
+        yield from read_rows(
+            body,
+            form,
+            what=self._params.uri,
+            chunk_rows=size,
+            delimiter=self._params.delimiter,
+            nulls=True,
+            skip=skip,
+        )
 
 
 class Upload:

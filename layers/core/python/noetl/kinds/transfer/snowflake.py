@@ -16,6 +16,7 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.rows.columns import check_names
 from noetl.kinds.snowflake.statements import Statements, columns_of, exact_name, rows_in
 from noetl.kinds.transfer.params import SnowflakeSource, SnowflakeTarget
 from noetl.kinds.transfer.sql import statement_of
@@ -28,7 +29,6 @@ from noetl.kinds.transfer.stores import (
     Row,
     Source,
     check_begun,
-    check_names,
     counts_differ,
     in_chunks,
 )

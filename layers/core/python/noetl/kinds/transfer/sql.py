@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from noetl.domain.errors import TaskError
@@ -59,7 +59,9 @@ def after_clause(
     return RenderedStatement("".join(parts), params)
 
 
-def last_key(rows: Sequence[dict[str, Any]], order: Sequence[str], before: Sequence[str] | None) -> list[str]:
+def last_key(
+    rows: Sequence[Mapping[str, Any]], order: Sequence[str], before: Sequence[str] | None
+) -> list[str]:
     """The values of ``order`` in the last row, as texts that the database reads. Raises TaskError: they do not tell where to go on."""
     first, last = (_key(rows[at], order) for at in (0, -1))
     if before is not None and list(before) == first:
@@ -72,7 +74,7 @@ def last_key(rows: Sequence[dict[str, Any]], order: Sequence[str], before: Seque
     return last
 
 
-def _key(row: dict[str, Any], order: Sequence[str]) -> list[str]:
+def _key(row: Mapping[str, Any], order: Sequence[str]) -> list[str]:
     found = []
     for name in order:
         value = row.get(name)

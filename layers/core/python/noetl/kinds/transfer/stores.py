@@ -11,7 +11,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.kinds.transfer.params import Params
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 Position = Mapping[str, Any]
 """Where a source is read on from. ``rows``: how many came before; the rest is the source's own."""
 MOST_PIECES = 8
@@ -118,21 +118,6 @@ def check_begun(plan: Plan, fingerprint: str) -> None:
             code="transfer_differs",
             hint="give every transfer its own `resume_key`",
         )
-
-
-def check_names(rows: Sequence[Row], columns: Sequence[str], before: int) -> None:
-    """Rows that name other columns than those that are written would lose values. Raises TaskError(code="row_shape")."""
-    known = frozenset(columns)
-    for number, row in enumerate(rows, start=before + 1):
-        if not row.keys() <= known:
-            extra = next(name for name in row if name not in known)
-            raise TaskError(
-                f"row {number} has the column {extra!r}, which the first row does not have",
-                kind="schema",
-                code="row_shape",
-                hint="say in `columns` which are wanted",
-                details={"row": number, "column": extra},
-            )
 
 
 def overtaken() -> TaskError:
