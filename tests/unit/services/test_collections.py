@@ -305,7 +305,7 @@ def test_a_large_element_is_an_object_of_its_own(place: Place) -> None:
 
 def test_templates_read_the_parts_of_a_long_list_that_they_touch() -> None:
     results = Counted()
-    writer = PartsWriter(results.put, 1, "made", tier="memory")
+    writer = PartsWriter(results.put, 1, "made", run=1, tier="memory")
     writer.extend({"id": number} for number in range(50 * PART_ITEMS))
     scope = MappingScope({"big": wrap(writer.close(), make_hydrate(results))})
 
@@ -322,7 +322,7 @@ def test_templates_read_the_parts_of_a_long_list_that_they_touch() -> None:
 
 def test_a_reference_among_the_elements_stays_what_it_is() -> None:
     results = Counted()
-    writer = PartsWriter(results.put, 1, "made", tier="memory", item_limit=100)
+    writer = PartsWriter(results.put, 1, "made", run=1, tier="memory", item_limit=100)
     large = {"kind": "result_ref", "ref": "noetl://execution/1/result/x/y", "preview": {"sample": "x" * 500}}
     writer.extend([large, {"text": "y" * 500}])
     first, second = StoredLists(results).open(writer.close())

@@ -15,9 +15,9 @@ from noetl.domain.tokens import KeyRing, grant
 from noetl.ports.queue import MAX_DELAY
 from noetl.services.bury import bury
 from noetl.services.handle_messages import AGAIN_SECONDS
-from noetl.services.messages import pack
+from noetl.services.messages import pack, unpack
 from noetl.services.sweep import sweep
-from tests.unit.services.engine_bench import HEAD, NOW, RING, Bench, delivery
+from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, delivery
 
 LOOP = (
     "  - step: start\n    loop: { in: [1, 2, 3], iterator: n, spec: { mode: parallel } }\n"
@@ -283,3 +283,33 @@ def test_a_dead_letter_is_answered_for_its_worker():
         log=bench.log.append,
     )
     assert (again.lost, again.give_back) == (0, ["m"])
+
+
+def test_large_values_that_nobody_heard_of_are_in_nobodys_way():
+    """Who died between a decision's large values and its commit decides again later, with other values."""
+    big = "next: { arcs: [{ step: b, args: { at: '{{ [now()] * 3000 }}' } }] }"
+    bench = Bench(STEP + f"    {big}\n  - step: b\n    tool: {{ kind: http, url: 'http://b.test/' }}\n")
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    answer, commit = delivery(bench.answer(command)), bench.store.commit
+
+    def dies(*args):
+        bench.store.commit = commit
+        raise InfrastructureError("the process ends here")
+
+    bench.store.commit = dies
+    assert bench.handle([answer]).give_back == [answer.message_id]
+    bench.time += 5
+    assert bench.handle([answer]).give_back == []
+    assert [one.step for one, _ in bench.given()] == ["b"]
+
+
+def test_a_damaged_message_is_sent_past_what_lies_in_its_place():
+    bench = Bench()
+    start = bench.start()
+    message = Message(VERSION, "t", event=msgspec.structs.replace(start, payload={"big": "x" * 1000}))
+    first = decode_message(pack(message, bench.results, limit=500))
+    bench.results.delete([first.ref.uri])
+    bench.results.put(first.ref.uri, b"damage")
+    assert unpack(pack(message, bench.results, limit=500), bench.results).event == message.event

@@ -33,17 +33,18 @@ Put = Callable[[str, bytes], None]
 class PartsWriter:
     """Writes a list element by element, holding one part of it at most.
 
-    Objects are named by their content (below ``execution_id`` and ``step``), so that writing the same list again writes the same objects,
-    and another list never touches them. An element above ``item_limit`` bytes becomes an object of its own, its reference the element
-    (one that is a reference already stays).
+    Objects are named by their content (below ``execution_id``, ``step`` and its ``run``), so that writing the same list again writes the
+    same objects, another list never touches them, and a step that is redriven makes anew what was damaged. An element above
+    ``item_limit`` bytes becomes an object of its own, its reference the element (one that is a reference already stays).
     """
 
     def __init__(
-        self, put: Put, execution_id: int, step: str, *, tier: str, item_limit: int = INLINE_LIMIT
+        self, put: Put, execution_id: int, step: str, *, run: int, tier: str, item_limit: int = INLINE_LIMIT
     ) -> None:
         self._put = put
         self._execution_id = execution_id
         self._step = step
+        self._run = run
         self._tier = tier
         self._item_limit = item_limit
         self._pending: list[bytes] = []
@@ -96,6 +97,6 @@ class PartsWriter:
 
     def _keep(self, encoded: bytes) -> tuple[str, str]:
         digest = hashlib.sha256(encoded).hexdigest()
-        uri = ref_uri(self._execution_id, self._step, f"collection/{digest}")
+        uri = ref_uri(self._execution_id, self._step, f"collection/{self._run}/{digest}")
         self._put(uri, encoded)
         return uri, digest

@@ -177,12 +177,15 @@ class Decider:
         return kept
 
     def refer(self, value: Any, step: str) -> dict[str, Any]:
-        """Put a value into the result store (before the commit) and give its reference."""
-        uri = ref_uri(self.execution_id, step, f"value:{self.state.seq}:{len(self.decision.blobs)}")
+        """Put a value into the result store (before the commit) and give its reference.
+
+        Objects are named by their content: who died before his commit, or lost a race for it, left others under the same moment.
+        """
         encoded = codec.encode(value)
+        digest = hashlib.sha256(encoded).hexdigest()
+        uri = ref_uri(self.execution_id, step, f"value:{self.state.seq}:{digest}")
         self.decision.blobs.append((uri, encoded))
         self.view.fresh[uri] = value
-        digest = hashlib.sha256(encoded).hexdigest()
         return make_ref(
             uri, store=self.view.limits.tier, size=len(encoded), sha256=digest, value=value, encoded=encoded
         )

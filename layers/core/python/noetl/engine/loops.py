@@ -45,7 +45,7 @@ def start_loop(d: Decider, step: Step, token: Token) -> bool:
     if items is None:
         issue_reading(d, step, token)
         return False
-    return _begin(d, step, token, _kept(d, step, items))
+    return _begin(d, step, token, _kept(d, step, token, items))
 
 
 def collected(d: Decider, step: Step, token: Token, outcome: Outcome) -> bool:
@@ -156,7 +156,7 @@ def _window(d: Decider, loop: Loop, scope: EngineScope, total: int) -> int:
     return min(wanted, cap)
 
 
-def _kept(d: Decider, step: Step, items: list[Any]) -> Collected:
+def _kept(d: Decider, step: Step, token: Token, items: list[Any]) -> Collected:
     """A list that templates gave: inline, or in parts that are written before the decision is committed."""
     if len(codec.encode(items)) <= d.view.limits.inline_bytes:
         return Collected(len(items), items)
@@ -164,6 +164,7 @@ def _kept(d: Decider, step: Step, items: list[Any]) -> Collected:
         lambda uri, data: d.decision.blobs.append((uri, data)),
         d.execution_id,
         step.name,
+        run=token.run,
         tier=d.view.limits.tier,
         item_limit=d.view.limits.inline_bytes,
     )

@@ -326,7 +326,6 @@ class LocalRuntime:
                 run_command(command, self.opened.worker, self.emit)
             self._broken.pop(key, None)
         except Exception as error:
-            self.log(f"command {command.command_id} of {command.execution_id} could not be run: {error!r}")
             self._again(command, key, error)
         finally:
             self.left_behind.goes(command)
@@ -334,9 +333,10 @@ class LocalRuntime:
                 self._running -= 1
 
     def _again(self, command: Command, key: tuple[int, str, int], error: Exception) -> None:
-        """Try a command again in a while; one that breaks its worker every time fails (a store that is away is waited for)."""
+        """Try a command again in a while; one that breaks its worker every time fails (what is away for now is waited for)."""
+        self.log(f"command {key[1]} of {key[0]} could not be run: {type(error).__name__}: {error}")
         tries = self._broken[key] = self._broken.get(key, 0) + 1
-        if tries < BROKEN_TRIES or isinstance(error, InfrastructureError):
+        if tries < BROKEN_TRIES or (isinstance(error, InfrastructureError) and error.retryable):
             self.keeper.delay(msgspec.structs.replace(command, delay=min(float(tries), 10.0)))
         else:
             del self._broken[key]

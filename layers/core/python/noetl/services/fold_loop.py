@@ -161,18 +161,13 @@ class _Fold:
     def _put(self, what: str, encoded: bytes) -> tuple[str, dict[str, Any]]:
         """Keep a part of the loop's result, which lives as long as the step wishes."""
         event = self.event
-        uri, told = result_name(
-            event.execution_id, event.step, event.run, f"loop:{event.round}:{what}", self.life
-        )
+        key = f"loop:{event.round}:{what}:{hashlib.sha256(encoded).hexdigest()}"
+        uri, told = result_name(event.execution_id, event.step, event.run, key, self.life)
         self.puts.put(uri, encoded)
         if self.life is not None:
             tier = self.deps.limits.tier
             self.kept.append(KeptResult(uri, tier, event.step, len(encoded), *self.life))
         return uri, told
-
-    def _uri(self, what: str) -> str:
-        event = self.event
-        return ref_uri(event.execution_id, event.step, f"loop:{event.run}:{event.round}:{what}")
 
     def _results(self) -> Any:
         if self.inline:
@@ -218,9 +213,11 @@ class _Fold:
         encoded = codec.encode(patch.value)
         if len(encoded) <= self.deps.limits.inline_bytes or patch.op not in ("set", "replace", "extend"):
             return patch
-        uri = self._uri(f"patch:{number}")
-        self.deps.results.put(uri, encoded)
         digest = hashlib.sha256(encoded).hexdigest()
+        event = self.event
+        key = f"loop:{event.run}:{event.round}:patch:{number}:{digest}"
+        uri = ref_uri(event.execution_id, event.step, key)
+        self.deps.results.put(uri, encoded)
         ref = make_ref(
             uri,
             store=self.deps.limits.tier,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import uuid
 
 import msgspec
 
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.messages import VERSION, Message, MessageRef, decode_message, encode_message
 from noetl.ports.results import ResultStore
 
@@ -25,7 +26,11 @@ def pack(message: Message, results: ResultStore, *, limit: int = MESSAGE_LIMIT) 
         data = encode_message(msgspec.structs.replace(message, callbacks="")).encode()
     digest = hashlib.sha256(data).hexdigest()
     uri = f"noetl://execution/{_execution(message)}/result/message/{digest}"
-    results.put(uri, data)
+    try:
+        results.put(uri, data)
+    except ConflictError:  # what lies there is damaged: whoever sends the message again has to get it through
+        uri += f".{uuid.uuid4().hex}"
+        results.put(uri, data)
     return encode_message(
         Message(
             VERSION,

@@ -176,6 +176,7 @@ class _Reading:
                 puts.put,
                 self.command.execution_id,
                 self.command.step,
+                run=self.command.run,
                 tier=tier.name,
                 item_limit=limit,
             )
