@@ -43,6 +43,7 @@ CONTEXT = (
     "jwt_audience",
     "jwt_issuer",
     "playbooks",
+    "trigger_queues",
 )
 """What the command line may say about an environment: `-c NAME=VALUE`."""
 
@@ -81,9 +82,9 @@ def build(app: cdk.App, config: Environment, kinds: KindLookup) -> None:
         code=digest_of(build_layer("core", target_of(config))),
     )
     engine = EngineStack(app, name("Engine"), platform=platform, **common)
-    api = ApiStack(app, name("Api"), platform=platform, **common)
-    workers = WorkersStack(app, name("Workers"), platform=platform, api=api.http, **common)
     triggers = triggers_of(read_programs(playbook_files(config.playbooks), kinds))
+    api = ApiStack(app, name("Api"), platform=platform, triggers=triggers, **common)
+    workers = WorkersStack(app, name("Workers"), platform=platform, api=api.http, **common)
     schedules = SchedulesStack(
         app, name("Schedules"), platform=platform, engine=engine, triggers=triggers, **common
     )

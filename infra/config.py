@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from infra.trigger_queues import TriggersConfig, queue_problems
+
 Auth = Literal["iam", "jwt", "none"]
 Egress = Literal["none", "endpoints", "nat", "both"]
 
@@ -205,6 +207,7 @@ class Environment:
     retention: RetentionConfig = RetentionConfig()
     storage: StorageConfig = StorageConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    triggers: TriggersConfig = field(default_factory=TriggersConfig)
     containers: ContainersConfig | None = None
     """None: the kind `container` is refused."""
     account: str | None = None
@@ -231,6 +234,7 @@ class Environment:
             *_api_problems(self),
             *_connection_problems(self),
             *_storage_problems(self),
+            *queue_problems(self.triggers, self.prefix),
         ]
         if problems:
             raise ConfigError(f"environment {self.name!r}: " + "; ".join(problems))

@@ -19,6 +19,7 @@ from infra.config import (
     StorageConfig,
     WorkersConfig,
 )
+from infra.trigger_queues import TriggersConfig
 from layers.build import Target
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "playbooks" / "examples"
@@ -56,6 +57,7 @@ def _local(given: Mapping[str, str]) -> Environment:
         api=ApiConfig(auth="none"),
         retention=RetentionConfig(logs=1, results=7, executions=7),
         storage=StorageConfig(kv_auto_bytes=64 * 1024, point_in_time=False, cache_mb=64),
+        triggers=_triggers(given, ("noetl-local-in-*",)),
         playbooks=_folders(given, ()),
         http_allow=("127.0.0.1", "localhost"),
         workspace="workspace",
@@ -84,6 +86,7 @@ def _dev(given: Mapping[str, str]) -> Environment:
         retention=RetentionConfig(logs=7, results=30, executions=30),
         storage=StorageConfig(point_in_time=False),
         alarms=_alarms(given),
+        triggers=_triggers(given),
         playbooks=_folders(given, ("playbooks/examples",)),
         tags={"environment": "dev"},
     )
@@ -103,6 +106,7 @@ def _staging(given: Mapping[str, str]) -> Environment:
         workers=WorkersConfig(pooled=False, default_concurrency=20),
         api=_api(given),
         alarms=_alarms(given),
+        triggers=_triggers(given),
         tracing=True,
         playbooks=_folders(given, ("playbooks/examples",)),
         tags={"environment": "staging"},
@@ -131,6 +135,7 @@ def _prod(given: Mapping[str, str]) -> Environment:
         api=_api(given, rate_limit=2000, burst_limit=4000),
         retention=RetentionConfig(logs=90, results=180, executions=180),
         alarms=_alarms(given),
+        triggers=_triggers(given),
         tracing=True,
         playbooks=_folders(given, ()),
         tags={"environment": "prod"},
@@ -166,6 +171,10 @@ def _api(given: Mapping[str, str], *, rate_limit: int = 100, burst_limit: int = 
 
 def _alarms(given: Mapping[str, str]) -> AlarmsConfig:
     return AlarmsConfig(emails=_list(given.get("alarm_email", "")), topic_arn=given.get("alarm_topic", ""))
+
+
+def _triggers(given: Mapping[str, str], default: tuple[str, ...] = ()) -> TriggersConfig:
+    return TriggersConfig(queues=_list(given["trigger_queues"]) if "trigger_queues" in given else default)
 
 
 def _folders(given: Mapping[str, str], default: tuple[str, ...]) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from infra.constructs.grants import Grant
 from infra.constructs.python_function import Placement, PythonFunction
 from infra.stacks.data import DataStack
 from infra.stacks.messaging import MessagingStack
+from infra.triggers import Triggers
 from infra.workers import WorkerPlan
 
 CACHE_FOLDER = "/tmp/noetl-results"
@@ -74,19 +75,27 @@ class Platform:
         """Of the queue of starts that could not be delivered."""
         return f"{self.config.prefix}-starts-dlq"
 
-    def trigger_variables(self, scope: Construct) -> dict[str, str]:
-        """For the function that makes triggers."""
+    def trigger_variables(self, scope: Construct, declared: Triggers) -> dict[str, str]:
+        """For the function that makes triggers. ``declared``: those of playbooks, whose queues are read already."""
         dlq = cdk.Stack.of(scope).format_arn(service="sqs", resource=self.starts_dlq_name)
-        return {"NOETL_TRIGGER_RULES": self.trigger_rules, "NOETL_STARTS_DLQ_ARN": dlq}
+        variables = {"NOETL_TRIGGER_RULES": self.trigger_rules, "NOETL_STARTS_DLQ_ARN": dlq}
+        if queues := self.config.triggers.queues:
+            variables["NOETL_READABLE_QUEUES"] = ",".join(queues)
+            variables["NOETL_TRIGGER_QUEUES"] = json.dumps(declared.paths_by_queue())
+        return variables
 
     def trigger_grants(self, scope: Construct) -> list[Grant]:
-        """Rules of the default bus under the environment's prefix, and the scheduler function as their only target."""
+        """Rules of the default bus under the environment's prefix, and the scheduler function as their only target; where triggers may read
+        queues, event source mappings of that function."""
         reason = "people name their triggers; the rules of all begin with the environment's prefix"
         name = f"{self.trigger_rules}*"
         actions = ["PutRule", "RemoveTargets", "DeleteRule"]
         aim = grants.named(scope, "events", "rule", name, ["PutTargets"], reason)
         aim.statement.add_condition("ArnEquals", {"events:TargetArn": self.scheduler_arn(scope)})
-        return [grants.named(scope, "events", "rule", name, actions, reason), aim]
+        given = [grants.named(scope, "events", "rule", name, actions, reason), aim]
+        if self.config.triggers.queues:
+            given += grants.map_sources(scope, self.scheduler_arn(scope))
+        return given
 
     def database_function(
         self,

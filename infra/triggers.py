@@ -43,6 +43,10 @@ class Triggers:
     rules: tuple[RuleTrigger, ...] = ()
     queues: tuple[QueueTrigger, ...] = ()
 
+    def paths_by_queue(self) -> dict[str, list[str]]:
+        """Name of a queue → the playbooks that its messages start (NOETL_TRIGGER_QUEUES)."""
+        return {found.queue.rpartition(":")[2]: list(found.paths) for found in self.queues}
+
 
 def read_programs(files: Iterable[Path], kinds: KindLookup) -> list[Program]:
     """Compile the playbooks. Raises ConfigError with the diagnostics of one that does not."""

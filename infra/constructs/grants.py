@@ -20,6 +20,10 @@ from constructs import Construct
 from infra.config import Access
 from infra.constructs import nag
 
+_CONSUME = ("ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes")
+_SEPARATORS = {"secretsmanager": ":", "lambda": ":"}
+"""Between the type of a resource and its name, where that is no slash."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -50,15 +54,46 @@ def grant_any(actions: Sequence[str], reason: str) -> Grant:
 
 def consume(queue: sqs.IQueue) -> Grant:
     """What an event source, or a task that polls, needs of its queue."""
-    return grant(
-        [
-            "sqs:ReceiveMessage",
-            "sqs:DeleteMessage",
-            "sqs:ChangeMessageVisibility",
-            "sqs:GetQueueAttributes",
-        ],
-        [queue.queue_arn],
+    return grant([f"sqs:{action}" for action in _CONSUME], [queue.queue_arn])
+
+
+def read_named(scope: Construct, queues: Iterable[str]) -> list[Grant]:
+    """What event sources need of queues that the environment names (triggers.queues): names or ARNs, with ``*``."""
+    reason = "the environment's configuration says so (triggers.queues)"
+    given = []
+    for queue in queues:
+        if queue.startswith("arn:"):
+            statement = iam.PolicyStatement(
+                actions=[f"sqs:{action}" for action in _CONSUME], resources=[queue]
+            )
+            given.append(Grant(statement, (queue,) if "*" in queue else (), reason))
+        else:
+            found = named(scope, "sqs", "", queue, _CONSUME, reason)
+            given.append(found if "*" in queue else Grant(found.statement))
+    return given
+
+
+def map_sources(scope: Construct, function_arn: str) -> list[Grant]:
+    """Make, change, remove and find event source mappings, of this one function."""
+    of_function = {"ArnEquals": {"lambda:FunctionArn": function_arn}}
+    make = grant_any(
+        ["lambda:CreateEventSourceMapping"],
+        "a mapping has no name before Lambda makes it; the condition names the function",
     )
+    change = named(
+        scope,
+        "lambda",
+        "event-source-mapping",
+        "*",
+        ["UpdateEventSourceMapping", "DeleteEventSourceMapping"],
+        "Lambda names mappings; the condition names the function",
+    )
+    for given in (make, change):
+        given.statement.add_conditions(of_function)
+    found = grant_any(
+        ["lambda:ListEventSourceMappings"], "AWS does not limit lists of mappings to a function"
+    )
+    return [make, change, found]
 
 
 def send(queues: Iterable[sqs.IQueue]) -> Grant:
@@ -107,9 +142,10 @@ def named(
     reason: str,
     shown: str = "",
 ) -> Grant:
-    """``actions`` on resources whose names begin with a fixed part: ``name`` ends with *. ``shown``: ``resource`` as cdk-nag writes it."""
+    """``actions`` on resources whose names begin with a fixed part: ``name`` ends with *. ``resource`` empty: the service has one type.
+    ``shown``: ``resource`` as cdk-nag writes it."""
     stack = cdk.Stack.of(scope)
-    separator = ":" if service == "secretsmanager" else "/"
+    separator = _SEPARATORS.get(service, "/") if resource else ""
     tail = f"{resource}{separator}{name}"
     region = "<AWS::Region>" if cdk.Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account

@@ -14,13 +14,20 @@ from infra.constructs.layers import Layers
 from infra.constructs.python_function import log_group
 from infra.shared import Platform
 from infra.stacks import StackArguments
+from infra.triggers import Triggers
 
 
 class ApiStack(cdk.Stack):
     """``function`` and ``http``."""
 
     def __init__(
-        self, scope: Construct, id: str, *, platform: Platform, **stack: Unpack[StackArguments]
+        self,
+        scope: Construct,
+        id: str,
+        *,
+        platform: Platform,
+        triggers: Triggers,
+        **stack: Unpack[StackArguments],
     ) -> None:
         super().__init__(scope, id, **stack)
         config, messaging = platform.config, platform.messaging
@@ -33,7 +40,7 @@ class ApiStack(cdk.Stack):
                 for pattern in (f"*/{config.prefix}-worker-*", f"{config.prefix}-task-*")
             ),
         }
-        variables |= platform.trigger_variables(self)
+        variables |= platform.trigger_variables(self, triggers)
         if config.workspace:
             variables["NOETL_WORKSPACE"] = config.workspace
         if config.api.domain_name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Unpack
 
 import aws_cdk as cdk
@@ -24,6 +25,8 @@ ENDPOINTS = {
     "Events": ec2.InterfaceVpcEndpointAwsService("events"),
 }
 """Services that the functions in the VPC call (S3 has a gateway, which costs nothing)."""
+LAMBDA = {"Lambda": ec2.InterfaceVpcEndpointAwsService.LAMBDA_}
+"""What the API calls as well where triggers may read queues."""
 
 
 class NetworkStack(cdk.Stack):
@@ -64,7 +67,8 @@ class NetworkStack(cdk.Stack):
             closed = inner if network.egress == "both" else outgoing
             self.closed_placement = Placement(self.vpc, closed, self.worker_group)
         if network.egress in ("endpoints", "both"):
-            self._add_endpoints(network.endpoint_zones)
+            services = ENDPOINTS | LAMBDA if config.triggers.queues else ENDPOINTS
+            self._add_endpoints(network.endpoint_zones, services)
         if network.egress != "none":
             self.vpc.add_gateway_endpoint("S3", service=ec2.GatewayVpcEndpointAwsService.S3)
             if config.storage.kv:
@@ -95,7 +99,7 @@ class NetworkStack(cdk.Stack):
                 ec2.Peer.ipv4(self.vpc.vpc_cidr_block), ec2.Port.tcp(443), "endpoints of AWS services"
             )
 
-    def _add_endpoints(self, zones: int) -> None:
+    def _add_endpoints(self, zones: int, services: Mapping[str, ec2.InterfaceVpcEndpointAwsService]) -> None:
         group = self._group(
             "EndpointGroup", "Endpoints of AWS services: reached from inside the VPC", closed=True
         )
@@ -104,7 +108,7 @@ class NetworkStack(cdk.Stack):
             group, "EC23", "only the VPC's own addresses reach it; their range is known at deploy"
         )
         subnets = self.vpc.select_subnets(subnet_group_name="inner").subnets[:zones]
-        for name, service in ENDPOINTS.items():
+        for name, service in services.items():
             self.vpc.add_interface_endpoint(
                 f"{name}Endpoint",
                 service=service,

@@ -51,12 +51,14 @@ class SchedulesStack(cdk.Stack):
             timeout=TIMEOUT,
             layers=layers.get(),
             dead_letter_queue=self.dlq,
-            variables={"NOETL_TRIGGER_QUEUES": json.dumps(_paths_by_queue(triggers))},
+            variables={"NOETL_TRIGGER_QUEUES": json.dumps(triggers.paths_by_queue())},
         )
         for rule in triggers.rules:
             self._start_by_rule(rule)
         for queue in triggers.queues:
             self._start_by_queue(queue)
+        if config.triggers.queues:
+            self.function.allow(*grants.read_named(self, config.triggers.queues))
         if config.containers is not None:
             wake_by_rule(self, platform, self.function.function, self.dlq, ATTEMPTS)
         self._start_by_made_rules(platform.trigger_rules)
@@ -151,7 +153,3 @@ class SchedulesStack(cdk.Stack):
         queue = sqs.Queue.from_queue_arn(self, f"Queue-{found.queue.rpartition(':')[2]}", arn)
         self.function.allow(grants.consume(queue))
         self.function.consume(queue, batch=found.batch, concurrency=2)
-
-
-def _paths_by_queue(triggers: Triggers) -> dict[str, list[str]]:
-    return {found.queue.rpartition(":")[2]: list(found.paths) for found in triggers.queues}

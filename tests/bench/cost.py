@@ -333,7 +333,8 @@ def idle(env: Environment) -> dict[str, Any]:
     secrets = 3
     metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
     network = env.network
-    endpoints = 5 * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
+    services = 6 if env.triggers.queues else 5
+    endpoints = services * network.endpoint_zones if network.egress in ("endpoints", "both") else 0
     parts = {
         "sqs_polling": polls * PRICES.sqs_standard / MILLION,
         "maintenance": sweeps

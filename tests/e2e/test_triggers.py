@@ -53,11 +53,63 @@ def test_a_rule_that_the_api_makes_starts_its_playbook_and_goes_with_its_trigger
     assert deployment.api("GET", "/api/triggers/orders").body["fired"] == 2, "told twice, started once"
     assert deployment.api("DELETE", "/api/triggers/orders").status == 200
     assert events.list_rules(NamePrefix=rule)["Rules"] == []
-    refused = deployment.api(
-        "POST", "/api/triggers", {"name": "q", "path": "e2e/load", "source": {"type": "sqs", "queue": "q"}}
-    )
-    assert (refused.status, refused.body["code"]) == (422, "trigger_source_unavailable")
-    assert "metadata.triggers" in refused.body["hint"]
+
+
+def test_a_queue_is_read_from_the_making_of_its_trigger_to_its_end_without_a_deployment(
+    deployment: Any,
+) -> None:
+    register(deployment, LOAD)
+    sqs, functions = deployment.client("sqs"), deployment.client("lambda")
+    letters = f"noetl-{deployment.environment}-in-letters"
+
+    def wish(queue: str) -> Any:
+        source = {"type": "sqs", "queue": queue, "batch": 2}
+        body = {
+            "name": "letters",
+            "path": "e2e/load",
+            "source": source,
+            "payload": {"n": "{{ event.body.n }}"},
+        }
+        return deployment.api("POST", "/api/triggers", body)
+
+    closed, missing = wish("letters"), wish(letters)
+    assert (closed.status, closed.body["code"]) == (422, "trigger_source_unavailable")
+    assert "triggers.queues" in closed.body["detail"] and "metadata.triggers" in closed.body["hint"]
+    assert (missing.status, missing.body["code"]) == (422, "trigger_source_missing")
+    url = sqs.create_queue(QueueName=letters)["QueueUrl"]
+    made = wish(letters)
+    arn = made.body["source"]["queue"]
+    assert made.status == 201 and arn.endswith(f":{letters}")
+
+    def mapping() -> Any:
+        found = functions.list_event_source_mappings(EventSourceArn=arn)["EventSourceMappings"]
+        return [(one["State"], one["BatchSize"], one["FunctionResponseTypes"]) for one in found]
+
+    def shown() -> Any:
+        return deployment.api("GET", "/api/triggers/letters").body
+
+    assert mapping() == [("Enabled", 2, ["ReportBatchItemFailures"])]
+    with pytest.raises(functions.exceptions.ResourceConflictException):
+        functions.create_event_source_mapping(
+            EventSourceArn=arn, FunctionName=deployment.function("scheduler")
+        )
+    message_id = sqs.send_message(QueueUrl=url, MessageBody='{"n": 4}')["MessageId"]
+    execution_id = deployment.wait(lambda: shown()["last_execution_id"], 60, "the message's start")
+    assert completed(deployment, execution_id) == "xxxx"
+    again = {"messageId": message_id, "body": '{"n": 4}', "eventSourceARN": arn}
+    odd = {**again, "messageId": "odd", "body": "no number"}
+    answer, error = deployment.invoke("scheduler", {"Records": [again, odd]})
+    assert (answer, error) == ({"batchItemFailures": [{"itemIdentifier": "odd"}]}, None)
+    assert (shown()["fired"], shown()["failed"]) == (1, 1), "a message that comes again starts nothing more"
+    assert deployment.api("PATCH", "/api/triggers/letters", {"enabled": False}).status == 200
+    assert mapping() == [("Disabled", 2, ["ReportBatchItemFailures"])]
+    sqs.send_message(QueueUrl=url, MessageBody='{"n": 2}')
+    assert deployment.queue_depth("in-letters") == 1 and shown()["fired"] == 1
+    assert deployment.api("POST", "/api/triggers/letters/enable").status == 200
+    deployment.wait(lambda: shown()["fired"] == 2, 60, "what waited while it was disabled")
+    assert completed(deployment, shown()["last_execution_id"]) == "xx"
+    assert deployment.api("DELETE", "/api/triggers/letters").status == 200 and mapping() == []
+    sqs.delete_queue(QueueUrl=url)
 
 
 def test_moments_of_the_past_start_once_and_the_entry_goes_with_its_schedule(deployment: Any) -> None:

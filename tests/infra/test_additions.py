@@ -12,6 +12,7 @@ import pytest
 from infra.config import Access, ConfigError, ContainersConfig
 from infra.environments import load_environment
 from infra.playbooks import playbook_files, staged
+from infra.trigger_queues import TriggersConfig
 from infra.triggers import read_programs, triggers_of
 from noetl.kinds.registry import default_registry
 from noetl.runtime.cloud_jobs import cloud_jobs
@@ -20,6 +21,7 @@ from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
 
 PLAYBOOKS = "tests/infra/playbooks"
+SHARED = "arn:aws:sqs:eu-central-1:210987654321"
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +30,8 @@ def templates(synthesise: Callable[..., Path]) -> Templates:
     kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
     access = {"duckdb": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::lake/*",)),)}
     workers = replace(load_environment("dev").workers, access=access)
-    changes = {"workers": workers, "containers": ContainersConfig()}
+    queues = TriggersConfig(queues=("noetl-dev-in-*", "orders", f"{SHARED}:in-*"))
+    changes = {"workers": workers, "containers": ContainersConfig(), "triggers": queues}
     return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
 
 
@@ -141,6 +144,42 @@ def test_a_queue_that_two_playbooks_name_is_polled_once(templates: Templates) ->
     queues = json.loads(templates.variables(scheduler)["NOETL_TRIGGER_QUEUES"])
     assert queues == {"letters": ["tests/archive", "tests/intake"]}
     assert ("sqs:DeleteMessage", arn) in templates.allowed(templates.role_of(scheduler))
+
+
+def test_queues_that_the_environment_names_are_read_by_one_function_and_mapped_by_one(
+    templates: Templates, dev: Path
+) -> None:
+    own = "arn:<AWS::Partition>:sqs:<AWS::Region>:<AWS::AccountId>:"
+    scheduler, api = templates.function("noetl-dev-scheduler"), templates.function("noetl-dev-api")
+    may_read = {
+        resource
+        for action, resource in templates.allowed(templates.role_of(scheduler))
+        if action == "sqs:ReceiveMessage"
+    }
+    assert may_read == {f"{own}noetl-dev-in-*", f"{own}orders", f"{SHARED}:in-*", f"{own}letters"}
+    allowed = templates.allowed(templates.role_of(api))
+    assert not [action for action, _ in allowed if action in ("sqs:ReceiveMessage", "sqs:DeleteMessage")]
+    mappings = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:event-source-mapping:*"
+    assert {pair for pair in allowed if pair[0].startswith("lambda:")} == {
+        ("lambda:CreateEventSourceMapping", "*"),
+        ("lambda:UpdateEventSourceMapping", mappings),
+        ("lambda:DeleteEventSourceMapping", mappings),
+        ("lambda:ListEventSourceMappings", "*"),
+    }
+    scheduler_arn = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:noetl-dev-scheduler"
+    for stack, statement in templates.statements(templates.role_of(api)):
+        if "EventSourceMapping" in str(statement["Action"]) and "List" not in str(statement["Action"]):
+            function = statement["Condition"]["ArnEquals"]["lambda:FunctionArn"]
+            assert templates.text(stack, function) == scheduler_arn
+    variables = templates.variables(api)
+    assert variables["NOETL_READABLE_QUEUES"] == f"noetl-dev-in-*,orders,{SHARED}:in-*"
+    assert json.loads(variables["NOETL_TRIGGER_QUEUES"]) == {"letters": ["tests/archive", "tests/intake"]}
+    services = [str(place.properties["ServiceName"]) for place in templates.all("AWS::EC2::VPCEndpoint")]
+    assert [one for one in services if ".lambda" in one], "the API reaches Lambda from inside the network"
+    without = Templates(dev, "Noetl-dev-")
+    api = without.function("noetl-dev-api")
+    assert "NOETL_READABLE_QUEUES" not in without.variables(api)
+    assert not [one for one, _ in without.allowed(without.role_of(api)) if one.startswith("lambda:")]
 
 
 def test_playbooks_are_registered_last(templates: Templates) -> None:

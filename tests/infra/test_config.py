@@ -9,6 +9,7 @@ import pytest
 
 from infra.config import ConfigError, Environment, FunctionConfig
 from infra.environments import NAMES, load_environment
+from infra.trigger_queues import TriggersConfig
 
 DEV = load_environment("dev")
 PROD = load_environment("prod")
@@ -17,6 +18,11 @@ PROD = load_environment("prod")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_environment_is_right(name: str) -> None:
     assert load_environment(name).name == name
+
+
+def test_queues_of_triggers_come_from_the_command_line_or_the_environment() -> None:
+    assert DEV.triggers.queues == () and load_environment("local").triggers.queues == ("noetl-local-in-*",)
+    assert load_environment("prod", {"trigger_queues": "orders, in-*"}).triggers.queues == ("orders", "in-*")
 
 
 def test_account_and_region_come_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +48,10 @@ def storage(env: Environment, **changes: Any) -> dict[str, Any]:
     return {"storage": replace(env.storage, **changes)}
 
 
+def queues(*names: str) -> dict[str, Any]:
+    return {"triggers": TriggersConfig(queues=names)}
+
+
 def functions(env: Environment, **changes: int) -> dict[str, Any]:
     changed = {name: FunctionConfig(memory=512, reserved=count) for name, count in changes.items()}
     return {"functions": {**env.functions, **changed}}
@@ -61,6 +71,16 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, storage(DEV, cache_mb=500), "cache_mb 500"),
         (DEV, storage(DEV, variables={"NOETL_STORAGE_KV_TABLE": "x"}), "cannot set NOETL_STORAGE_KV_TABLE"),
         (DEV, storage(DEV, variables={"NOETL_STORAGE_MINIO_SECRET_KEY": "x"}), "would show a secret"),
+        (
+            DEV,
+            queues("in-orders", "https://sqs/1/q"),
+            "'https://sqs/1/q', which is neither a name nor an ARN",
+        ),
+        (DEV, queues("noetl-dev-in-*", "*"), "'*', which reaches queues of the engine itself"),
+        (DEV, queues("noetl-*"), "begin it with noetl-dev-in-"),
+        (DEV, queues("no*"), "'no*', which reaches"),
+        (DEV, queues("noetl-dev-timers"), "'noetl-dev-timers', which reaches"),
+        (DEV, queues("arn:aws:sqs:eu-west-1:123456789012:noetl-prod-in-*"), "reaches queues of the engine"),
         (DEV, api(DEV, auth="none"), "auth none would open the API"),
         (DEV, api(DEV, auth="jwt"), "needs jwt_issuer"),
         (DEV, api(DEV, domain_name="api.example.com"), "certificate_arn"),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64encode
+from dataclasses import replace
 
 import pytest
 
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
+from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
+from noetl.domain.trigger_queues import QueueRights
 from tests.unit.api.ground import HELLO, Ground
 
 ORDERS = {
@@ -212,7 +215,8 @@ def test_a_body_is_json_or_text(ground, body, content_type, seen):
             "invalid_trigger",
             "source.pattern",
         ),
-        ({"source": {"type": "sqs", "queue": "q"}}, "trigger_source_unavailable", "watches queues"),
+        ({"source": {"type": "sqs", "queue": "q"}}, "trigger_source_unavailable", "triggers.queues"),
+        ({"source": {"type": "sqs", "queue": "q", "batch": 11}}, "invalid_trigger", "source.batch is 11"),
         ({"payload": {"a": "{{ event. }}"}}, "trigger_template", "payload.a"),
         ({"event_id": "{% for x in y %}"}, "trigger_template", "event_id"),
         ({"event_id": "x" * 5000}, "invalid_trigger", "4096"),
@@ -247,9 +251,34 @@ def test_one_name_is_one_kind_and_what_is_watched_follows(ground):
     assert missing.status == near.status == 404 and "did you mean 'orders'?" in near.json["hint"]
 
 
-def test_on_one_machine_what_nobody_watches_is_kept_but_not_enabled(ground):
-    from dataclasses import replace
+def test_a_queue_is_read_for_one_trigger_and_let_go_with_it(ground):
+    arn = "arn:aws:sqs:eu-central-1:123456789012:in-"
+    rights = QueueRights("arn:aws:lambda:eu-central-1:123456789012:function:f", ("in-*",))
+    sources = MemoryTriggerSources(rights, {arn + "orders", arn + "b"})
+    ground.deps = replace(ground.deps, triggers=replace(ground.deps.triggers, sources=sources))
 
+    def read(queue: str, **over):
+        return put(ground, source={"type": "sqs", "queue": queue}, **over)
+
+    assert read("in-nowhere").json["code"] == "trigger_source_missing"
+    made = read("in-orders")
+    assert (made.status, made.json["source"]["queue"]) == (201, arn + "orders")
+    for taken in (read("in-orders", name="second"), read(arn + "orders", name="second", enabled=False)):
+        assert (taken.status, taken.json["code"]) == (422, "trigger_source_taken")
+        assert "for the trigger orders already" in taken.json["detail"]
+    assert read("in-b").status == 200 and sources.watched["orders"].source.queue == arn + "b"
+    assert ground.ask("PATCH", "/api/triggers/orders", {"enabled": False}).status == 200
+    assert sources.watched["orders"].enabled is False
+    away = MemoryTriggerSources(QueueRights(rights.reader), ())
+    away.watched = sources.watched
+    ground.deps = replace(ground.deps, triggers=replace(ground.deps.triggers, sources=away))
+    refused = ground.ask("POST", "/api/triggers/orders/enable").json
+    assert refused["code"] == "trigger_source_unavailable" and "allows none" in refused["detail"]
+    assert ground.ask("POST", "/api/triggers/orders/disable").status == 200 and away.watched == {}
+    assert ground.ask("DELETE", "/api/triggers/orders").status == 200
+
+
+def test_on_one_machine_what_nobody_watches_is_kept_but_not_enabled(ground):
     ground.deps = replace(ground.deps, triggers=replace(ground.deps.triggers, sources=LocalTriggerSources()))
     source = {"type": "s3", "bucket": "uploads"}
     refused = put(ground, source=source)

@@ -36,8 +36,8 @@ def test_a_trigger_from_its_making_to_its_end(noetl, far, there):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--webhook", "--folder", "."], "one of --webhook, --folder, --bucket and --events"),
-        ([], "one of --webhook, --folder, --bucket and --events"),
+        (["--webhook", "--folder", "."], "one of --webhook, --folder, --bucket, --events and --queue"),
+        ([], "one of --webhook, --folder, --bucket, --events and --queue"),
         (["--events", "{"], "--events is not JSON"),
         (["--events", "[]"], "--events is not a mapping"),
         (["--folder", ".", "--signed-with", "hub"], "--signed-with goes with --webhook"),
@@ -47,6 +47,8 @@ def test_a_trigger_from_its_making_to_its_end(noetl, far, there):
         (["--webhook", "--event-id", "{{ event. }}"], "event_id: "),
         (["--bucket", "NO"], "source.bucket is 'NO'"),
         (["--folder", "in", "--files", "a/b"], "source.pattern"),
+        (["--queue", "https://sqs/1/q"], "source.queue is 'https://sqs/1/q'"),
+        (["--queue", "orders", "--batch", "3"], "triggers.queues"),
     ],
 )
 def test_what_cannot_be_is_told(noetl, far, words, told):

@@ -15,7 +15,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.trigger_store import MemoryTriggerStore
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
-from noetl.domain.triggers import EventBridgeSource
+from noetl.domain.triggers import EventBridgeSource, SqsSource
 from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
@@ -129,6 +129,31 @@ def test_messages_behind_one_that_failed_wait_in_their_group(ground):
     records = [message("1", "a", "unknown"), message("2", "b"), message("3", "a"), message("4", "b")]
     taken = ground.take({"Records": records})
     assert taken.give_back == ["1", "3"] and len(taken.events) == 4
+
+
+def test_a_queue_of_the_table_starts_what_the_table_says_once_per_message(ground):
+    ground.deps = replace(ground.deps, queues={})
+    told = sample("sqs/orders.json")
+    first, second = (record["messageId"] for record in told["Records"])
+    assert ground.take(told).give_back == [first, second] and "no playbook is started" in ground.log[0]
+    arn = told["Records"][0]["eventSourceARN"]
+    row = TriggerRow("orders", "sqs", "audit", SqsSource(arn), payload={"order": "{{ event.body.order }}"})
+    ground.triggers.put(row)
+    taken = ground.take(told)
+    (event,) = taken.events
+    assert (event.path, event.payload) == ("audit", {"order": 4711})
+    assert taken.give_back == [second], "a text has no order: the queue keeps it"
+    again = ground.take(told)
+    assert (again.executions, again.events, again.give_back) == ([event.execution_id], [], [second])
+    kept = ground.triggers.get("orders")
+    assert (kept.fired, kept.last_execution) == (1, event.execution_id) and "order" in kept.last_error
+    ground.triggers.put(replace_row(row, payload=None, path="import_orders"))
+    later = ground.take(told)
+    assert [event.payload["event"]["body"] for event in later.events] == [
+        "plain text"
+    ] and later.give_back == []
+    ground.triggers.put(replace_row(row, enabled=False))
+    assert len(ground.take(told).give_back) == 2 and ground.count() == 2
 
 
 def test_a_schedule_that_starts_nothing_is_no_error(ground):

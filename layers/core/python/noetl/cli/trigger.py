@@ -9,7 +9,7 @@ import typer
 from noetl.cli.options import Context, Home, Json, Payload, Remote, Set, end, where
 
 trigger_app = typer.Typer(
-    help="Playbooks that start when something happens: a request, a file, an object in S3, an event.",
+    help="Playbooks that start when something happens: a request, a file, an object in S3, an event, a message.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -35,6 +35,12 @@ def add(
         str | None,
         typer.Option("--events", metavar="JSON", help="Events of EventBridge that match this pattern."),
     ] = None,
+    queue: Annotated[
+        str | None, typer.Option("--queue", help="Messages in a queue of SQS: its name or ARN.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option("--batch", min=1, max=10, help="With --queue: most messages at once.")
+    ] = 10,
     signed: Annotated[
         str | None,
         typer.Option(
@@ -69,12 +75,15 @@ def add(
       noetl trigger add orders shop/order --webhook --map 'order={{ event.body }}' --event-id '{{ event.body.id }}'
       noetl trigger add incoming etl/load --folder /data/incoming --files '*.csv'
       noetl trigger add uploads etl/load --bucket my-bucket --prefix raw/ --remote
+      noetl trigger add letters mail/sort --queue noetl-prod-in-letters --remote
 
-    Without --map the workload is {event}. Webhooks and folders work with `noetl serve`; webhooks, buckets and events on a deployment.
+    Without --map the workload is {event}. Webhooks and folders work with `noetl serve`; webhooks, buckets, events and queues on a deployment.
     """
     from noetl.cli import triggers
 
-    choice = triggers.Choice(webhook, folder, files, bucket, prefix, suffix, events, signed, header)
+    choice = triggers.Choice(
+        webhook, folder, files, bucket, prefix, suffix, events, queue, batch, signed, header
+    )
     at = where(home, remote, context)
     wish = triggers.wish(name, path, choice, mapping or [], event_id, enabled=not disabled)
     end(triggers.add(wish, as_json=as_json, at=at))

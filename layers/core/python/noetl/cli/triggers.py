@@ -36,6 +36,8 @@ class Choice:
     prefix: str
     suffix: str
     events: str | None
+    queue: str | None
+    batch: int
     signed: str | None = None
     header: str | None = None
 
@@ -74,13 +76,15 @@ def _source(choice: Choice) -> Source:
         found.append(S3Source(choice.bucket, choice.prefix, choice.suffix))
     if choice.events is not None:
         found.append(EventBridgeSource(_pattern(choice.events)))
+    if choice.queue is not None:
+        found.append(SqsSource(choice.queue, choice.batch))
     if (choice.signed or choice.header) and not (choice.webhook and choice.signed):
         raise InvalidInputError(
             "--signed-with goes with --webhook, and --signature-header with both", code="usage"
         )
     if len(found) != 1:
         raise InvalidInputError(
-            "say what is watched: one of --webhook, --folder, --bucket and --events", code="usage"
+            "say what is watched: one of --webhook, --folder, --bucket, --events and --queue", code="usage"
         )
     return found[0]
 

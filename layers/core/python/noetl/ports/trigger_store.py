@@ -43,6 +43,9 @@ class TriggerStore(Protocol):
     def entries(self, *, limit: int, after: str = "", kind: str = "") -> Sequence[TriggerRow]:
         """By name, strictly after ``after``; with a kind, only those of it that are enabled."""
 
+    def of_queue(self, arn: str) -> Sequence[TriggerRow]:
+        """Those that read the queue of this ARN, enabled or not, by name."""
+
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
         """Something happened: it started this execution (``fresh``; not: an earlier telling of it had), or nothing (``error``).
         Nothing when there is no such trigger."""

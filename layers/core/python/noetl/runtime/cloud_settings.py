@@ -54,6 +54,8 @@ class CloudSettings:
     """ARN of the queue of starts that could not be delivered."""
     trigger_queues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Queue → paths of the playbooks that its messages start."""
+    readable_queues: tuple[str, ...] = ()
+    """Names and ARNs, with ``*``, of the queues that triggers may read which are made while the system runs."""
     auth: str = "iam"
     scopes: Mapping[str, str] = field(default_factory=dict)
     """Pattern of an IAM principal's ARN → scopes of the API, separated by spaces. Empty: IAM policies alone decide."""
@@ -110,14 +112,15 @@ class CloudSettings:
             trigger_rules=env.get("NOETL_TRIGGER_RULES", ""),
             starts_dlq=env.get("NOETL_STARTS_DLQ_ARN", ""),
             trigger_queues=_lists(env, "NOETL_TRIGGER_QUEUES"),
+            readable_queues=_split(env, "NOETL_READABLE_QUEUES"),
             auth=auth,
             scopes=_texts(env, "NOETL_SCOPES"),
-            worker_roles=tuple(filter(None, map(str.strip, env.get("NOETL_WORKER_ROLES", "").split(",")))),
+            worker_roles=_split(env, "NOETL_WORKER_ROLES"),
             api_url=env.get("NOETL_API_URL", "").rstrip("/"),
             public_url=env.get("NOETL_PUBLIC_URL", "").rstrip("/"),
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT),
             message_limit=_number(env, "NOETL_MESSAGE_LIMIT", MESSAGE_LIMIT),
-            http_allow=tuple(filter(None, map(str.strip, env.get("NOETL_HTTP_ALLOW", "").split(",")))),
+            http_allow=_split(env, "NOETL_HTTP_ALLOW"),
             workspace=env.get("NOETL_WORKSPACE", ""),
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
@@ -133,6 +136,10 @@ def _needed(env: Mapping[str, str], name: str) -> str:
     if not found:
         raise InvalidInputError(f"{name} is not set", code="setting_invalid")
     return found
+
+
+def _split(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, env.get(name, "").split(","))))
 
 
 def _number(env: Mapping[str, str], name: str, default: int) -> int:

@@ -8,11 +8,14 @@ from typing import Any
 
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.event_rules import EventRules
+from noetl.adapters.aws.queue_mappings import QueueMappings
 from noetl.adapters.aws.scheduler import EventBridgeSchedules
+from noetl.adapters.aws.trigger_sources import AwsTriggerSources
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.tokens import KeyRing
+from noetl.domain.trigger_queues import QueueRights
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
@@ -65,10 +68,12 @@ def schedule_deps(
 def trigger_deps(
     settings: CloudSettings, database: Database, catalog: Catalog, keys: Callable[[bool], KeyRing]
 ) -> TriggerDeps:
-    """Triggers in the table, and as rules of EventBridge."""
-    sources = EventRules(
+    """Triggers in the table, and as rules of EventBridge and event source mappings of queues."""
+    rules = EventRules(
         settings.trigger_rules, settings.scheduler_target, settings.starts_dlq, _Client("events")
     )
+    rights = QueueRights(settings.scheduler_target, settings.readable_queues, settings.trigger_queues)
+    sources = AwsTriggerSources(rules, QueueMappings(rights, _Client("lambda")))
     return TriggerDeps(PostgresTriggerStore(database), sources, catalog, keys)
 
 

@@ -11,7 +11,7 @@ from noetl.domain import codec
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
 from noetl.services.start_execution import Started
-from noetl.services.start_from_trigger import event_key
+from noetl.services.start_from_trigger import event_key, message_event, message_key
 from noetl.services.start_playbook import StartDeps, start_playbook
 
 MAX_KEY = 1024
@@ -53,6 +53,14 @@ def fire_by_rule(name: str, event: Mapping[str, Any], store: TriggerStore, deps:
     if row is None or not row.enabled:
         return None
     return fire_trigger(row, Happening(dict(event), event_key(name, event)), store, deps)
+
+
+def fire_by_message(
+    row: TriggerRow, record: Mapping[str, Any], store: TriggerStore, deps: StartDeps
+) -> Started:
+    """SQS tells of a message, as Lambda delivers it. Raises what ``fire_trigger`` raises, and InvalidInputError(code="not_a_message")."""
+    message = message_event(record)
+    return fire_trigger(row, Happening(message, message_key(row.name, message)), store, deps)
 
 
 def _start(row: TriggerRow, happening: Happening, deps: StartDeps) -> Started:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.schedules import instant
 from noetl.domain.tokens import KeyRing
-from noetl.domain.triggers import Source, check_name, check_source, hook, kind_of
+from noetl.domain.triggers import Source, SqsSource, check_name, check_source, hook, kind_of
 from noetl.ports.catalog import Catalog
 from noetl.ports.trigger_sources import TriggerSources
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
@@ -128,7 +128,7 @@ class Put:
 
 def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
     """Make a trigger, or replace one of the same kind. Raises InvalidInputError (codes ``invalid_trigger…``, ``trigger_template``,
-    ``trigger_source_unavailable``), NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind)."""
+    ``trigger_source_…``, ``trigger_refused``), NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind)."""
     name = check_name(wish.name)
     source = check_source(wish.source)
     find_playbook(deps.catalog, wish.path, wish.version)
@@ -187,19 +187,35 @@ def _keep(deps: TriggerDeps, row: TriggerRow, old: TriggerRow | None) -> Trigger
             hint=f"at most {MAX_TEMPLATE}",
         )
     check_templates(row)
+    row = deps.sources.whole(row)
+    _check_queue(deps.store, row)
     refused = deps.sources.refusal(row)
     if refused is None:
-        deps.sources.put(row)
+        deps.sources.put(row, old)
     elif row.enabled:
         reason, hint = refused
         raise InvalidInputError(reason, code="trigger_source_unavailable", hint=hint)
+    elif old is not None:
+        deps.sources.delete(old)
     return deps.store.put(row)
+
+
+def _check_queue(store: TriggerStore, row: TriggerRow) -> None:
+    """A message goes to one reader: two triggers on one queue would share its messages' reading, switches and batches."""
+    if not isinstance(row.source, SqsSource):
+        return
+    others = [one.name for one in store.of_queue(row.source.queue) if one.name != row.name]
+    if others:
+        raise InvalidInputError(
+            f"the queue {row.source.queue} is read for the trigger {others[0]} already",
+            code="trigger_source_taken",
+            hint="delete that first, or send to another queue as well (by a topic of SNS)",
+        )
 
 
 def delete_trigger(deps: TriggerDeps, name: str) -> TriggerRow:
     """As it was. Raises NotFoundError."""
     row = find_trigger(deps.store, name)
-    if deps.sources.refusal(row) is None:
-        deps.sources.delete(name, row.kind)
+    deps.sources.delete(row)
     deps.store.delete(name)
     return row

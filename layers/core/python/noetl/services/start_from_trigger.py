@@ -29,7 +29,7 @@ def start_from_event(path: str, trigger: str, event: Mapping[str, Any], deps: St
 def start_from_message(path: str, record: Mapping[str, Any], deps: StartDeps) -> Started:
     """``record``: of SQS, as Lambda delivers it. Raises InvalidInputError(code="not_a_message"), NotFoundError, InfrastructureError."""
     message = message_event(record)
-    key = f"sqs:{_digest(path, message.get('eventSourceARN', ''), message['messageId'])}"
+    key = message_key(path, message)
     by = f"{path}:{str(message.get('eventSourceARN', '')).rpartition(':')[2]}"
     return start_playbook(path, None, {"event": message}, by=by, kind="trigger", key=key, deps=deps)
 
@@ -40,6 +40,11 @@ def message_event(record: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(record.get("messageId"), str) or not isinstance(body, str):
         raise InvalidInputError("a message has a messageId and a body", code="not_a_message")
     return {**{key: record[key] for key in _KEPT if key in record}, "body": _read(body)}
+
+
+def message_key(path: str, message: Mapping[str, Any]) -> str:
+    """The same however often a message is delivered. ``message``: as ``message_event`` gives it."""
+    return f"sqs:{_digest(path, message.get('eventSourceARN', ''), message['messageId'])}"
 
 
 def _read(body: str) -> Any:

@@ -6,7 +6,8 @@ Four shapes, told apart by their keys; anything else is refused:
 * a rule of EventBridge: ``{"trigger": name, "path": playbook, "event": the event}``, of a playbook's own trigger, or without ``path``, of one
   that was made while the system runs;
 * a rule of EventBridge for containers that have ended: ``{"source": "aws.ecs", …}``, which wakes the task that waits for it;
-* an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TakeDeps.queues``.
+* an SQS queue: ``{"Records": […]}``; whose messages start which playbooks is in ``TakeDeps.queues``, and in the table of triggers that were
+  made while the system runs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from noetl.domain.schedules import parse_instant
 from noetl.ports.schedule_store import ScheduleStore
 from noetl.ports.trigger_store import TriggerStore
 from noetl.services.fire_schedule import fire_schedule
-from noetl.services.fire_trigger import fire_by_rule
+from noetl.services.fire_trigger import fire_by_message, fire_by_rule
 from noetl.services.start_from_trigger import start_from_event, start_from_message
 from noetl.services.start_playbook import StartDeps
 from noetl.services.take_job_end import take_job_end
@@ -124,16 +125,21 @@ def _take_messages(records: Any, deps: TakeDeps) -> Taken:
 
 def _start_each(record: Mapping[str, Any], deps: TakeDeps, taken: Taken) -> None:
     """After an error the message comes again: that finds what was started, and starts the others."""
-    queue = str(record.get("eventSourceARN", "")).rpartition(":")[2]
-    paths = deps.queues.get(queue)
-    if not paths:
+    arn = str(record.get("eventSourceARN", ""))
+    queue = arn.rpartition(":")[2]
+    paths = deps.queues.get(queue, ())
+    made = [] if paths else [row for row in deps.triggers.of_queue(arn) if row.enabled]
+    if not paths and not made:
         raise InvalidInputError(
             f"no playbook is started by the queue {queue!r}",
             code="queue_unknown",
-            hint="deploy again: the playbook's triggers have changed",
+            hint="its trigger is gone or disabled, or a playbook's triggers have changed: then deploy again",
         )
     for path in paths:
         started = start_from_message(path, record, deps.start)
+        taken.add(started.execution_id, started.event)
+    for row in made:
+        started = fire_by_message(row, record, deps.triggers, deps.start)
         taken.add(started.execution_id, started.event)
 
 

@@ -1,4 +1,5 @@
-"""Triggers as rules of EventBridge, which invoke the scheduler function."""
+"""Triggers as rules of EventBridge, which invoke the scheduler function: objects of S3, events. Also what needs nobody to watch (webhooks),
+and what nobody can watch (folders)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, error_code, error_message
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.triggers import EventBridgeSource, Kind, S3Source
+from noetl.domain.triggers import EventBridgeSource, S3Source
 from noetl.dsl.program import S3Trigger
 from noetl.dsl.triggers import event_pattern
 from noetl.ports.trigger_store import TriggerRow
@@ -35,11 +36,6 @@ class EventRules:
             return (
                 "a deployment has no folders to watch",
                 "put the files into a bucket, and use an s3 trigger",
-            )
-        if row.kind == "sqs":
-            return (
-                "reading somebody's queue needs a permission that only a deployment can give",
-                _DECLARE,
             )
         if isinstance(row.source, EventBridgeSource) and row.source.bus != "default":
             return (
@@ -81,13 +77,13 @@ class EventRules:
                 raise
             raise _refused(row, error_message(error)) from error
         if answer.get("FailedEntries"):
-            self.delete(row.name, row.kind)
+            self.delete(row)
             raise _refused(row, str(answer["FailedEntries"][0].get("ErrorMessage", "")))
 
-    def delete(self, name: str, kind: Kind) -> None:
-        if kind == "webhook":
+    def delete(self, row: TriggerRow) -> None:
+        if row.kind not in ("s3", "eventbridge"):
             return
-        rule = self.rule(name)
+        rule = self.rule(row.name)
         with answering("events"):
             try:
                 self._client.remove_targets(Rule=rule, Ids=[TARGET])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from noetl.domain.triggers import Kind
 from noetl.ports.trigger_store import TriggerRow
 
 
 class LocalTriggerSources:
     """Webhooks are answered, and folders looked at, by whichever process serves."""
+
+    def whole(self, row: TriggerRow) -> TriggerRow:
+        return row
 
     def refusal(self, row: TriggerRow) -> tuple[str, str] | None:
         if row.kind in ("webhook", "file"):
@@ -17,8 +19,8 @@ class LocalTriggerSources:
             "webhook and file triggers work here; keep this one with enabled: false (--disabled), or make it on a deployment",
         )
 
-    def put(self, row: TriggerRow) -> None:
+    def put(self, row: TriggerRow, before: TriggerRow | None = None) -> None:
         """The row is all there is to it."""
 
-    def delete(self, name: str, kind: Kind) -> None:
+    def delete(self, row: TriggerRow) -> None:
         """The row was all there was to it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from noetl.domain.triggers import SqsSource
 from noetl.ports.trigger_store import TriggerRow
 
 
@@ -40,6 +41,11 @@ class MemoryTriggerStore:
         with self._lock:
             rows = [self._rows[name] for name in sorted(self._rows) if name > after]
         return [row for row in rows if not kind or (row.kind == kind and row.enabled)][:limit]
+
+    def of_queue(self, arn: str) -> Sequence[TriggerRow]:
+        with self._lock:
+            rows = [self._rows[name] for name in sorted(self._rows)]
+        return [row for row in rows if isinstance(row.source, SqsSource) and row.source.queue == arn]
 
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
         with self._lock:

@@ -45,6 +45,9 @@ class PostgresTriggerStore:
         values: dict[str, bytes | None] = {"after": text(after), "kind": text(kind), "limit": number(limit)}
         return [_trigger(row) for row in self._database.run("list_triggers", values)]
 
+    def of_queue(self, arn: str) -> Sequence[TriggerRow]:
+        return [_trigger(row) for row in self._database.run("triggers_of_queue", {"queue": text(arn)})]
+
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
         values = {
             "name": text(name),

@@ -6,6 +6,7 @@
 * A site folder may be added to every Python function: its .pth files are executed before the function is imported.
 * An invocation that logs nothing does not wait 50 ms for output that never comes; schedules are looked at each second, not every ten,
   and the placeholders in a schedule's input are filled.
+* A queue that is not there is not read, and a queue is read once for a function.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ INIT_TRACEBACK = '{"status": "error", "error": traceback.format_exc()})'
 QUIET_WAIT = 0.004
 SETTLED_WAIT = 0.002
 TICK_SECONDS = 1
+NO_QUEUE = (
+    "Error occurred while ReceiveMessage. SQS Error Code: AWS.SimpleQueueService.NonExistentQueue. "
+    "SQS Error Message: The specified queue does not exist."
+)
 
 
 def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None:
@@ -53,6 +58,7 @@ def improve(runtime_python: str, layers: Path, site: Path | None = None) -> None
     lambda_runtime.Worker._drain_stderr_bounded = lambda worker: drain(
         worker, first_line_wait=QUIET_WAIT, idle_confirm=SETTLED_WAIT
     )
+    lambda_svc._create_esm = functools.partial(_map_source, lambda_svc._create_esm)
     eventbridge._invoke_target = functools.partial(_invoke_scheduled, eventbridge._invoke_target)
     scheduler._SCHEDULE_TICK_INTERVAL = TICK_SECONDS
     eventbridge._SCHEDULER_TICK_INTERVAL = TICK_SECONDS
@@ -72,6 +78,25 @@ def _logged(execute: Any, *call: Any) -> dict[str, Any]:
         result["log"] = text
         body["errorMessage"] = text.rpartition("\n")[2]
     return result
+
+
+def _map_source(create: Any, wish: Mapping[str, Any]) -> Any:
+    """An event source mapping, refused where Lambda refuses it; the emulator takes any queue, any number of times."""
+    from ministack.core.responses import error_response_json
+    from ministack.services import lambda_svc, sqs
+
+    arn = str(wish.get("EventSourceArn", ""))
+    if ":sqs:" not in arn:
+        return create(wish)
+    queue = sqs._queues.get(sqs._queue_url(arn.rpartition(":")[2]))
+    if not queue or queue["attributes"].get("QueueArn") != arn:
+        return error_response_json("InvalidParameterValueException", NO_QUEUE, 400)
+    function = lambda_svc._resolve_request_scoped_name(str(wish.get("FunctionName", "")))
+    if any(
+        one["EventSourceArn"] == arn and one["FunctionName"] == function for one in lambda_svc._esms.values()
+    ):
+        return error_response_json("ResourceConflictException", "The mapping already exists", 409)
+    return create(wish)
 
 
 def _invoke_scheduled(

@@ -23,6 +23,12 @@ FROM noetl.trigger
 WHERE namespace = 'default' AND name > :after AND (:kind::text = '' OR (kind = :kind::text AND enabled))
 ORDER BY name LIMIT :limit::bigint;
 
+-- name: triggers_of_queue
+SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
+    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+FROM noetl.trigger WHERE namespace = 'default' AND kind = 'sqs' AND source->>'queue' = :queue
+ORDER BY name;
+
 -- name: trigger_fired
 UPDATE noetl.trigger SET last_at = clock_timestamp(), last_execution = coalesce(:execution_id::bigint, last_execution),
     last_error = :error, fired = fired + :fired::integer, failed = failed + :failed::integer
