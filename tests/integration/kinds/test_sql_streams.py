@@ -213,6 +213,39 @@ def test_a_csv_of_one_column_keeps_its_nulls_and_its_texts(run, kind):
     assert [row["v"] for row in run("artifact", ref=ref)] == [value or "" for value in values]
 
 
+@pytest.mark.parametrize("result", ["rows", "parquet", "jsonl", "csv"])
+def test_json_of_several_types_stays_what_it_is_wherever_it_lies(run, result):
+    row = {"tags": [1, {"a": [None]}, "x"], "of": {"deep": [[1, "2"], [{}]]}, "plain": {"n": 1.5}}
+    rows = run("duckdb", "SELECT * FROM given", sources={"given": {"ref": [row, row]}}, result=result)
+    found = rows["rows"] if result == "rows" else run("artifact", ref=rows)
+    assert [
+        {name: json.loads(one) for name, one in row.items()} if result == "csv" else row for row in found
+    ] == [row, row]
+
+
+def test_what_parquet_cannot_hold_is_told_in_words_of_the_query(fails):
+    error = fails("postgres", "SELECT timestamptz '0044-03-15 BC' AS t", result="parquet")
+    assert "the rows do not fit into Parquet" in error.message and "0044-03-15" in error.message
+    assert "/" not in error.message.partition("expected format")[0] and "cast the column" in error.hint
+    twins = 'SELECT 1 AS a, 2 AS "A"'
+    into = {
+        "source": {"kind": "postgres", "query": twins},
+        "target": {"kind": "artifact", "format": "parquet"},
+    }
+    for error in (fails("postgres", twins, result="parquet"), fails("transfer", **into)):
+        assert (error.code, "'a' and 'A'" in error.message) == ("name_invalid", True)
+
+
+def test_an_empty_list_of_rows_has_the_columns_that_are_told(run, fails, artifact):
+    for empty in (artifact(b" [ ]\n", "json"), artifact(b"", "jsonl"), []):
+        assert fails("duckdb", "SELECT a FROM s", sources={"s": {"ref": empty}}).code == "source_empty"
+        told = {"s": {"ref": empty, "columns": {"a": "BIGINT"}}}
+        assert run("duckdb", "SELECT sum(a) AS a FROM s", sources=told)["rows"] == [{"a": None}]
+    source = {"kind": "postgres", "query": "SELECT 1 AS a WHERE false"}
+    moved = run("transfer", source=source, target={"kind": "artifact", "format": "json"})["artifact"]
+    assert run("duckdb", "SELECT a FROM s", sources={"s": {"ref": moved}})["columns"] == ["a"]
+
+
 def test_rows_replace_and_join_those_that_are_there(run, artifact):
     run("postgres", 'CREATE TABLE "T x" (id int PRIMARY KEY, name text, kept int DEFAULT 5)')
     rows = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]

@@ -18,9 +18,49 @@ def problems(name, params):
 
 
 @pytest.mark.parametrize(
+    ("name", "params", "path", "words"),
+    [
+        ("transfer", {"source": {"kind": "mysql"}}, ("source",), "its kind is 'mysql', which is none of postgres, duckdb,"),
+        ("transfer", {"target": {"table": "t"}}, ("target",), "it needs a `kind`"),
+        ("http", {"save": "csv"}, ("save",), "input should be a mapping"),
+        ("http", {"multipart": {"f": {"ref": HOLE, "fliename": "x"}}}, ("multipart", "f", "fliename"), "no key 'fliename'"),
+        ("http", {"multipart": {"f": [HOLE, {"ref": HOLE, "content": "x"}]}}, ("multipart", "f", 1), "has one of file, content and ref"),
+        ("http", {"paginate": {"by": "cursor", "items": HOLE}}, ("paginate",), "by: cursor needs 'next'"),
+        ("duckdb", {"sources": {"a-b": {"ref": HOLE}}}, ("sources", "a-b"), "no name of a source"),
+        ("duckdb", {"sources": {"a": {"ref": HOLE}, "b": {"file": "b.csv", "query": "x"}}}, ("sources", "b"), "`query` belongs to"),
+        ("duckdb", {"sources": {"a": {"ref": HOLE, "format": "xls"}}}, ("sources", "a", "format"), "'csv', 'jsonl', 'json' or 'parquet'"),
+        ("postgres", {"copy": {"table": "t", "from": HOLE, "mode": "upsert"}}, ("copy",), "an upsert needs a `key`"),
+        ("postgres", {"copy": {"table": "t", "form": HOLE}}, ("copy", "form"), "no key 'form'"),
+    ],
+)  # fmt: skip
+def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, words):
+    given = {
+        "http": {"url": "http://x"},
+        "duckdb": {"query": "SELECT 1"},
+        "transfer": {"source": HOLE, "target": HOLE},
+    }
+    found = problems(name, {**given.get(name, {}), **params})
+    assert any(at == path and words in message for at, message, _ in found), found
+
+
+@pytest.mark.parametrize(
     ("name", "params", "expected"),
     [
         ("playbook", {}, [((), "playbook needs 'path'", None)]),
+        (
+            "http",
+            {
+                "url": HOLE,
+                "paginate": {"by": "page", "start": HOLE, "next": HOLE},
+                "multipart": {"f": [HOLE]},
+            },
+            [],
+        ),
+        (
+            "duckdb",
+            {"query": "x", "sources": {"a": {"s3": HOLE, "auth": HOLE}, "b": HOLE, "c": {"ref": HOLE}}},
+            [],
+        ),
         ("playbook", {"path": HOLE}, []),
         ("playbook", {"path": "a", "args": {"x": HOLE}}, []),
         ("playbook", {"path": "a", "args": 5}, [(("args",), "'args' is 5: input should be a mapping", None)]),

@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError, ValidatorFunctionWrapHandler, create_model, field_validator
+from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, create_model, field_validator
 from pydantic_core import ErrorDetails
 
 from noetl.domain import codec
@@ -95,7 +95,7 @@ class ParamsChecker:
             self._tolerant = create_model(
                 self._model.__name__,
                 __base__=self._model,
-                __validators__={"accept_holes": field_validator("*", mode="wrap")(_accept_hole)},
+                __validators__={"accept_holes": field_validator("*", mode="wrap")(accept_hole)},
             )
         return self._tolerant
 
@@ -129,7 +129,7 @@ class ParamsChecker:
         self, place: tuple[str | int, ...], details: list[ErrorDetails], params: Mapping[str, Any]
     ) -> ParamProblem:
         first = details[0]
-        wanted = " or ".join(dict.fromkeys(_plain_message(detail) for detail in details))
+        wanted = " or ".join(dict.fromkeys(plain_message(detail) for detail in details))
         if not place:
             return ParamProblem((), wanted)
         path = (self._as_written(str(place[0]), params), *place[1:])
@@ -185,7 +185,8 @@ def has_hole(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(has_hole(item) for item in value)
 
 
-def _accept_hole(cls: type[KindParams], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+def accept_hole(cls: type[BaseModel], value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
+    """A validator of every field: a template is taken as it is."""
     return value if has_hole(value) else validate(value)
 
 
@@ -223,6 +224,17 @@ def _is_index(value: Any, part: str | int) -> bool:
     return isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value)
 
 
-def _plain_message(detail: ErrorDetails) -> str:
+def plain_message(detail: ErrorDetails) -> str:
+    """What is wrong, in the words of a playbook's author."""
+    if detail["type"] == "model_type":
+        return "input should be a mapping"
+    if detail["type"] == "union_tag_invalid":
+        told = detail["ctx"]
+        kinds = str(told["expected_tags"]).replace("'", "")
+        return f"its {told['discriminator']} is {told['tag']!r}, which is none of {kinds}".replace(
+            "'kind'", "kind"
+        )
+    if detail["type"] == "union_tag_not_found":
+        return "it needs a `kind`"
     text = detail["msg"].removeprefix("Value error, ").replace("valid dictionary", "mapping")
     return text[:1].lower() + text[1:]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.kinds import ParamProblem
-from noetl.kinds.nested_params import key_problems
+from noetl.kinds.nested_params import nested_problems
 from noetl.kinds.params import has_hole
 from noetl.kinds.sql_params import RowsResult, SqlParams
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
+_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
+Name = Annotated[str, Field(pattern=_NAME)]
 FileFormat = Literal["csv", "jsonl", "json", "parquet"]
 Type = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_ ,()\[\]]{0,200}$")]
 _PLACES = ("ref", "postgres", "s3", "file")
@@ -107,7 +109,13 @@ def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
     if not isinstance(sources, Mapping):
         return
     for name, source in sources.items():
-        yield from key_problems(Source, source, ("sources", name), f"the source {name!r}")
+        if not re.match(_NAME, str(name)):
+            yield ParamProblem(
+                ("sources", name),
+                f"{name!r} is no name of a source: letters, digits and _, as SQL names a table",
+                f"write {re.sub(r'[^A-Za-z0-9_]', '_', str(name))}",
+            )
+        yield from nested_problems(Source, source, ("sources", name), f"the source {name!r}")
         if isinstance(source, Mapping) and has_hole(source.get("query")):
             yield ParamProblem(
                 ("sources", name, "query"),

@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.alarm import Alarm
@@ -21,6 +20,7 @@ from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.sources import Table as SourceTable
 from noetl.kinds.paths import resolve_inside
 from noetl.kinds.rows.database import Table, unique_names
+from noetl.kinds.rows.documents import json_readers, with_documents
 from noetl.kinds.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
@@ -138,9 +138,9 @@ class Session:
             return {"affected_rows": max(0, connection.rowcount)}
         described = connection.description or []
         table = Table([column[0] for column in described], self._context.settings.output_max_bytes, keep=keep)
-        documents = [index for index, column in enumerate(described) if str(column[1]) == "JSON"]
+        readers = json_readers(column[1] for column in described)
         while rows := connection.fetchmany(CHUNK_ROWS):
-            table.add([_parsed(row, documents) for row in rows] if documents else rows)
+            table.add([with_documents(row, readers) for row in rows] if readers else rows)
             self._refuse_late()
         if kind in _CHANGING:
             return {**table.result(), "affected_rows": table.row_count}
@@ -181,20 +181,6 @@ def _refuse_surrogates(text: str) -> None:
             kind="client_error",
             code="text_invalid",
         ) from None
-
-
-def _parsed(row: tuple[Any, ...], documents: list[int]) -> list[Any]:
-    """JSON columns arrive as text."""
-    values = list(row)
-    for index in documents:
-        if isinstance(values[index], str):
-            try:
-                values[index] = codec.decode(values[index])
-            except (ValueError, RecursionError) as error:
-                raise TaskError(
-                    f"a JSON value cannot be read: {error}", kind="parse", code="row_unreadable"
-                ) from error
-    return values
 
 
 @contextmanager

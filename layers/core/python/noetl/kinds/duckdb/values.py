@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from noetl.kinds.duckdb.quoting import literal, name_of
+from noetl.kinds.rows.database import refuse_twins
 from noetl.kinds.rows.writing import encoded
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def spool(rows: Rows, path: Path) -> int:
 def spooled_rows(
     path: Path, columns: Sequence[Column], wanted: Mapping[str, str | None] | None = None
 ) -> str:
-    """A SELECT over such a file, with the columns' types, or those that are ``wanted``."""
+    """A SELECT over such a file, with the columns' types, or those that are ``wanted``. Raises TaskError."""
+    refuse_twins(column.name for column in columns)
     types = [(wanted or {}).get(column.name) or duckdb_type(column) for column in columns]
     pairs = zip(columns, types, strict=True)
     given = ", ".join(f"{literal(column.name)}: {literal(kind)}" for column, kind in pairs)

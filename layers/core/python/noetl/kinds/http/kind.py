@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.kinds.http.params import Paginate, Part, Save
 from noetl.kinds.http.params import Params as Params
+from noetl.kinds.nested_params import nested_problems
 
 SPEC = KindSpec(
     name="http",
@@ -27,6 +30,19 @@ EXAMPLE: dict[str, Any] = {
     "auth": "shop_api",
     "timeout": {"connect": 3, "read": 10},
 }
+
+
+def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
+    """Mappings inside the parameters that templates stand in."""
+    yield from nested_problems(Paginate, params.get("paginate"), ("paginate",), "`paginate`")
+    yield from nested_problems(Save, params.get("save"), ("save",), "`save`")
+    fields = params.get("multipart")
+    for name, given in fields.items() if isinstance(fields, Mapping) else ():
+        if not isinstance(given, list):
+            yield from nested_problems(Part, given, ("multipart", name), f"the field {name!r}")
+        else:
+            for at, one in enumerate(given):
+                yield from nested_problems(Part, one, ("multipart", name, at), f"the field {name!r}")
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:

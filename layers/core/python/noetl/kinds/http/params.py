@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from noetl.domain.kinds import Hole
 from noetl.domain.results import is_ref
 from noetl.kinds.base import KindParams
 
@@ -110,7 +111,7 @@ class Paginate(BaseModel):
             raise ValueError(f"by: {self.by} needs 'next', the path of the next {self.by} in a page")
         if self.by in ("link", "url") and (self.param or self.start is not None):
             raise ValueError(f"by: {self.by} takes whole addresses, not 'param' or 'start'")
-        if self.by in ("page", "offset") and not isinstance(self.start, int | None):
+        if self.by in ("page", "offset") and not isinstance(self.start, int | Hole | None):
             raise ValueError("'start' is a number here")
         return self
 

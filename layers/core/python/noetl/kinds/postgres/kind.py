@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.kinds.nested_params import key_problems
+from noetl.kinds.nested_params import nested_problems
 from noetl.kinds.params import has_hole
 from noetl.kinds.rows.database import combine, summary_of
 from noetl.kinds.rows.sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
@@ -107,7 +107,7 @@ class Params(SqlParams):
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
     """Keys of ``copy``."""
-    yield from key_problems(Copy, params.get("copy"), ("copy",), "`copy`")
+    yield from nested_problems(Copy, params.get("copy"), ("copy",), "`copy`")
 
 
 def run(params: Params, context: TaskContext) -> TaskResult:

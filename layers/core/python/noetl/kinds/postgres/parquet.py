@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TaskError
@@ -39,8 +40,15 @@ def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
                 chosen = spooled_rows(lines, rows.columns)
                 connection.execute(f"COPY ({chosen}) TO {literal(str(path))} (FORMAT parquet)")
             except duckdb.Error as error:
-                raise failure_of(error, "") from error
+                raise _told(failure_of(error, ""), lines) from error
         lines.unlink()
         with context.artifacts.create("parquet") as out:
             copy_out(path, out.write)
             return out.close(told(count, [column.name for column in rows.columns]))
+
+
+def _told(error: TaskError, lines: Path) -> TaskError:
+    """Years before 1 and such: the file on the way is nobody's business."""
+    error.message = f"the rows do not fit into Parquet: {error.message.replace(str(lines), 'the rows')}"
+    error.hint = "cast the column that does not fit to text, or write `result: jsonl`"
+    return error

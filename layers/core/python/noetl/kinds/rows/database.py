@@ -100,6 +100,20 @@ def unique_names(names: Sequence[str]) -> list[str]:
     return unique
 
 
+def refuse_twins(names: Iterable[str]) -> None:
+    """Columns that differ in upper and lower case alone are one to DuckDB. Raises TaskError(code="name_invalid")."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise TaskError(
+                f"two columns are called {other!r} and {name!r}, which DuckDB does not tell apart",
+                kind="client_error",
+                code="name_invalid",
+                hint="call one of them something else: SELECT … AS …",
+            )
+
+
 class Table:
     """The rows of one statement, measured as JSON while they arrive."""
 

@@ -13,7 +13,8 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.rows.columns import Columns
-from noetl.kinds.rows.database import to_json, unique_names
+from noetl.kinds.rows.database import refuse_twins, to_json, unique_names
+from noetl.kinds.rows.documents import json_readers, with_documents
 from noetl.kinds.rows.formats import CHUNK_ROWS, unreadable
 
 Sink = Callable[[bytes], None]
@@ -71,22 +72,13 @@ def read_parquet(
             connection.execute("SELECT * FROM read_parquet(?) OFFSET ?", [str(path), skip])
             described = connection.description or []
             names = unique_names([column[0] for column in described])
-            documents = {
-                name for name, column in zip(names, described, strict=True) if str(column[1]) == "JSON"
-            }
+            readers = json_readers(column[1] for column in described)
             while rows := connection.fetchmany(chunk_rows):
-                yield [_parquet_row(names, row, documents) for row in rows]
+                read = [with_documents(row, readers) for row in rows] if readers else rows
+                yield [dict(zip(names, map(to_json, row), strict=True)) for row in read]
         except duckdb_library().Error as error:
             told = str(error).replace(str(path), what).partition("\n\nLINE ")[0]  # without our own statement
             raise unreadable(what, "parquet", told) from None
-
-
-def _parquet_row(names: list[str], row: tuple[Any, ...], documents: set[str]) -> dict[str, Any]:
-    found = dict(zip(names, map(to_json, row), strict=True))
-    for name in documents:
-        if isinstance(found[name], str):
-            found[name] = codec.decode(found[name])
-    return found
 
 
 def copy_out(path: Path, sink: Sink) -> None:
@@ -179,6 +171,7 @@ def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
             code="row_shape",
             hint="name the columns in `columns`",
         )
+    refuse_twins(typed)
     blobs = {name for name, kind in typed.items() if kind.upper() in ("BLOB", "BYTEA")}
     shown = {name: "VARCHAR" if name in blobs else kind for name, kind in typed.items()}
     chosen = ", ".join(
