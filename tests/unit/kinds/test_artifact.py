@@ -63,7 +63,7 @@ def test_rows_are_kept_and_read_in_every_format(form: str, context: TaskContext)
 
 def collected(store: MemoryResultStore, rows: list[Any]) -> dict[str, Any]:
     """As loops leave their results."""
-    writer = PartsWriter(store.put, 1, "s", tier=store.name)
+    writer = PartsWriter(store.put, 1, "s", run=1, tier=store.name)
     for some in (rows[:6], rows[6:]):
         writer.extend(some)
         writer._flush()
