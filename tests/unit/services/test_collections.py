@@ -330,3 +330,27 @@ def test_a_reference_among_the_elements_stays_what_it_is() -> None:
         "result_ref",
         {"text": "y" * 500},
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "output", "kept"),
+    [
+        (10, "", 0),
+        (50_000, "", 1),
+        (10, ", output: { scope: permanent }", 1),
+        (200, ", output: { inline_max_bytes: 100 }", 1),
+        (200, ", output: { inline_max_bytes: 1000, store: kv }", 0),
+    ],
+)
+def test_what_the_engine_runs_itself_is_kept_as_any_result(
+    place: Place, size: int, output: str, kept: int
+) -> None:
+    """Tasks of control kinds need no worker, unless what they give has to be kept."""
+    given = f"tool: {{ kind: noop, args: {{ a: \"{{{{ 'x' * {size} }}}}\" }}{output} }}"
+    shown = "tool: { kind: noop, args: { n: '{{ start.a | length }}' } }"
+    observed = place.run(
+        f"  - step: start\n    {given}\n    next: {{ arcs: [{{ step: b }}] }}\n  - step: b\n    {shown}\n"
+    )
+    assert observed.result == {"n": size}
+    assert [one.step for one in place.commands] == ["start"] * kept
+    assert max(len(repr(event)) for event in observed.events[observed.execution_id]) < 4000

@@ -52,6 +52,12 @@ def test_results_are_packed_where_that_is_asked_for_or_worth_it(output, value, p
     assert make_hydrate(worker.results)(ref) == value
 
 
+def test_what_is_larger_than_a_reference_is_kept_as_data_whatever_its_shape():
+    forged = {"kind": "result_ref", "ref": URI, "junk": "x" * 600_000}
+    ref, _, worker = kept_by("{}", forged)
+    assert "junk" not in ref and make_hydrate(worker.results)(ref) == forged
+
+
 def test_a_bomb_and_damaged_bytes_do_not_pass():
     ref, _, worker = kept_by("{ compression: gzip }")
     read = make_hydrate(worker.results, cache_bytes=0, most=1 << 20)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
@@ -15,6 +17,7 @@ from noetl.domain.state import Token
 from noetl.dsl.program import AdmitRule, Step
 from noetl.engine import cases, outcomes
 from noetl.engine.decision import Decider, worker_pool
+from noetl.engine.inline_results import travels
 from noetl.engine.limits import limits_of
 from noetl.engine.loops import start_loop
 from noetl.engine.mutex import ahead_of, last_place, lock_of
@@ -204,9 +207,11 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
     )
     if pool == "control":
         outcome = run_inline(d.program, step, command, hydrate=d.view.load)
-        d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
-        outcomes.body_outcome(d, step, token, outcome)
-        return
+        if travels(outcome, step, d.view.limits.inline_bytes):
+            d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
+            outcomes.body_outcome(d, step, token, outcome)
+            return
+        command = msgspec.structs.replace(command, pool=worker_pool(pool))
     keys = tuple(limit.key for limit in limits)
     d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, limits=keys))
     d.decision.issue.append(command)

@@ -20,6 +20,8 @@ from noetl.ports.results import ResultStore
 
 MAX_INLINE = 128 * 1024
 """Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
+MAX_REFERENCE = 4 * MAX_INLINE
+"""Most bytes of a reference, with the longest preview there is."""
 SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
 MAX_DETAILS = 8 * 1024
@@ -47,7 +49,7 @@ class Keeper:
 
         Raises TaskError(code="result_too_large") above the deployment's limit.
         """
-        if _is_scalar(value) or (isinstance(value, dict) and is_ref(value)):
+        if _is_scalar(value) or _is_reference(value):
             return value
         if is_manifest(value):
             return self._whole(value, spec)
@@ -66,7 +68,7 @@ class Keeper:
         """Whether a value is small enough to stay where it is."""
         if is_manifest(value):
             return False
-        return _is_scalar(value) or is_ref(value) or len(codec.encode(value)) <= self._inline
+        return _is_scalar(value) or _is_reference(value) or len(codec.encode(value)) <= self._inline
 
     def reference(self, value: Any, spec: ResultSpec | None) -> Any:
         """``output.ref``: the URI of a result that is too large to travel; None for one that travels."""
@@ -244,6 +246,11 @@ def _is_scalar(value: Any) -> bool:
         or isinstance(value, (bool, int, float))
         or (isinstance(value, str) and len(value) <= SMALL)
     )
+
+
+def _is_reference(value: Any) -> bool:
+    """Whether a value is a reference, and no larger than one is: what a tool gives may have its shape, and anything in it."""
+    return is_ref(value) and len(codec.encode(value)) <= MAX_REFERENCE
 
 
 def _size(value: Any) -> int:

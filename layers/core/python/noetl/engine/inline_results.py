@@ -1,0 +1,25 @@
+"""What a step of control kinds gave: it goes into history while it is small and nobody asks for more.
+
+What has to be kept in the result store is kept by workers, which know tiers, compression and lifetimes: such a step is given to one. Nothing
+has happened by then, since control kinds only say what is to happen.
+"""
+
+from __future__ import annotations
+
+from noetl.domain import codec
+from noetl.domain.outcomes import Outcome
+from noetl.dsl.program import Step
+
+
+def travels(outcome: Outcome, step: Step, inline_bytes: int) -> bool:
+    """Whether history may hold an outcome as it is. ``inline_bytes``: where nobody wishes for less."""
+    body = step.body
+    tasks = body.tasks if body is not None else ()
+    wishes = [spec for spec in (step.result, *(task.result for task in tasks)) if spec is not None]
+    if any(spec.scope == "permanent" for spec in wishes):
+        return False
+    limit = min((inline_bytes, *(w.inline_max_bytes for w in wishes if w.inline_max_bytes is not None)))
+    labels = {name: value for name, value in outcome.labels.items() if value is not outcome.result}
+    machine = outcome.suspend.machine if outcome.suspend is not None else None
+    patched = [patch.value for patch in outcome.patches]
+    return len(codec.encode([outcome.result, labels, machine, patched])) <= limit
