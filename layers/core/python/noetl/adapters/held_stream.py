@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import io
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from pathlib import Path
+
+from noetl.adapters.result_uri import check_uri
 
 
 class HeldWriter:
@@ -21,3 +26,26 @@ class HeldWriter:
 
     def abort(self) -> None:
         self._data.clear()
+
+
+class HeldStreams(ABC):
+    """The part of ``ports.results.ResultStore`` that is about streams, by ``put`` and ``get``."""
+
+    @abstractmethod
+    def put(self, uri: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def get(self, uri: str) -> bytes: ...
+
+    def writer(self, uri: str) -> HeldWriter:
+        """Raises InvalidInputError."""
+        check_uri(uri)
+        return HeldWriter(self.put, uri)
+
+    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
+        stream = io.BytesIO(self.get(uri))
+        stream.seek(start)
+        return stream
+
+    def path(self, uri: str) -> Path | None:
+        return None

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from noetl.adapters.held_stream import HeldWriter
+from noetl.adapters.held_stream import HeldStreams
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.task_lines import LinePage, TaskLine
@@ -211,7 +209,7 @@ class HttpTaskLogs:
 _BYTES = {"Content-Type": "application/octet-stream"}
 
 
-class HttpResults:
+class HttpResults(HeldStreams):
     """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
 
     def __init__(self, exchange: Exchange, store: str = "", wish: str = "") -> None:
@@ -243,17 +241,6 @@ class HttpResults:
             return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}{store}")
         except (InvalidInputError, NotFoundError) as gone:
             raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
-
-    def writer(self, uri: str) -> HeldWriter:
-        return HeldWriter(self.put, uri)
-
-    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
-        stream = io.BytesIO(self.get(uri))
-        stream.seek(start)
-        return stream
-
-    def path(self, uri: str) -> Path | None:
-        return None
 
     def delete(self, uris: Sequence[str]) -> None:
         """Raises InvalidInputError: workers remove nothing."""

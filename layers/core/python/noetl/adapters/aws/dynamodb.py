@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.held_stream import HeldWriter
+from noetl.adapters.held_stream import HeldStreams
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
 from noetl.domain.result_life import PERMANENT
@@ -25,7 +23,7 @@ BATCH = 25
 ATTEMPTS = 5
 
 
-class DynamoResultStore(OneTier):
+class DynamoResultStore(HeldStreams, OneTier):
     """Items ``pk`` = execution, ``sk`` = SHA-256 of the URI (the object and its first chunk), or that and the number of a further chunk.
 
     The object's item is written last, so a value is there as a whole or not at all. ``keep_seconds``: after that the table's own
@@ -94,18 +92,6 @@ class DynamoResultStore(OneTier):
                 raise self._missing(uri)
             found.append(_bytes(chunk))
         return b"".join(found)
-
-    def writer(self, uri: str) -> HeldWriter:
-        result_key(uri)
-        return HeldWriter(self.put, uri)
-
-    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
-        stream = io.BytesIO(self.get(uri))
-        stream.seek(start)
-        return stream
-
-    def path(self, uri: str) -> Path | None:
-        return None
 
     def delete(self, uris: Sequence[str]) -> None:
         for uri in uris:

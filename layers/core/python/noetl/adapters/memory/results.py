@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 
-from noetl.adapters.held_stream import HeldWriter
+from noetl.adapters.held_stream import HeldStreams
 from noetl.adapters.result_uri import check_uri
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.ports.results import OneTier
 
 
-class MemoryResultStore(OneTier):
+class MemoryResultStore(HeldStreams, OneTier):
     """Of this process, and gone with it. ``limit``: bytes; what was not used for longest makes room for what is new (None: nothing does)."""
 
     name = "memory"
@@ -48,18 +46,6 @@ class MemoryResultStore(OneTier):
                 hint="it made room for newer results, or its process ended: the tier memory keeps nothing for longer",
             )
         return data
-
-    def writer(self, uri: str) -> HeldWriter:
-        check_uri(uri)
-        return HeldWriter(self.put, uri)
-
-    def reader(self, uri: str, start: int = 0) -> io.BytesIO:
-        stream = io.BytesIO(self.get(uri))
-        stream.seek(start)
-        return stream
-
-    def path(self, uri: str) -> Path | None:
-        return None
 
     def delete(self, uris: Sequence[str]) -> None:
         for uri in uris:

@@ -6,8 +6,8 @@ What says how far the transfer is lies in the same file and changes in the same 
 from __future__ import annotations
 
 import string
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Self
 
 from noetl.domain import codec
@@ -20,6 +20,7 @@ from noetl.kinds.duckdb.values import json_lines
 from noetl.kinds.private_folder import private_folder
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.parquet import parquet_types, read_parquet
+from noetl.kinds.transfer.ends import From, Into
 from noetl.kinds.transfer.params import DuckdbSource, DuckdbTarget
 from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
 from noetl.kinds.transfer.stores import (
@@ -42,23 +43,12 @@ _CHUNK = "noetl_chunk"
 _BINARY = frozenset({"BLOB", "BYTEA", "VARBINARY"})
 
 
-class FromDuckdb(AbstractContextManager["FromDuckdb"]):
+class FromDuckdb(From[DuckdbSource]):
     """The query is carried out at once, into a file, and its rows are read from there: the database file is free while they are moved."""
-
-    def __init__(self, params: DuckdbSource, context: TaskContext, chunk_rows: int) -> None:
-        self._params = params
-        self._context = context
-        self._chunk_rows = chunk_rows
-        self._stack = ExitStack()
-        self.columns: Sequence[str] | None = None
-        self.types: Mapping[str, str] = {}
 
     def __enter__(self) -> Self:
         self._folder = self._stack.enter_context(private_folder(self._context))
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         order = self._params.order_by
@@ -81,30 +71,22 @@ class FromDuckdb(AbstractContextManager["FromDuckdb"]):
             yield Chunk(chunk, told)
 
 
-class IntoDuckdb(AbstractContextManager["IntoDuckdb"]):
+class IntoDuckdb(Into[DuckdbTarget]):
     """Each chunk a transaction. For ``replace``, and when the source has no order, rows are gathered in a table beside the target, which
     goes into it in one transaction at the end."""
 
     def __init__(self, params: DuckdbTarget, plan: Plan, context: TaskContext) -> None:
-        self._params = params
-        self._plan = plan
-        self._context = context
-        self._progress = Progress()
-        self._columns: tuple[str, ...] = plan.columns
+        super().__init__(params, plan, context)
         self._names = {
             "books": name_of(BOOKS),
             "table": name_of(params.table),
             "staging": name_of(plan.staging),
         }
-        self._stack = ExitStack()
         self._staged = plan.mode == "replace" or not plan.resumable
 
     def __enter__(self) -> Self:
         self._folder = self._stack.enter_context(private_folder(self._context))
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def begin(self) -> Progress:
         with self._opened() as session:

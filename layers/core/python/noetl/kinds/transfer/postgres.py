@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from noetl.domain import codec
@@ -21,6 +20,7 @@ from noetl.kinds.postgres.open import opened
 from noetl.kinds.postgres.select import Column, Rows, select_rows
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.rows.database import to_json
+from noetl.kinds.transfer.ends import From, Into
 from noetl.kinds.transfer.params import PostgresSource, PostgresTarget
 from noetl.kinds.transfer.sql import after_clause, last_key, statement_of
 from noetl.kinds.transfer.stores import (
@@ -45,23 +45,12 @@ _LOCK = 0x6E6F65746C
 """Key of the advisory lock under which the table of transfers is made."""
 
 
-class FromPostgres(AbstractContextManager["FromPostgres"]):
+class FromPostgres(From[PostgresSource]):
     """``order_by`` makes the query go on behind the last row that was committed, by the values of these columns."""
-
-    def __init__(self, params: PostgresSource, context: TaskContext, chunk_rows: int) -> None:
-        self._params = params
-        self._context = context
-        self._chunk_rows = chunk_rows
-        self._stack = ExitStack()
-        self.columns: Sequence[str] | None = None
-        self.types: Mapping[str, str] = {}
 
     def __enter__(self) -> Self:
         self._session = self._stack.enter_context(opened(self._params.auth, self._context))
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         order = self._params.order_by
@@ -98,26 +87,18 @@ def _mappings(rows: Rows) -> Iterator[list[Row]]:
         yield [dict(zip(names, map(to_json, row), strict=True)) for row in piece]
 
 
-class IntoPostgres(AbstractContextManager["IntoPostgres"]):
+class IntoPostgres(Into[PostgresTarget]):
     """Each chunk a transaction, or all of them one when the source has no order. ``replace`` gathers rows in a table beside the target
     and exchanges the content in one transaction at the end."""
 
     def __init__(self, params: PostgresTarget, plan: Plan, context: TaskContext) -> None:
-        self._params = params
-        self._plan = plan
-        self._context = context
-        self._stack = ExitStack()
-        self._progress = Progress()
-        self._columns: tuple[str, ...] = plan.columns
+        super().__init__(params, plan, context)
         self._names: dict[str, str] = {}
         self._open = False
 
     def __enter__(self) -> Self:
         self._session = self._stack.enter_context(opened(self._params.auth, self._context))
         return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def begin(self) -> Progress:
         """What was committed before. Raises TaskError: the table is not there, or may not be written."""

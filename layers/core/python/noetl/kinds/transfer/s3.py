@@ -7,7 +7,7 @@ begins again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import suppress
 from typing import Any, Self
 
 from noetl.domain.errors import TaskError
@@ -18,18 +18,16 @@ from noetl.kinds.private_folder import private_folder
 from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat, format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows
-from noetl.kinds.rows.writing import row_writer
+from noetl.kinds.transfer.ends import From, Into, RowFile
 from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
 from noetl.kinds.transfer.stores import (
     Chunk,
     Counted,
-    Plan,
     Position,
     Progress,
     Row,
     Source,
     changed,
-    counts_differ,
     in_chunks,
 )
 
@@ -78,19 +76,8 @@ class _Body:
         self._body.close()
 
 
-class FromS3(AbstractContextManager["FromS3"]):
+class FromS3(From[S3Source]):
     """The object as it was when the transfer began (by its entity tag): rows are counted off to where the transfer was."""
-
-    def __init__(self, params: S3Source, context: TaskContext, chunk_rows: int) -> None:
-        self._params = params
-        self._context = context
-        self._chunk_rows = chunk_rows
-        self._stack = ExitStack()
-        self.columns: Sequence[str] | None = None
-        self.types: Mapping[str, str] = {}
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         bucket, key = self._params.place
@@ -186,49 +173,24 @@ class Upload:
         del self._held[:size]
 
 
-class IntoS3(AbstractContextManager["IntoS3"]):
-    def __init__(self, params: S3Target, plan: Plan, context: TaskContext) -> None:
-        self._params = params
-        self._columns = plan.columns or None
-        self._context = context
-        self._progress = Progress()
-        self._stack = ExitStack()
-        self._out: Any = None
-
+class IntoS3(Into[S3Target]):
     def __enter__(self) -> Self:
-        self._format = _format(self._params)
-        self._upload = Upload(
-            _client(self._params, self._context), *self._params.place, MEDIA_TYPES[self._format]
-        )
+        form = _format(self._params)
+        self._upload = Upload(_client(self._params, self._context), *self._params.place, MEDIA_TYPES[form])
         self._stack.callback(self._upload.abort)
-        self._folder = self._stack.enter_context(private_folder(self._context))
+        folder = self._stack.enter_context(private_folder(self._context))
+        self._rows = RowFile(
+            form, self._upload.write, self._plan, self._params.types, folder, self._params.delimiter
+        )
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
-
     def begin(self) -> Progress:
-        return self._progress
+        return self._rows.progress
 
     def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
-        self._writer(source).write(rows)
-        self._progress.rows_read += len(rows)
+        self._rows.write(rows, source)
 
     def finish(self, source: Source) -> dict[str, Any]:
-        written = self._writer(source).close()
-        if written != self._progress.rows_read:
-            raise counts_differ(self._progress.rows_read, written, self._params.uri)
+        written = self._rows.close(source, self._params.uri)
         etag = self._upload.finish()
         return {"rows_written": written, "uri": self._params.uri, "bytes": self._upload.size, "etag": etag}
-
-    def _writer(self, source: Source) -> Any:
-        if self._out is None:
-            self._out = row_writer(
-                self._format,
-                self._upload.write,
-                self._columns or source.columns,
-                {**source.types, **self._params.types} if self._columns is None else dict(self._params.types),
-                str(self._folder),
-                self._params.delimiter,
-            )
-        return self._out

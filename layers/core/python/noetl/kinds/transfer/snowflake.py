@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import secrets as randomness
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from noetl.domain import codec
@@ -18,6 +17,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.rows.columns import check_names
 from noetl.kinds.snowflake.statements import Statements, columns_of, exact_name, rows_in
+from noetl.kinds.transfer.ends import From, Into
 from noetl.kinds.transfer.params import SnowflakeSource, SnowflakeTarget
 from noetl.kinds.transfer.sql import statement_of
 from noetl.kinds.transfer.stores import (
@@ -61,18 +61,8 @@ _DUCKDB = {
 _DOCUMENTS = frozenset({"variant", "object", "array"})
 
 
-class FromSnowflake(AbstractContextManager["FromSnowflake"]):
+class FromSnowflake(From[SnowflakeSource]):
     """The result of one statement, part by part."""
-
-    def __init__(self, params: SnowflakeSource, context: TaskContext, chunk_rows: int) -> None:
-        self._params = params
-        self._context = context
-        self._chunk_rows = chunk_rows
-        self.columns: Sequence[str] | None = None
-        self.types: Mapping[str, str] = {}
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing is held there."""
 
     def chunks(self, position: Position | None) -> Iterator[Chunk]:
         session = Statements(self._params, self._context)
@@ -116,15 +106,12 @@ def _duckdb_type(column: Mapping[str, Any]) -> str:
     return f"DECIMAL({precision},{scale})" if isinstance(precision, int) and isinstance(scale, int) else ""
 
 
-class IntoSnowflake(AbstractContextManager["IntoSnowflake"]):
-    """Rows of a source without an order are marked as those of this attempt, and others are left out."""
+class IntoSnowflake(Into[SnowflakeTarget]):
+    """Rows of a source without an order are marked as those of this attempt, and others are left out. What is not over stays beside the target,
+    for the next attempt."""
 
     def __init__(self, params: SnowflakeTarget, plan: Plan, context: TaskContext) -> None:
-        self._params = params
-        self._plan = plan
-        self._context = context
-        self._progress = Progress()
-        self._columns: tuple[str, ...] = plan.columns
+        super().__init__(params, plan, context)
         self._key = hashlib.sha256(plan.key.encode()).hexdigest()
         self._run = "" if plan.resumable else randomness.token_hex(8)
         place, _, _ = params.table.rpartition(".")
@@ -132,9 +119,6 @@ class IntoSnowflake(AbstractContextManager["IntoSnowflake"]):
         self._table = exact_name(params.table)
         self._books = exact_name(f"{beside}{BOOKS}")
         self._staging = exact_name(f"{beside}{plan.staging.upper()}")
-
-    def __exit__(self, *error: object) -> None:
-        """What is not over stays beside the target, for the next attempt."""
 
     def begin(self) -> Progress:
         session = self._session = Statements(self._params, self._context)
