@@ -12,6 +12,7 @@ import pytest
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
 from noetl.ports.execution_store import ExecutionStore, LoadRequest, Snapshot
 from tests.contract.builders import EID, Make
+from tests.contract.clouds import Clock
 
 
 @dataclass
@@ -32,22 +33,11 @@ def make() -> Make:
     return Make()
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.now = 1_800_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 @pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     results = MemoryResultStore()
     if request.param == "memory":
-        clock = _Clock()
+        clock = Clock()
         yield Harness(MemoryExecutionStore(clock), results, clock.sleep, "memory")
         return
     from noetl.adapters.postgres import PostgresExecutionStore

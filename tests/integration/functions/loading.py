@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
+
+from tests.contract.clouds import mocked_aws
+
+D = TypeVar("D")
 FUNCTIONS = Path(__file__).resolve().parents[3] / "functions"
 
 
@@ -27,3 +33,14 @@ def load(function: str) -> Callable[[Any], Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return lambda event: module.handler(event, Context())
+
+
+@contextmanager
+def deployed(make: Callable[[Any, Any], D], database: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[D]:
+    """``make(database, client)``, whose ``environment()`` is that of its functions."""
+    with mocked_aws(monkeypatch) as client:
+        made: Any = make(database, client)
+        for name, value in made.environment().items():
+            monkeypatch.setenv(name, value)
+        yield made
+        made.database.close()

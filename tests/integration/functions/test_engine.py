@@ -26,8 +26,8 @@ from noetl.services.send_events import EventSender
 from noetl.services.start_execution import Wish, start_execution
 from noetl.services.work_batch import BatchDeps, work_batch
 from noetl.services.worker_deps import WorkerDeps
-from tests.contract.clouds import make_bucket, mocked_aws
-from tests.integration.functions.loading import load
+from tests.contract.clouds import make_bucket
+from tests.integration.functions.loading import deployed, load
 from tests.properties.world import NoCredentials
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -129,12 +129,8 @@ class Deployment:
 
 @pytest.fixture
 def deployment(database, monkeypatch):
-    with mocked_aws(monkeypatch) as client:
-        made = Deployment(database, client)
-        for name, value in made.environment().items():
-            monkeypatch.setenv(name, value)
+    with deployed(Deployment, database, monkeypatch) as made:
         yield made
-        made.database.close()
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from noetl.domain.messages import Message, decode_message
 from noetl.domain.tokens import KeyRing, fits, signed
 from noetl.ports.execution_store import CreatedExecution
 from noetl.runtime.registering import Registrar
-from tests.contract.clouds import make_bucket, mocked_aws
-from tests.integration.functions.loading import load
+from tests.contract.clouds import make_bucket
+from tests.integration.functions.loading import deployed, load
 
 pytestmark = pytest.mark.postgres
 ROOT = Path(__file__).resolve().parents[3]
@@ -82,12 +82,8 @@ class Deployment:
 
 @pytest.fixture
 def deployment(database, monkeypatch):
-    with mocked_aws(monkeypatch) as client:
-        made = Deployment(database, client)
-        for name, value in made.environment().items():
-            monkeypatch.setenv(name, value)
+    with deployed(Deployment, database, monkeypatch) as made:
         yield made
-        made.database.close()
 
 
 def sample(name: str) -> Any:

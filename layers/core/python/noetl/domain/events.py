@@ -6,16 +6,19 @@ that the shell knows what to read before its first round trip.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from noetl.domain import codec
+from noetl.domain import codec, ids
 from noetl.domain.again import Again
-from noetl.domain.commands import ItemOutcome, Rest, Stage
+from noetl.domain.commands import Command, ItemOutcome, Rest, Stage
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Target
 from noetl.domain.result_life import KeptResult
 from noetl.domain.variables import VariableType
+
+if TYPE_CHECKING:
+    from noetl.domain.capability import Capability
 
 
 class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,6 +65,12 @@ class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", 
     outcome: Outcome
     stage: Stage = "body"
 
+    @classmethod
+    def of(cls, command: Command | Capability, outcome: Outcome) -> CommandDone:
+        """The answer to a command."""
+        event_id = ids.outcome_event(command.command_id, command.turn)
+        return cls(*_asked(command, event_id), outcome, command.stage)
+
 
 class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit_defaults=True):
     """A worker's outcomes for items of a loop chunk. It never locks the execution.
@@ -85,6 +94,36 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     rest: Rest | None = None
     elapsed: float = 0.0
     undone: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        command: Command | Capability,
+        event_id: str,
+        round: int,
+        items: list[ItemOutcome],
+        *,
+        closed: bool = True,
+        rest: Rest | None = None,
+        elapsed: float = 0.0,
+        undone: int | None = None,
+    ) -> ItemsDone:
+        """An answer to a command with items."""
+        return cls(*_asked(command, event_id), round, items, closed, rest, elapsed, undone)
+
+
+def _asked(command: Command | Capability, event_id: str) -> tuple[int, str, str, str, int, int, int, str]:
+    """The fields with which an answer says what it answers."""
+    return (
+        command.execution_id,
+        event_id,
+        command.program,
+        command.command_id,
+        command.attempt,
+        command.turn,
+        command.run,
+        command.step,
+    )
 
 
 class LoopAlert(msgspec.Struct, frozen=True, tag="loop.alert", tag_field="type", omit_defaults=True):

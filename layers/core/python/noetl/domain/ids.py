@@ -39,6 +39,11 @@ def outcome_event(command: str, turn: int) -> str:
     return f"cmd:{command}:{turn}"
 
 
+def items_event(command: str, attempt: int, turn: int, number: int) -> str:
+    """``number``: of the message, among those of this turn."""
+    return f"items:{command}:{attempt}:{turn}:{number}"
+
+
 def item_event(run: int, round_: int, index: int) -> str:
     return f"item:{run}:{round_}:{index}"
 

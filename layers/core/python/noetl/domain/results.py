@@ -269,41 +269,35 @@ def make_ref(
     ``size``: of the value as JSON. ``sha256``: of the bytes as they are stored. ``ttl``: seconds that it stays after the tree of its
     execution is over. ``told``: further entries of ``meta`` (``run``, ``compression``, ``stored_bytes``).
     """
-    promoted: dict[str, Any] = {}
-    if isinstance(value, Mapping):
-        promoted = {
-            name: value[name]
-            for name in PROMOTED
-            if name in value
-            and (
-                isinstance(value[name], (int, float, bool))
-                or (isinstance(value[name], str) and len(value[name]) <= 200)
-            )
-        }
-    elif isinstance(value, list):
-        promoted = {"count": len(value)}
+    ref = artifact_ref(
+        uri=uri,
+        store=store,
+        size=size,
+        sha256=sha256,
+        format="json",
+        content_type=MEDIA_TYPES["json"],
+        sample=encoded[:preview_limit],
+        extracted=_promoted(value),
+        scope=scope,
+        ttl=ttl,
+        told=told,
+    )
+    ref["keys"] = top_level_keys(value)
+    ref["preview"]["truncated"] = True
+    return ref
+
+
+def _promoted(value: Any) -> dict[str, Any]:
+    if isinstance(value, list):
+        return {"count": len(value)}
+    if not isinstance(value, Mapping):
+        return {}
     return {
-        "kind": "result_ref",
-        "ref": uri,
-        "store": store,
-        "size": size,
-        "sha256": sha256,
-        "scope": scope,
-        **({} if ttl is None else {"ttl": ttl}),
-        "expires_at": None,
-        "extracted": promoted,
-        "keys": top_level_keys(value),
-        "meta": {
-            "content_type": "application/json",
-            "format": "json",
-            "bytes": size,
-            "sha256": sha256,
-            "compression": None,
-            **(told or {}),
-        },
-        "preview": {
-            "truncated": True,
-            "bytes": size,
-            "sample": encoded[:preview_limit].decode("utf-8", "replace"),
-        },
+        name: value[name]
+        for name in PROMOTED
+        if name in value
+        and (
+            isinstance(value[name], (int, float, bool))
+            or (isinstance(value[name], str) and len(value[name]) <= 200)
+        )
     }

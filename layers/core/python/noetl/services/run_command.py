@@ -39,7 +39,7 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
             from noetl.services.read_collection import read_collection  # kinds come with it
 
             program = deps.programs(command.program)
-            emit(_done(command, read_collection(command, program, program.step(command.step), deps)))
+            emit(CommandDone.of(command, read_collection(command, program, program.step(command.step), deps)))
             return
         runner = _prepare(command, deps)
     except InfrastructureError:
@@ -61,7 +61,7 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     overlay = runner.around.overlay()
     for patch in command.overlay:
         overlay.write(patch)
-    emit_last(_done(command, runner.run(None, overlay, command.machine, command.child)))
+    emit_last(CommandDone.of(command, runner.run(None, overlay, command.machine, command.child)))
 
 
 def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:
@@ -74,20 +74,11 @@ def refused(command: Command, outcome: Outcome) -> Event:
     """The answer to a command that cannot be run at all: every item of it failed, when it carries items."""
     loop = command.loop
     if loop is None:
-        return _done(command, outcome)
+        return CommandDone.of(command, outcome)
     wanted = [index for index in range(loop.start, loop.stop) if index not in loop.skip]
-    return ItemsDone(
-        command.execution_id,
-        f"items:{command.command_id}:{command.attempt}:{command.turn}:1",
-        command.program,
-        command.command_id,
-        command.attempt,
-        command.turn,
-        command.run,
-        command.step,
-        loop.round,
-        [ItemOutcome(index, outcome) for index in wanted],
-        undone=0,
+    event_id = ids.items_event(command.command_id, command.attempt, command.turn, 1)
+    return ItemsDone.of(
+        command, event_id, loop.round, [ItemOutcome(index, outcome) for index in wanted], undone=0
     )
 
 
@@ -99,19 +90,4 @@ def _unusable(command: Command, error: Exception) -> ErrorInfo:
         "unknown",
         "no_such_stage",
         hint="the engine and this worker disagree about the program",
-    )
-
-
-def _done(command: Command, outcome: Outcome) -> CommandDone:
-    return CommandDone(
-        command.execution_id,
-        ids.outcome_event(command.command_id, command.turn),
-        command.program,
-        command.command_id,
-        command.attempt,
-        command.turn,
-        command.run,
-        command.step,
-        outcome,
-        command.stage,
     )

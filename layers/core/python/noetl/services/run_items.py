@@ -146,24 +146,18 @@ class _Chunk:
             return
         command, now = self.command, self.deps.clock()
         self.flushes += 1
-        self.emit(
-            ItemsDone(
-                command.execution_id,
-                f"items:{command.command_id}:{command.attempt}:{command.turn}:{self.flushes}",
-                command.program,
-                command.command_id,
-                command.attempt,
-                command.turn,
-                command.run,
-                command.step,
-                self.loop.round,
-                self.pending,
-                closed,
-                rest,
-                now - self.since,
-                self.undone if closed or rest is not None or self.sequential else None,
-            )
+        event_id = ids.items_event(command.command_id, command.attempt, command.turn, self.flushes)
+        event = ItemsDone.of(
+            command,
+            event_id,
+            self.loop.round,
+            self.pending,
+            closed=closed,
+            rest=rest,
+            elapsed=now - self.since,
+            undone=self.undone if closed or rest is not None or self.sequential else None,
         )
+        self.emit(event)
         self.pending, self.bytes, self.since = [], 0, now
 
 

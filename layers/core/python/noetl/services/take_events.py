@@ -108,35 +108,13 @@ def read_event(wish: EventWish, capability: str) -> str:
             code="event_invalid",
             hint="send {v, token, event} with an event of the type items",
         )
-    event = CommandDone(
-        command.execution_id,
-        ids.outcome_event(command.command_id, command.turn),
-        command.program,
-        command.command_id,
-        command.attempt,
-        command.turn,
-        command.run,
-        command.step,
-        Outcome("suspended") if name in SIGNS else _outcome(name, wish.payload),
-        command.stage,
-    )
+    event = CommandDone.of(command, Outcome("suspended") if name in SIGNS else _outcome(name, wish.payload))
     return encode_message(Message(VERSION, token=command.token, event=event))
 
 
 def _sign_of_items(command: Capability) -> ItemsDone:
-    return ItemsDone(
-        command.execution_id,
-        ids.outcome_event(command.command_id, command.turn),
-        command.program,
-        command.command_id,
-        command.attempt,
-        command.turn,
-        command.run,
-        command.step,
-        command.round,
-        [],
-        closed=False,
-    )
+    event_id = ids.outcome_event(command.command_id, command.turn)
+    return ItemsDone.of(command, event_id, command.round, [], closed=False)
 
 
 def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
