@@ -52,18 +52,20 @@ class Platform:
 
     def scheduler_arn(self, scope: Construct) -> str:
         """Of the function that schedules start."""
-        return cdk.Stack.of(scope).format_arn(
+        arn: str = cdk.Stack.of(scope).format_arn(
             service="lambda",
             resource="function",
             resource_name=self.function_name("scheduler"),
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
+        return arn
 
     def schedule_role_arn(self, scope: Construct) -> str:
         """Of the role that EventBridge Scheduler takes on."""
-        return cdk.Stack.of(scope).format_arn(
+        arn: str = cdk.Stack.of(scope).format_arn(
             service="iam", region="", resource="role", resource_name=self.function_name("schedules")
         )
+        return arn
 
     @property
     def trigger_rules(self) -> str:

@@ -195,7 +195,8 @@ class Database(Construct):
             db_proxy_name=f"{self._env.prefix}",
         )
         nag.acknowledge(proxy, "IAM5", "the proxy reads the versions of the one secret it was given")
-        return proxy.endpoint
+        endpoint: str = proxy.endpoint
+        return endpoint
 
     def _rotate(self, days: int) -> None:
         """AWS's own rotation function, inside the VPC: both passwords change by themselves."""

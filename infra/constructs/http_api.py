@@ -109,7 +109,7 @@ class HttpApi(Construct):
 
     def _open_callbacks(self, function: lambda_.IFunction) -> list[gateway.HttpRoute]:
         """Whoever has the token in the path may answer: nobody is asked who they are."""
-        routes = self.api.add_routes(
+        routes: list[gateway.HttpRoute] = self.api.add_routes(
             path=CALLBACKS,
             methods=[gateway.HttpMethod.GET, gateway.HttpMethod.POST],
             integration=integrations.HttpLambdaIntegration("Callbacks", function),
