@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ValidationError, ValidatorFunctionWrapHandler, create_model, field_validator
@@ -29,7 +30,6 @@ class ParamsChecker:
     def __init__(self, model: type[KindParams], spec: KindSpec) -> None:
         self._model = model
         self._spec = spec
-        self._tolerant: type[KindParams] | None = None
         self._schema = b""
 
     def canonical(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class ParamsChecker:
         """Unknown, missing and clashing fields, and literal values that do not fit."""
         problems = self._clashes(params)
         try:
-            self._tolerant_model().model_validate(self.canonical(params))
+            _tolerant(self._model).model_validate(self.canonical(params))
         except ValidationError as error:
             problems += self._problems(error, params)
         return problems
@@ -65,7 +65,7 @@ class ParamsChecker:
         return found
 
     def _made_schema(self) -> dict[str, Any]:
-        schema = self._model.model_json_schema()
+        schema: dict[str, Any] = codec.decode(_model_schema(self._model))
         own: dict[str, Any] = schema.get("properties", {})
         properties = {
             name: value if name in self._spec.raw_fields else _or_template(value)
@@ -89,15 +89,6 @@ class ParamsChecker:
         schema["title"] = self._spec.name
         schema["description"] = self._spec.summary
         return schema
-
-    def _tolerant_model(self) -> type[KindParams]:
-        if self._tolerant is None:
-            self._tolerant = create_model(
-                self._model.__name__,
-                __base__=self._model,
-                __validators__={"accept_holes": field_validator("*", mode="wrap")(accept_hole)},
-            )
-        return self._tolerant
 
     def _spellings(self, name: str) -> list[str]:
         return [alias for alias, target in self._spec.aliases.items() if target == name]
@@ -174,6 +165,22 @@ class ParamsChecker:
             hint=problem.hint or f"see the parameters of the kind {self._spec.name}",
             details={"field": ".".join(str(part) for part in problem.path)} if problem.path else None,
         )
+
+
+@lru_cache(128)
+def _model_schema(model: type[KindParams]) -> bytes:
+    """Made once for all registries of a process."""
+    return codec.encode(model.model_json_schema())
+
+
+@lru_cache(128)
+def _tolerant(model: type[KindParams]) -> type[KindParams]:
+    """The model that takes ``HOLE`` everywhere."""
+    return create_model(
+        model.__name__,
+        __base__=model,
+        __validators__={"accept_holes": field_validator("*", mode="wrap")(accept_hole)},
+    )
 
 
 def has_hole(value: Any) -> bool:
