@@ -6,13 +6,11 @@ The server starts when the first test asks for it, and is stopped and deleted by
 from __future__ import annotations
 
 import fcntl
-import itertools
 import os
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +21,7 @@ from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres.migrations import migrate
+from tests.databases import TEMPLATE, Databases
 from tests.notes import NOTES
 
 # A busy machine is slow, which says nothing about the code.
@@ -30,9 +29,6 @@ hypothesis.settings.register_profile(
     "noetl", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("noetl")
-
-TEMPLATE = "noetl_template"
-_numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
@@ -58,30 +54,23 @@ def _make_template(server: EmbeddedServer, root: Path) -> None:
                 migrate(server.dsn(TEMPLATE))
 
 
+@pytest.fixture(scope="session")
+def databases(postgres: EmbeddedServer) -> Databases:
+    return Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))
+
+
 @pytest.fixture
-def database(postgres: EmbeddedServer) -> Iterator[str]:
-    """Connection string of a fresh, migrated database."""
-    with _fresh(postgres) as dsn:
+def database(databases: Databases) -> Iterator[str]:
+    """Connection string of an empty, migrated database."""
+    with databases.fresh() as dsn:
         yield dsn
 
 
 @pytest.fixture(scope="module")
-def module_database(postgres: EmbeddedServer) -> Iterator[str]:
+def module_database(databases: Databases) -> Iterator[str]:
     """One for all tests of a module."""
-    with _fresh(postgres) as dsn:
+    with databases.fresh() as dsn:
         yield dsn
-
-
-@contextmanager
-def _fresh(postgres: EmbeddedServer) -> Iterator[str]:
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
-    name = f"t_{worker}_{next(_numbers)}"
-    make = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
-        connection.execute(make.format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
-    yield postgres.dsn(name)
-    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
-        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
