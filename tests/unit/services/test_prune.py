@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.tiered import TieredResults
+from noetl.services import collect_results
 from noetl.services import prune as pruning
 from noetl.services.prune import DAY, RetentionDays, keep_to
 from tests.unit.api.ground import GATED, Ground
@@ -93,3 +96,19 @@ def test_moments_of_schedules_are_known_for_a_year(ground):
     assert list(store.moments("s", 0, now).values()) == [100, 1]
     keep_to(replace(ground.deps.prune, days=RetentionDays(30)), YES)
     assert list(store.moments("s", 0, now).values()) == [1]
+
+
+def test_permanent_results_of_a_tier_that_is_not_here_end_the_round(monkeypatch):
+    """They stay noted for whoever has the tier: asking for them again and again would have no end."""
+    monkeypatch.setattr(collect_results, "BATCH", 2)
+    away = [(0, f"noetl://execution/0/result/s/{number}", "gcs") for number in range(3)]
+    asked: list[float] = []
+
+    class Noted:
+        def permanent(self, before, limit):
+            asked.append(before)
+            assert len(asked) < 5
+            return away[:limit]
+
+    tiers = TieredResults({"memory": MemoryResultStore()}, "memory")
+    assert collect_results.remove_permanent(Noted(), tiers, 1.0, YES) == (0, True) and asked == [1.0]

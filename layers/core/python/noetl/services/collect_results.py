@@ -42,8 +42,9 @@ def remove_permanent(
     removed = 0
     while more_time():
         found = retention.permanent(before, BATCH)
-        removed += _remove(retention, results, found)
-        if len(found) < BATCH:
+        gone = _remove(retention, results, found)
+        removed += gone
+        if len(found) < BATCH or not gone:  # what is left cannot be reached from here
             return removed, True
     return removed, False
 
