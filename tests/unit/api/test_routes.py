@@ -554,6 +554,25 @@ def test_a_result_whose_bytes_are_gone_is_gone(ground):
     assert (reply.status, reply.json["code"]) == (410, "REFERENCE_NOT_AVAILABLE")
 
 
+@pytest.mark.parametrize(
+    ("tail", "query", "status"),
+    [
+        ("result/start/x", {}, 200),
+        ("result/start/x", {"store": "kv"}, 200),
+        ("result/start/x", {"store": "../x"}, 400),
+        ("", {}, 400),
+        ("../7/result/start/x", {}, 400),
+        ("result/" + "x" * 3000, {}, 400),
+    ],
+)
+def test_a_part_of_what_still_runs_is_a_result_of_it_or_refused(ground, tail, query, status):
+    execution_id = ground.run(GATED)
+    asked = {"ref": f"noetl://execution/{execution_id}/{tail}", **query}
+    reply = ground.ask("GET", f"/api/executions/{execution_id}/result", query=asked)
+    assert reply.status == status
+    assert status == 400 or (reply.json["status"], reply.json["complete"]) == ("waiting", False)
+
+
 # --- control ----------------------------------------------------------------------------------------
 
 

@@ -224,6 +224,7 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
         ({"kind": "result_ref", "ref": URI + "x" * 2000}, False),
         ({"kind": "result_ref", "ref": URI, "store": {"a": 1}}, False),
         ({"kind": "result_ref", "ref": URI, "size": "large"}, False),
+        ({"kind": "result_ref", "ref": URI, "size": -1}, False),
         ({"kind": "result_ref", "ref": URI, "sha256": 7}, False),
         ({"kind": "result_ref", "ref": URI, "meta": 5}, False),
         ({"kind": "result_ref", "ref": URI, "extracted": "row_count"}, False),

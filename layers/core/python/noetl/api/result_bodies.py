@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -19,10 +19,13 @@ class Download(msgspec.Struct, frozen=True):
 
 
 class ResultAnswer(msgspec.Struct, frozen=True):
-    """``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` tells where they can be had."""
+    """``complete``: ``result`` is all of it. Otherwise large values in it are references, and ``downloads`` tells where they can be had.
+
+    ``status``: of the execution, which has ``completed`` where it has a result; a single part (``ref``) may be asked for at any time.
+    """
 
     execution_id: str
     result: Any
     complete: bool
     downloads: list[Download]
-    status: Literal["completed"] = "completed"
+    status: str = "completed"

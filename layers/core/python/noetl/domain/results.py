@@ -72,7 +72,7 @@ def leads_to_object(value: Mapping[str, Any]) -> bool:
         return False
     for name, types in _SHAPES.items():
         told = value.get(name)
-        if told is not None and not isinstance(told, types):
+        if told is not None and (not isinstance(told, types) or (isinstance(told, int) and told < 0)):
             return False
     return True
 

@@ -12,6 +12,8 @@ from noetl.api.exchange import BYTES, Answer, Request
 from noetl.api.problems import BadRequestError
 from noetl.api.result_bodies import Download, ResultAnswer
 from noetl.domain.result_bytes import compression_of
+from noetl.domain.results import leads_to_object
+from noetl.domain.tiers import KNOWN_WISHES
 from noetl.ports.results import ObjectReader
 from noetl.services import read_execution
 from noetl.services.deliver_result import Delivered, deliver_result, in_parts
@@ -57,15 +59,21 @@ def _result_answer(deps: ApiDeps, execution_id: int, found: Delivered) -> Result
 
 
 def _one_part(deps: ApiDeps, execution_id: int, uri: str, store: str) -> ResultAnswer:
-    read_execution.find(deps.store, execution_id)
-    if not uri.startswith(f"noetl://execution/{execution_id}/"):
+    info = read_execution.find(deps.store, execution_id)
+    if not (uri.startswith(f"noetl://execution/{execution_id}/result/") and leads_to_object({"ref": uri})):
         raise BadRequestError(
             f"ref={uri[:120]!r} is not a result of execution {execution_id}",
             code="invalid_parameter",
             hint="the execution that made it stands in it",
         )
+    if store not in KNOWN_WISHES:
+        raise BadRequestError(
+            f"store={store[:40]!r} is not a tier",
+            code="invalid_parameter",
+            hint="as the reference says it, or nothing",
+        )
     link = Download(uri, deps.link(uri, LINK_SECONDS, store), None, None, LINK_SECONDS)
-    return ResultAnswer(str(execution_id), None, False, [link], "completed")
+    return ResultAnswer(str(execution_id), None, False, [link], read_execution.view_status(info))
 
 
 def download(deps: ApiDeps, request: Request) -> Answer:
