@@ -223,6 +223,45 @@ def test_json_of_several_types_stays_what_it_is_wherever_it_lies(run, result):
     ] == [row, row]
 
 
+MANY = b"".join(b"%d,%d\n" % (n, n) for n in range(21_000))
+"""More lines than DuckDB looks at before it decides what columns are."""
+
+
+@pytest.mark.parametrize(
+    ("data", "format", "words"),
+    [
+        (b"a,b\n" + MANY + b"x,1\n", "csv", ["Line: 21002", "string \"x\" to 'BIGINT'"]),
+        (b"a,b\n1,2\n3\n", "csv", ["'s'"]),
+        (b'a;b\n1;"cut o', "csv", ["'s'"]),
+        (b"a\n\xff\xfe\n", "csv", ["not utf-8"]),
+        (b'{"a":1}\n{"a":', "jsonl", ["Malformed JSON", "in line 3"]),
+        (b'[{"a":1},{"a":2}', "json", ["Malformed JSON"]),
+        (b"PAR1", "parquet", ["too small"]),
+    ],
+)
+def test_a_source_that_is_damaged_is_named_and_not_its_file(fails, artifact, data, format, words):
+    error = fails("duckdb", "SELECT * FROM s", sources={"s": {"ref": artifact(data, format)}})
+    assert all(word in error.message for word in ["the source 's'", *words]), error.message
+    assert not any(word in error.message for word in ("Possible", "LINE 1: CREATE", "Try increasing", "/tmp"))
+    assert (error.details["source"], "`sources.s`" in (error.hint or "")) == ("s", True)
+
+
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [
+        (
+            b'\xef\xbb\xbfa;b\r\n1;"x; ""y"""\r\n# 2;\'z\'\r\n',
+            [{"a": "1", "b": 'x; "y"'}, {"a": "# 2", "b": "'z'"}],
+        ),
+        (b'"a,x"\tb\n1\t5" disk\n', [{"a,x": 1, "b": '5" disk'}]),
+        (b"a|b\n1|\n", [{"a": 1, "b": None}]),
+        (b"a\nb;c\nd;e\n", [{"a": "b;c"}, {"a": "d;e"}]),
+    ],
+)
+def test_csv_of_strangers_is_read_by_its_first_line(run, artifact, data, rows):
+    assert run("duckdb", "SELECT * FROM s", sources={"s": {"ref": artifact(data, "csv")}})["rows"] == rows
+
+
 def test_what_parquet_cannot_hold_is_told_in_words_of_the_query(fails):
     error = fails("postgres", "SELECT timestamptz '0044-03-15 BC' AS t", result="parquet")
     assert "the rows do not fit into Parquet" in error.message and "0044-03-15" in error.message

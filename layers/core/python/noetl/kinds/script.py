@@ -158,7 +158,7 @@ def _interpreter_of(path: Path, content: bytes) -> Interpreter:
     elif path.suffix in BY_SUFFIX:
         return BY_SUFFIX[path.suffix]
     raise TaskError(
-        f"{str(path)!r} does not say how to run it",
+        f"{path.name!r} does not say how to run it",
         kind="schema",
         code="script_interpreter",
         hint="begin it with #! and python, bash or sh, name it .py or .sh, or set `interpreter`",

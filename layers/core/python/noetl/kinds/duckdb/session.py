@@ -50,6 +50,11 @@ def settings_of(context: TaskContext, folder: Path) -> dict[str, Any]:
     return {**_SETTINGS, "memory_limit": f"{memory}MiB", "temp_directory": str(folder / "duckdb")}
 
 
+_ADVICE = re.compile(
+    r"\n(?:Possible |Try |This type was |Column \w+ is being|\s*file = |LINE 1: CREATE TEMP VIEW)"
+)
+
+
 class Session:
     """A connection while one task uses it."""
 
@@ -217,7 +222,22 @@ def open_session(
                 raise _too_slow(context) from error
             if isinstance(error, duckdb.Error):
                 raise failure_of(error, "COMMIT") from error
+            _name_sources(error, tables)
             raise
+
+
+def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
+    """What lies in a file here has a name in the playbook; what DuckDB would have one do about it is no parameter of ours."""
+    for table in tables:
+        for file in table.files:
+            if file in error.message:
+                named = f"the source {table.name!r}"
+                said = _ADVICE.split(error.message.replace(file, named))[0].rstrip()
+                error.message = said if named in said else f"{named}: {said}"
+                error.hint = error.hint or (
+                    f"is it whole, and of the format that `sources.{table.name}` says? `columns: {{name: TYPE}}` there sets types"
+                )
+                error.details.setdefault("source", table.name)
 
 
 def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:

@@ -16,6 +16,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results import plain_loop
+from noetl.kinds.duckdb.csv_dialect import csv_options
 from noetl.kinds.duckdb.params import Source
 from noetl.kinds.duckdb.quoting import literal
 from noetl.kinds.duckdb.values import spool, spooled_rows
@@ -27,8 +28,6 @@ from noetl.templating.contract import RenderedStatement
 
 _PACKED = (".gz", ".zst")
 _CHUNK = 1024 * 1024
-_OUR_CSV = ("delim = ','", "quote = '\"'", "escape = '\"'", "header = true", "skip = 0")
-"""How kinds write it: nothing is to be guessed, and a guess may be wrong (one column with semicolons in it, a text in single quotes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,8 +246,8 @@ class _Maker:
             )
         reader = {"csv": "read_csv", "parquet": "read_parquet"}.get(told, "read_json")
         options = [*_options(told, self.source.columns, several=len(paths) > 1)]
-        if told == "csv" and ours:
-            options += _OUR_CSV
+        if told == "csv":
+            options += csv_options(paths[0], ours=ours)
         return Table(self.name, _select(reader, paths, options), tuple(map(str, paths)))
 
 
@@ -260,10 +259,6 @@ def _select(reader: str, paths: Sequence[Path], options: Iterable[str]) -> str:
 def _options(told: str, columns: Mapping[str, str] | None, *, several: bool) -> Iterator[str]:
     if told == "jsonl":
         yield "format = 'newline_delimited'"
-    elif told == "csv":
-        # An empty text is no null, and a line that begins with # is a row: left to itself, DuckDB may take it for a comment.
-        yield "allow_quoted_nulls = false"
-        yield "comment = ''"
     elif told == "json":
         yield "format = 'auto'" if several else "format = 'array'"
     if columns:

@@ -1,0 +1,39 @@
+"""How a CSV is to be read. DuckDB guesses from the content, and guesses until something fits: of a file that was cut off, or has a row of
+another length, it makes one of a single column. So what can be known is told to it, and what does not fit is an error."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+from noetl.kinds.duckdb.quoting import literal
+
+_DELIMITERS = (",", ";", "\t", "|")
+_HEAD_BYTES = 64 * 1024
+
+
+def csv_options(path: Path, *, ours: bool) -> Iterator[str]:
+    """Options of ``read_csv``. ``ours``: a kind has written it, and no stranger, whose file may begin without a header."""
+    # An empty text is no null; a line that begins with # is a row, not a comment.
+    yield "allow_quoted_nulls = false"
+    yield "comment = ''"
+    yield "quote = '\"'"
+    if ours:
+        yield from ("delim = ','", "escape = '\"'", "header = true", "skip = 0")
+    elif (delimiter := _delimiter(path)) is not None:
+        yield f"delim = {literal(delimiter)}"
+
+
+def _delimiter(path: Path) -> str | None:
+    """What stands most often in the first line, outside of quotes; None where that cannot be read, which DuckDB then tells."""
+    if path.suffix == ".zst":
+        return None
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+    except (OSError, EOFError):
+        return None
+    plain = b"".join(head.split(b'"')[::2]).lstrip(b"\r\n").splitlines()
+    line = plain[0].decode("utf-8", "replace") if plain else ""
+    return max(_DELIMITERS, key=line.count)
