@@ -19,6 +19,7 @@ def main() -> int:
 def _app() -> None:
     try:
         from noetl.cli.app import app
+        from noetl.cli.asked import asked
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("noetl"):
             raise
@@ -28,4 +29,4 @@ def _app() -> None:
             file=sys.stderr,
         )
         raise SystemExit(ENVIRONMENT) from None
-    app()
+    asked(app, sys.argv[1:])()
