@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import threading
 import time
 
@@ -214,6 +215,23 @@ def test_many_writers_of_one_object_leave_one_whole_file(tmp_path):
         thread.join()
     assert store.get(URI) in (data, b"other") and len(errors) in (2, 6)
     assert [path.suffix for path in (tmp_path / "12").iterdir()] == [""]
+
+
+def test_an_execution_that_two_remove_at_once_leaves_nothing(tmp_path, monkeypatch):
+    """Two that prune meet in a folder: what the other one has removed already is no reason to leave the rest."""
+    store, remove, met = FileResultStore(tmp_path), shutil.rmtree, []
+    for name in "abc":
+        store.put(f"noetl://execution/7/result/s/{name}", b"1")
+
+    def meets(folder):
+        if not met:
+            met.append(folder)
+            next(folder.iterdir()).unlink()
+            raise FileNotFoundError(folder)
+        remove(folder)
+
+    monkeypatch.setattr(shutil, "rmtree", meets)
+    assert store.delete_execution(7) == 3 and met and list(tmp_path.iterdir()) == []
 
 
 def test_a_disk_that_refuses_is_an_infrastructure_error(tmp_path):

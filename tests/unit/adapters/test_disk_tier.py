@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import time
 
@@ -13,8 +14,9 @@ from noetl.adapters.disk import pools as pools_module
 from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.result_uri import result_key
-from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
+from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError, TaskError
 from noetl.domain.results import ref_uri
+from noetl.services.stored_bytes import fetch
 
 MIB = 1024 * 1024
 A, B, C = (ref_uri(7, "load", name) for name in "abc")
@@ -134,6 +136,20 @@ def test_a_damaged_copy_is_read_from_the_cloud(ground, damage):
         assert b"".join(iter(lambda: reader.read(300_000), b"")) == data
     assert cloud.reads == 1 and sum("damaged copy" in line for line in lines) == 1
     assert store.get(A) == data and store.get(A) == data and cloud.reads == 2, "a good copy is here again"
+
+
+def test_what_was_damaged_before_it_came_here_is_read_again(ground):
+    """A copy of damaged bytes has the checksums of damage: whoever knows better says so."""
+    disk, cloud, _, _ = ground
+    store, whole, read = disk(waits=True), b"[1,2]", MemoryResultStore.get
+    MemoryResultStore.put(cloud, A, whole)
+    ref = {"ref": A, "store": "disk", "sha256": hashlib.sha256(whole).hexdigest()}
+    cloud.get = lambda uri: b"[1,3]"
+    with pytest.raises(TaskError, match="checksum"):
+        fetch(store, ref)
+    assert store.get(A) == b"[1,3]", "who has no checksum believes the copy"
+    cloud.get = lambda uri: read(cloud, uri)
+    assert fetch(store, ref) == whole == store.get(A)
 
 
 def test_damage_of_the_only_copy_is_told_and_never_reaches_the_cloud(ground):

@@ -224,6 +224,10 @@ class HttpResults(HeldStreams):
     def at(self, store: str | None) -> HttpResults:
         return HttpResults(self._exchange, store or "")
 
+    def doubt(self, uri: str) -> bool:
+        """There are no copies here."""
+        return False
+
     def put(self, uri: str, data: bytes) -> None:
         execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
         path = f"/api/result/{execution}/{quote(name)}"

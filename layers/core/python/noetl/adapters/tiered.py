@@ -87,6 +87,9 @@ class TieredResults:
     def path(self, uri: str) -> Path | None:
         return self._default.path(uri)
 
+    def doubt(self, uri: str) -> bool:
+        return self._default.doubt(uri)
+
     def delete(self, uris: Sequence[str]) -> None:
         self._default.delete(uris)
 

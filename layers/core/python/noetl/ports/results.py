@@ -59,6 +59,9 @@ class ResultStore(Protocol):
     def delete_execution(self, execution_id: int) -> int:
         """Remove all objects of an execution; the number removed."""
 
+    def doubt(self, uri: str) -> bool:
+        """What was read is not what had been written: a copy that lies here is dropped. True: reading again goes to where it came from."""
+
     def choose(self, size: int | None, wish: str | None = None) -> ResultStore:
         """The tier that a new object goes to; its ``name`` is what the reference says. ``size``: None when it is not known yet.
 
@@ -71,6 +74,10 @@ class ResultStore(Protocol):
 
 class OneTier:
     """What a store says about tiers that is the only one of its place, or one among several."""
+
+    def doubt(self, uri: str) -> bool:
+        """There are no copies here."""
+        return False
 
     def choose(self, size: int | None, wish: str | None = None) -> Self:
         return self

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
 from noetl.domain.result_bytes import opened
 from noetl.domain.results import unavailable
 from noetl.ports.results import ResultStore
@@ -49,9 +49,14 @@ def fetch(results: ResultStore, ref: Mapping[str, Any], most: int = MOST) -> byt
 
     Raises TaskError (codes ``REFERENCE_NOT_AVAILABLE``, ``result_too_large_to_load``), InfrastructureError.
     """
+    tier, uri = results.at(ref.get("store")), str(ref["ref"])
     try:
-        data = results.at(ref.get("store")).get(str(ref["ref"]))
+        try:
+            return opened(tier.get(uri), ref, most)
+        except TaskError as damaged:
+            if damaged.code != "REFERENCE_NOT_AVAILABLE" or not tier.doubt(uri):
+                raise
+        return opened(tier.get(uri), ref, most)
     except NotFoundError as error:
-        why = error.message.replace(str(ref["ref"]), "it")
+        why = error.message.replace(uri, "it")
         raise unavailable(ref, f"is not available: {why}") from error
-    return opened(data, ref, most)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import threading
 import time
 from collections import OrderedDict
@@ -19,7 +18,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from noetl.adapters.embedded.files import PartFile
+from noetl.adapters.embedded.files import PartFile, remove_folder
 from noetl.domain import codec
 
 BLOCK = 1024 * 1024
@@ -196,8 +195,7 @@ class Pools:
         for path in pending:
             path.unlink(missing_ok=True)
         for pool in ("data", "meta"):
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(self._folder / pool / str(execution_id))
+            remove_folder(self._folder / pool / str(execution_id))
         with self._lock:
             for key in [key for key in self._data if key[0] == execution_id]:
                 self._data_held -= self._data.pop(key)

@@ -106,6 +106,14 @@ class DiskResultStore(OneTier):
             return self._cloud.reader(uri, start)
         return _Reader(self, uri, stream, known, start)
 
+    def doubt(self, uri: str) -> bool:
+        """It was damaged before it came here. The only copy stays, for whoever can mend it."""
+        key = result_key(uri)
+        if self._pools.is_pending(key):
+            return False
+        self._pools.drop(key)
+        return True
+
     def path(self, uri: str) -> Path | None:
         """None: a copy may be dropped while somebody reads it."""
         return None

@@ -89,7 +89,7 @@ class FileResultStore(OneTier):
         folder = self._root / str(int(execution_id))
         try:
             count = sum(1 for path in folder.iterdir() if not path.name.endswith(".part"))
-            shutil.rmtree(folder)
+            remove_folder(folder)
         except FileNotFoundError:
             return 0
         except OSError as error:
@@ -211,6 +211,13 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         sync_folder(folder.parent)
+
+
+def remove_folder(folder: Path) -> None:
+    """All of it, also while somebody else removes the same. Raises OSError."""
+    while folder.exists():
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def sync_folder(folder: Path) -> None:

@@ -33,6 +33,10 @@ class RemoteResults:
     def choose(self, size: int | None, wish: str | None = None) -> Self:
         return self
 
+    def doubt(self, uri: str) -> bool:
+        """There are no copies here."""
+        return False
+
     def get(self, uri: str) -> bytes:
         return self._client.download(self._link(uri))
 
