@@ -128,9 +128,9 @@ def cursor_text(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
-def text_cursor(request: Request, name: str = "after") -> str:
+def text_cursor(request: Request) -> str:
     """What ``cursor_text`` was made of; empty without a cursor."""
-    text = request.query.get(name, "")
+    text = request.query.get("after", "")
     try:
         padded = text + "=" * (-len(text) % 4)
         return base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8")

@@ -10,7 +10,6 @@ from typing import Any
 from noetl.domain.errors import TaskError
 from noetl.domain.results import unavailable
 
-COMPRESSIONS = ("none", "gzip", "auto")
 WORTH_BYTES = 64 * 1024
 """Below this ``auto`` leaves a result as it is."""
 SAMPLE_BYTES = 64 * 1024

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Literal, TypeGuard, get_args
+from typing import Literal, get_args
 
 import msgspec
 
@@ -34,10 +34,6 @@ class KeptResult(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int
     scope: Scope
     ttl: float | None = None
-
-
-def is_scope(value: Any) -> TypeGuard[Scope]:
-    return value in SCOPES
 
 
 def ttl_seconds(text: str) -> float:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import msgspec
 
 VariableType = Literal["user_defined", "step_result", "computed", "iterator_state"]
-VARIABLE_TYPES: tuple[str, ...] = get_args(VariableType)
 
 
 class VariableWrite(msgspec.Struct, frozen=True):

@@ -77,8 +77,8 @@ class Diagnostics:
     def error(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
         self.add(Diagnostic(code, message, pos.line, pos.column, "error", hint, path))
 
-    def warning(self, code: str, message: str, pos: Pos, *, hint: str | None = None, path: str = "") -> None:
-        self.add(Diagnostic(code, message, pos.line, pos.column, "warning", hint, path))
+    def warning(self, code: str, message: str, pos: Pos, *, hint: str | None = None) -> None:
+        self.add(Diagnostic(code, message, pos.line, pos.column, "warning", hint))
 
     def add(self, diagnostic: Diagnostic) -> None:
         key = (diagnostic.line, diagnostic.column, diagnostic.code, diagnostic.message)

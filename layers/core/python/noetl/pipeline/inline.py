@@ -101,10 +101,9 @@ def run_inline(
     step: Step,
     command: Command,
     *,
-    index: int | None = None,
     hydrate: Hydrate | None = None,
 ) -> Outcome:
-    """Run a command whose tasks are all control kinds. ``index``: which item, when it is a loop's.
+    """Run a command whose tasks are all control kinds, and that has no items.
 
     ``noop`` gives its input back; ``playbook`` suspends the pipeline with the sub-execution to start (``Suspend.child``), ``wait`` with
     what to wait for. Never raises
@@ -124,8 +123,7 @@ def run_inline(
     try:
         for patch in command.overlay:
             overlay.write(patch)
-        item = None if index is None else item_of(command, index)
-        run = PipelineRun(stage_pipeline(step, command), around, item, overlay)
+        run = PipelineRun(stage_pipeline(step, command), around, None, overlay)
         op: Op = run.begin() if command.machine is None else run.resume(command.machine, command.child)
         while isinstance(op, RunTask):
             op = run.feed(_control_call(op))

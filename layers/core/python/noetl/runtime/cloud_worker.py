@@ -102,7 +102,7 @@ def reachable(url: str, endpoint: str) -> str:
     return f"{endpoint.rstrip('/')}/_aws/execute-api/{found[1]}" if endpoint and found else url
 
 
-def open_worker(settings: CloudSettings, registry: Registry | None = None) -> CloudWorker:
+def open_worker(settings: CloudSettings) -> CloudWorker:
     """Wire the worker that ``settings`` name. Its kinds are imported now, when time costs least.
 
     Raises InvalidInputError(code="setting_invalid") when a setting that a worker needs is missing.
@@ -114,7 +114,7 @@ def open_worker(settings: CloudSettings, registry: Registry | None = None) -> Cl
     ):
         if not value:
             raise InvalidInputError(f"{name} is not set", code="setting_invalid")
-    kinds = registry or default_registry()
+    kinds = default_registry()
     pools = _pools(settings, kinds)
     processors = os.cpu_count() or 1
     slots = {"io": IO_SLOTS, "cpu": processors, "python": processors}

@@ -23,7 +23,6 @@ class Swept:
     events: int = 0
     timers: int = 0
     unsent: int = 0
-    next_timer: float | None = None
 
 
 def sweep(
@@ -40,7 +39,7 @@ def sweep(
     while deadline() > MARGIN_SECONDS:
         commands = store.claim(owner, LIMIT)
         events = store.undelivered(owner, LIMIT)
-        due, swept.next_timer = store.due_timers(owner, LIMIT)
+        due, _ = store.due_timers(owner, LIMIT)
         fired = [event for event in due if isinstance(event, TimerFired)]
         if not (commands or events or fired):
             break

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, error_code, error_message, is_refusal
-from noetl.adapters.aws.ecs import is_unknown
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.jobs import WAKE, Job, JobOrder
@@ -121,7 +120,7 @@ class EcsJobs:
         try:
             answer = self._ecs().describe_tasks(cluster=self._ground.cluster, tasks=[name])
         except FAILURES as error:
-            if is_unknown(error):
+            if _is_unknown(error):
                 return None
             raise _told(error) from error
         return next((job_of(task) for task in answer.get("tasks", ())), None)
@@ -142,7 +141,7 @@ class EcsJobs:
         try:
             self._ecs().stop_task(cluster=self._ground.cluster, task=name, reason=reason[:255])
         except FAILURES as error:
-            if not is_unknown(error):
+            if not _is_unknown(error):
                 raise _told(error) from error
 
     def _tidy(self) -> None:
@@ -265,3 +264,8 @@ def _told(error: Exception) -> TaskError:
         code=error_code(error) or "containers_away",
         retryable=True,
     )
+
+
+def _is_unknown(error: Exception) -> bool:
+    """A task that ECS has forgotten, or a text that names no task."""
+    return error_code(error) == "InvalidParameterException" and "task" in error_message(error).lower()

@@ -47,14 +47,13 @@ def read_rows(
     chunk_rows: int = CHUNK_ROWS,
     delimiter: str = ",",
     nulls: bool = False,
-    member: str = ROWS_MEMBER,
     skip: int = 0,
     folder: str | None = None,
 ) -> Iterator[list[dict[str, Any]]]:
     """The rows of ``stream`` after the first ``skip``, at most ``chunk_rows`` of them at a time.
 
     ``what`` names the stream in messages. ``delimiter``: of CSV. ``nulls``: whether an empty field of CSV is null, which it has no other
-    way to say. ``member``: where a JSON mapping has its list.
+    way to say.
     Parquet cannot be read from its beginning: it is copied to a file in ``folder`` first (``read_parquet`` spares that).
     Raises TaskError: kind ``parse``, code ``object_format`` with the row's number; kind ``storage_quota``, code ``row_too_large``.
     """
@@ -63,7 +62,7 @@ def read_rows(
     if format == "csv":
         sized = _csv_rows(stream, what, delimiter, nulls)
     else:
-        sized = _mappings(_values(stream, format, what, member), what)
+        sized = _mappings(_values(stream, format, what, ROWS_MEMBER), what)
     return behind(_chunks(sized, chunk_rows), skip)
 
 

@@ -261,10 +261,8 @@ def _authorization(credential: Credential, account: str) -> dict[str, str]:
     raise _shape(credential, "private_key or token")
 
 
-def key_pair_token(
-    account: str, user: str, pem: str, passphrase: str | None, now: float | None = None
-) -> str:
-    """``now``: Unix time. The issuer ends with the fingerprint of the public key, by which Snowflake finds it."""
+def key_pair_token(account: str, user: str, pem: str, passphrase: str | None) -> str:
+    """The issuer ends with the fingerprint of the public key, by which Snowflake finds it."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     public = private_key(pem, passphrase).public_key()
@@ -272,7 +270,7 @@ def key_pair_token(
     fingerprint = base64.b64encode(hashlib.sha256(spki).digest()).decode()
     # A region behind the account's locator (xy12345.eu-central-1) is no part of its name.
     subject = f"{account.partition('.')[0]}.{user}".upper()
-    issued = int(time.time() if now is None else now)
+    issued = int(time.time())
     claims = {
         "iss": f"{subject}.SHA256:{fingerprint}",
         "sub": subject,
