@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -85,7 +84,6 @@ class HttpCommands:
         self._exchange, self._clock, self._sleep = exchange, clock, sleep
         self._worker = {"name": name, "pool": pool, "capacity": capacity}
         self._name = name
-        self._lock = threading.Lock()
 
     def register(self) -> None:
         """Raises InvalidInputError (no such pool, or the name is somebody else's), InfrastructureError."""

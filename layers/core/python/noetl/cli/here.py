@@ -16,8 +16,9 @@ from noetl.cli.context_patch import ContextPatch
 from noetl.cli.here_credentials import CredentialsHere
 from noetl.cli.here_limits import LimitsHere
 from noetl.cli.here_results import ResultsHere
+from noetl.cli.here_schedules import SchedulesHere
 from noetl.cli.here_triggers import TriggersHere
-from noetl.cli.places import Change, Registered
+from noetl.cli.places import Registered
 from noetl.cli.steer_here import do_many, look_many
 from noetl.cli.variable_views import no_variable, variable_view
 from noetl.cli.watch import Feed, StoreFeed
@@ -30,34 +31,26 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.new_ids import random_bits
 from noetl.services import (
     change_execution,
-    manage_schedules,
     read_execution,
     redrive_execution,
     take_callback,
 )
 from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
 from noetl.services.awaited import OpenCallback, open_callbacks
-from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.change_execution import Asked
 from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent
-from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
+from noetl.services.manage_schedules import ScheduleView, view
 from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.read_history import HistoryReader
 from noetl.services.register_schedules import register_schedule
 from noetl.services.start_execution import Wish, start_execution
-from noetl.services.start_playbook import StartDeps
 from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
 
 POLL = 0.3
 LINES = 1000
 CANCEL_SECONDS = 30.0
-_CHANGES = {
-    "pause": manage_schedules.pause_schedule,
-    "resume": manage_schedules.resume_schedule,
-    "delete": manage_schedules.delete_schedule,
-}
 
 
 @contextmanager
@@ -73,7 +66,7 @@ def open_running_here(home: str | None, on_log: Callable[[str], None] | None) ->
         yield RunningHere(runtime, home)
 
 
-class Here(CredentialsHere, LimitsHere, ResultsHere, TriggersHere):
+class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere):
     """``noetl.cli.places.Place`` over stores at hand."""
 
     def __init__(self, reading: wiring.Reading, home: str | None = None) -> None:
@@ -207,44 +200,8 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, TriggersHere):
             raise no_variable(execution_id, name)
         change_execution.delete_variable(self._reading.store, execution_id, _asked("", ""), name)
 
-    # --- schedules ---
-
-    def schedules(self, limit: int) -> Sequence[ScheduleView]:
-        return [view(row) for row in self._reading.schedules.entries(limit=limit)]
-
-    def schedule(self, name: str) -> ScheduleView:
-        return view(manage_schedules.find_schedule(self._reading.schedules, name))
-
-    def next_times(self, name: str, count: int) -> Sequence[float]:
-        row = manage_schedules.find_schedule(self._reading.schedules, name)
-        return manage_schedules.next_times(row, time.time(), count)
-
-    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
-        """What it starts is nobody's: whoever runs executions of this database takes it up."""
-        reading = self._reading
-        start = StartDeps(
-            store=reading.store,
-            catalog=reading.catalog,
-            programs=reading.programs,
-            owner="",
-            clock=time.time,
-            random_bits=random_bits,
-        )
-        return backfill(self._schedules(), start, name, wish, lambda event: None)
-
-    def change_schedule(self, what: Change, name: str) -> ScheduleView:
-        return view(_CHANGES[what](self._schedules(), name))
-
-    def _schedules(self) -> ScheduleDeps:
-        reading = self._reading
-        return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
-
     def prune(self, wish: PruneWish) -> Pruned:
         return prune(wish, self._reading.prune, lambda: True)
-
-
-def _principal() -> str:
-    return f"local:{os.getuid()}"
 
 
 class RunningHere(Here):

@@ -58,7 +58,6 @@ class Writing:
     def __init__(self, changes: Sequence[Change], owner: str | None) -> None:
         self._changes = changes
         self._owner = owner
-        self._attempts: dict[tuple[int, str], int] = {}
 
     def parameters(self) -> dict[str, bytes | None]:
         """Raises InvalidInputError for names and ids that Postgres cannot hold."""

@@ -1,0 +1,56 @@
+"""Schedules of this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from noetl.cli import wiring
+from noetl.cli.places import Change
+from noetl.runtime.new_ids import random_bits
+from noetl.services import manage_schedules
+from noetl.services.backfill import Backfill, BackfillWish, backfill
+from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
+from noetl.services.start_playbook import StartDeps
+
+_CHANGES = {
+    "pause": manage_schedules.pause_schedule,
+    "resume": manage_schedules.resume_schedule,
+    "delete": manage_schedules.delete_schedule,
+}
+
+
+class SchedulesHere:
+    """The part of ``Here`` that is about schedules."""
+
+    _reading: wiring.Reading
+
+    def schedules(self, limit: int) -> Sequence[ScheduleView]:
+        return [view(row) for row in self._reading.schedules.entries(limit=limit)]
+
+    def schedule(self, name: str) -> ScheduleView:
+        return view(manage_schedules.find_schedule(self._reading.schedules, name))
+
+    def next_times(self, name: str, count: int) -> Sequence[float]:
+        row = manage_schedules.find_schedule(self._reading.schedules, name)
+        return manage_schedules.next_times(row, time.time(), count)
+
+    def backfill(self, name: str, wish: BackfillWish) -> Backfill:
+        """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        reading = self._reading
+        start = StartDeps(
+            store=reading.store,
+            catalog=reading.catalog,
+            programs=reading.programs,
+            owner="",
+            clock=time.time,
+            random_bits=random_bits,
+        )
+        return backfill(self._schedules(), start, name, wish, lambda event: None)
+
+    def change_schedule(self, what: Change, name: str) -> ScheduleView:
+        return view(_CHANGES[what](self._schedules(), name))
+
+    def _schedules(self) -> ScheduleDeps:
+        reading = self._reading
+        return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)

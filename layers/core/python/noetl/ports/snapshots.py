@@ -1,0 +1,52 @@
+"""What the engine reads of an execution before it decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from noetl.domain.state import Status
+
+
+class LoadRequest(msgspec.Struct, frozen=True):
+    """What the shell wants to know about one execution, in one round trip.
+
+    ``names``: slot names, in whatever scope they are. ``scopes``: scopes wanted whole. ``commands``: command ids whose fence is needed.
+    ``events``: event ids of which it must know whether they were applied already.
+    """
+
+    execution_id: int
+    names: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """An open command as the store knows it."""
+
+    attempt: int
+    turn: int
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """An execution at one version. ``state`` is encoded (domain/state.py). ``now``: the store's clock, epoch seconds."""
+
+    execution_id: int
+    version: int
+    program: str
+    status: Status
+    state: bytes
+    slots: dict[tuple[str, str], Any]
+    fences: dict[str, Fence]
+    applied: frozenset[str]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """``executions`` lacks the ids that do not exist. ``fetched``: pools with a worker over HTTP that lives."""
+
+    now: float
+    executions: Mapping[int, Snapshot]
+    fetched: frozenset[str] = frozenset()
