@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from noetl.adapters.memory.results import MemoryResultStore
+from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.manifests import is_manifest
 from noetl.domain.result_life import KeptResult, lifetime, mentioned, own_results
 from noetl.domain.results import canonical, is_ref, unavailable
 from noetl.pipeline import keeping
+from noetl.services import deliver_result
 from noetl.services.hydration import make_hydrate
 from noetl.services.stored_lists import StoredLists
 from noetl.templating import wrap
@@ -270,6 +272,20 @@ def test_a_forged_reference_leaves_nothing_for_honest_ones():
     for reading in (read, lists.value):
         with pytest.raises(TaskError, match="checksum"):
             reading(honest)
+
+
+def test_references_that_lead_to_ever_more_of_them_end_somewhere(monkeypatch):
+    """Whoever says that they hold nothing is told where they lead, not what all of them would be."""
+    results, reads = MemoryResultStore(), []
+    get = results.get
+    results.get = lambda uri: reads.append(uri) or get(uri)  # type: ignore[method-assign]
+    below: Any = [1]
+    for level in range(12):
+        results.put(f"{URI}{level}", codec.encode(below))
+        below = [{"kind": "result_ref", "ref": f"{URI}{level}"}] * 10
+    monkeypatch.setattr(deliver_result.read_execution, "unresolved_result", lambda store, execution_id: below)
+    told = deliver_result.deliver_result(None, results, 7, most=50_000)  # type: ignore[arg-type]
+    assert not told.whole and told.value == below and 0 < len(reads) < 300
 
 
 def test_readers_that_meet_do_not_fill_the_cache():

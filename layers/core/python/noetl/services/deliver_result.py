@@ -9,12 +9,15 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.manifests import is_manifest
-from noetl.domain.results import canonical, is_ref
+from noetl.domain.results import canonical, is_ref, size_of
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services import read_execution
 from noetl.services.hydration import make_hydrate
 from noetl.services.stored_bytes import fetch, outages
+
+LEAST = 256
+"""Bytes that reading one reference counts for at least."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
@@ -51,8 +54,7 @@ def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: in
 
     def read(ref: Mapping[str, Any]) -> Any:
         nonlocal left
-        size = ref.get("size")
-        left -= size if isinstance(size, int) else 0
+        left -= max(size_of(ref), LEAST)  # a reference may tell less than there is, and lead to others
         if left < 0:
             raise _TooMuchError
         return hydrate(ref)
