@@ -249,12 +249,13 @@ def test_keys_of_s3_are_hashes_below_their_execution(s3):
     assert entry["Key"].startswith("executions/12/") and len(entry["Key"].rpartition("/")[2]) == 64
 
 
-def test_more_objects_than_one_request_deletes(s3):
+def test_more_objects_than_one_request_deletes(s3, monkeypatch):
+    monkeypatch.setattr("noetl.adapters.aws.s3.PAGE", 10)
     store = S3ResultStore("results", s3)
-    for number in range(1003):
+    for number in range(23):
         s3.put_object(Bucket="results", Key=f"executions/7/{number}", Body=b"")
     store.put("noetl://execution/71/result/a/1", b"stays")
-    assert store.delete_execution(7) == 1003
+    assert store.delete_execution(7) == 23
     assert store.get("noetl://execution/71/result/a/1") == b"stays"
     assert store.delete_execution(7) == 0
 

@@ -19,7 +19,7 @@ from noetl.ports.results import OneTier
 
 ATTEMPTS = 4
 PAGE = 1000
-"""Most objects in one deletion."""
+"""Most objects in one deletion, and in one page of a listing (limits of S3)."""
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 
@@ -100,9 +100,9 @@ class S3ResultStore(OneTier):
             )
 
     def _listed(self, prefix: str) -> Iterator[list[str]]:
-        """Pages of at most 1,000 keys, which is also what one deletion takes."""
+        """Pages of at most ``PAGE`` keys."""
         for page in self._client.get_paginator("list_objects_v2").paginate(
-            Bucket=self._bucket, Prefix=prefix
+            Bucket=self._bucket, Prefix=prefix, PaginationConfig={"PageSize": PAGE}
         ):
             keys = [entry["Key"] for entry in page.get("Contents", ())]
             if keys:
