@@ -37,7 +37,7 @@ from noetl.kinds.registry import Registry, default_registry
 from noetl.ports.queue import Delivery
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import Telemetry
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_messages import MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate

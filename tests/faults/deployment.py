@@ -26,7 +26,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.bury import bury
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_messages import MessageDeps, handle_messages

@@ -28,7 +28,7 @@ from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import Published
 from noetl.ports.gauges import QueueGauge
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_schedules import ScheduleDeps

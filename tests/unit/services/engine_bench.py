@@ -18,11 +18,11 @@ from noetl.kinds.registry import default_registry
 from noetl.ports.execution_store import CreatedExecution
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.runtime.programs import Programs
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
-from noetl.services.messages import pack, unpack
+from noetl.services.large_messages import pack, unpack
 from noetl.services.publish import Publisher
 from noetl.services.send_events import signed_event
 from noetl.services.start_execution import start_event

@@ -15,7 +15,7 @@ from noetl.domain.tokens import KeyRing, grant
 from noetl.ports.queue import MAX_DELAY
 from noetl.services.bury import bury
 from noetl.services.handle_messages import AGAIN_SECONDS
-from noetl.services.messages import pack, unpack
+from noetl.services.large_messages import pack, unpack
 from noetl.services.sweep import sweep
 from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, delivery
 

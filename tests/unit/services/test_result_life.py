@@ -201,7 +201,7 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
     result = outcome.result["rows"] if "merge_path" in accumulate else outcome.result
     assert is_ref(result) and result["meta"]["parts"] > 3
     assert len(outcome.kept) == result["meta"]["parts"] + 1, "its parts live as long as it"
-    from noetl.services.hydrated import hydrated
+    from noetl.services.whole_values import hydrated
 
     assert hydrated(outcome.result, make_hydrate(worker.results)) == wanted
 

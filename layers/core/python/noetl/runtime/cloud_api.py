@@ -31,7 +31,7 @@ from noetl.runtime.registering import Registrar, schedule_deps, trigger_deps
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.claim_commands import Claims
 from noetl.services.manage_credentials import CredentialDeps

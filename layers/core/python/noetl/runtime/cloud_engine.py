@@ -23,7 +23,7 @@ from noetl.runtime.compiling import Compiler
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.find_playbook import find_playbook
 from noetl.services.handle_messages import Managed, MessageDeps, handle_messages

@@ -11,8 +11,8 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.domain.messages import decode_message, event_group
 from noetl.ports.queue import Outgoing, Queue
-from noetl.services.admit import Door
-from noetl.services.messages import pack
+from noetl.services.admit_messages import Door
+from noetl.services.large_messages import pack
 from noetl.services.take_events import EventsDeps
 
 

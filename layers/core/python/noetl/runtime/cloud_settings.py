@@ -15,7 +15,7 @@ from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.settings import retention_days
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.backpressure import LIMIT
-from noetl.services.messages import MESSAGE_LIMIT
+from noetl.services.large_messages import MESSAGE_LIMIT
 from noetl.services.prune import RetentionDays
 
 AUTHS = ("iam", "jwt", "none")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import TracebackType
@@ -27,6 +26,7 @@ from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.ends import Ends
+from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
 from noetl.runtime.local_starts import local_starts
@@ -44,14 +44,10 @@ from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.worker_lost import worker_lost
 
-BATCH = 512
-"""Most events in one commit; it takes what is waiting and never waits for more."""
 BROKEN_TRIES = 3
 """How often a command may break its worker before its step fails."""
 EARLY_SECONDS = 0.05
 """Pause when everything in a batch came before another message of its command, and is handed back."""
-RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
-"""Pauses while the database is away; the events wait in memory meanwhile."""
 
 
 class LocalRuntime:
@@ -75,10 +71,8 @@ class LocalRuntime:
         self.on_fired = on_fired
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
-        self._inbox: deque[Event] = deque()
         self._changed = threading.Condition()
-        self._closing = False
-        self._busy = False
+        self._inbox = Inbox(self._handle, self._changed, self.log)
         self._running = 0
         self._ended = Ends()
         self.patience = 1.0
@@ -113,8 +107,7 @@ class LocalRuntime:
         self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
         self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
-        self._engine = threading.Thread(target=self._engine_loop, name="noetl-engine", daemon=True)
-        self._engine.start()
+        self._inbox.start()
         self.keeper.start()
         if self.on_fired is not None:
             self.scheduler = Scheduler(
@@ -132,10 +125,7 @@ class LocalRuntime:
         until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        self._engine.join(timeout=10.0)
+        self._inbox.close()
         try:
             self.offers.end()
             self.store.release(self.owner)
@@ -171,8 +161,8 @@ class LocalRuntime:
 
     def gauges(self) -> list[QueueGauge]:
         """How much waits in this process: events, and commands by pool."""
-        with self._changed:
-            events = QueueGauge("events", len(self._inbox), int(self._busy), 0)
+        waiting, handled = self._inbox.counts()
+        events = QueueGauge("events", waiting, handled, 0)
         pools = (pool.gauge() for _, pool in sorted(self.pools.items()))
         return [events, QueueGauge("delayed", 0, 0, self.keeper.delayed()), *pools]
 
@@ -269,22 +259,18 @@ class LocalRuntime:
 
     def _quiet(self) -> bool:
         with self._changed:
-            return not self._inbox and not self._busy and self._running == 0 and not self.keeper.delayed()
+            return not any(self._inbox.counts()) and self._running == 0 and not self.keeper.delayed()
 
     def _revoked(self, execution_id: int, run: int) -> bool:
         return execution_id in self._ended or (execution_id, run) in self._given_up
 
     def emit(self, event: Event) -> None:
         """An outcome on its way to the engine (memory only: if the process dies, the command's lease brings it back)."""
-        with self._changed:
-            self._inbox.append(event)
-            self._changed.notify_all()
+        self._inbox.put((event,))
 
     def accept(self, events: Collection[Event]) -> None:
         """Events that are durable already (in the outbox, as this process's own)."""
-        with self._changed:
-            self._inbox.extend(events)
-            self._changed.notify_all()
+        self._inbox.put(events)
 
     def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
         self.dispatch(*commands)
@@ -342,42 +328,6 @@ class LocalRuntime:
             del self._broken[key]
             self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
-    def _engine_loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._inbox and not self._closing:
-                    self._changed.wait()
-                if self._closing:
-                    return
-                batch = [self._inbox.popleft() for _ in range(min(BATCH, len(self._inbox)))]
-                self._busy = True
-            try:
-                self._handle_patiently(batch)
-            finally:
-                with self._changed:
-                    self._busy = False
-                    self._changed.notify_all()
-
-    def _handle_patiently(self, batch: list[Event]) -> None:
-        """The database may be away for a while: nothing that was reported is dropped."""
-        tries = 0
-        while not self._closing:
-            try:
-                self._handle(batch)
-                return
-            except InfrastructureError as away:
-                pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
-                self.log(f"the database is away ({away}); trying again in {pause:g} s")
-                tries += 1
-                time.sleep(pause)
-            except Exception as error:
-                self.log(f"a batch of {len(batch)} event(s) could not be handled: {error!r}")
-                if len(batch) == 1:
-                    return
-                for event in batch:
-                    self._handle_patiently([event])
-                return
-
     def _handle(self, batch: Sequence[Event]) -> None:
         try:
             handled = handle_events(batch, self.opened.engine)
@@ -388,7 +338,7 @@ class LocalRuntime:
         with self._changed:
             if len(handled.events) == len(batch) and all(back in batch for back in handled.events):
                 self._changed.wait(EARLY_SECONDS)
-            self._inbox.extend(handled.events)
+            self._inbox.put(handled.events)
             for execution_id in handled.redriven:
                 self._ended.pop(execution_id, None)
             self._ended.note(handled.ended)

@@ -27,7 +27,7 @@ from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
 from noetl.runtime.remote_work import RemoteWork
 from noetl.runtime.settings import Settings
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared

@@ -10,7 +10,7 @@ from noetl.domain.messages import VERSION, Message, NewerMessageError, event_gro
 from noetl.dsl.program import Program
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore
-from noetl.services.messages import pack, unpack
+from noetl.services.large_messages import pack, unpack
 from noetl.services.worker_lost import answer_lost
 
 REASON = "it was delivered several times and never answered"

@@ -46,7 +46,7 @@ from noetl.ports.execution_store import (
     Snapshot,
     VersionConflictError,
 )
-from noetl.services.admitting import admitted
+from noetl.services.concurrency import admitted
 from noetl.services.decide_one import decide_one
 from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled

@@ -17,7 +17,7 @@ from noetl.domain.events import Event
 from noetl.domain.messages import Message
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
-from noetl.services.admit import Admitted, Door, beside
+from noetl.services.admit_messages import Admitted, Door, beside
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
 from noetl.services.handle_events import handle_events
 from noetl.services.invocations import new_owner

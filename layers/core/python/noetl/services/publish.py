@@ -19,7 +19,7 @@ from noetl.ports.queue import MAX_DELAY, Outgoing, Queue
 from noetl.ports.results import ResultStore
 from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import DueTimer
-from noetl.services.messages import pack
+from noetl.services.large_messages import pack
 from noetl.services.route import worker_of
 from noetl.services.send_events import signed_event
 

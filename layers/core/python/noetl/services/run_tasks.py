@@ -27,10 +27,10 @@ from noetl.pipeline.preview import call_input
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.callback_tokens import callback_tokens
 from noetl.services.elsewhere import Elsewhere
-from noetl.services.hydrated import hydrated
 from noetl.services.keep_results import Keeper, short_error, unpack
 from noetl.services.secrecy import Secrets
 from noetl.services.task_errors import SECRET_IN_PAYLOAD, internal, too_long, unstorable
+from noetl.services.whole_values import hydrated
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import unwrap
 

@@ -15,7 +15,7 @@ from noetl.ports.execution_store import ExecutionStore, Published
 from noetl.ports.queue import Outgoing, Queue
 from noetl.ports.results import ResultStore
 from noetl.services.invocations import new_owner
-from noetl.services.messages import pack
+from noetl.services.large_messages import pack
 
 LIFETIME = 60.0
 """Seconds an event stays its sender's; what was not published by then is published by maintenance."""

@@ -22,7 +22,7 @@ from noetl.domain.results import INLINE_LIMIT
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
-from noetl.services.admit import Door
+from noetl.services.admit_messages import Door
 
 MOST_EVENTS = 256
 STALE_SECONDS = 60.0

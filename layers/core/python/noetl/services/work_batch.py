@@ -20,7 +20,7 @@ from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery, Outgoing, Queue
-from noetl.services.messages import MESSAGE_LIMIT, pack, unpack
+from noetl.services.large_messages import MESSAGE_LIMIT, pack, unpack
 from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
 from noetl.services.worker_deps import WorkerDeps

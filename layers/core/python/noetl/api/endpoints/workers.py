@@ -34,7 +34,7 @@ from noetl.dsl.program import encode
 from noetl.ports.workers import WorkerPool
 from noetl.services.callback_keys import callback_key
 from noetl.services.claim_commands import Claims
-from noetl.services.messages import pack
+from noetl.services.large_messages import pack
 from noetl.services.read_execution import find
 
 CLAIMED_LIMIT = 16_384

@@ -14,7 +14,7 @@ from noetl.domain.tokens import KeyRing, fits, granted, signed
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.ports.results import ResultStore
-from noetl.services.messages import unpack
+from noetl.services.large_messages import unpack
 
 SHOWN = 1000
 """Characters of a refused message that the log keeps."""
