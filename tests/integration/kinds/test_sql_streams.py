@@ -262,6 +262,22 @@ def test_csv_of_strangers_is_read_by_its_first_line(run, artifact, data, rows):
     assert run("duckdb", "SELECT * FROM s", sources={"s": {"ref": artifact(data, "csv")}})["rows"] == rows
 
 
+def test_rows_may_have_very_many_columns_and_many_rows_be_inserted(run):
+    """Rows of more than two hundred columns are a table, and not one column of mappings."""
+    rows = [{f"c{at}": at * number for at in range(250)} for number in range(120)]
+    assert run("duckdb", "SELECT * FROM s", sources={"s": {"ref": rows}})["rows"] == rows
+    nested = [{"of": {f"k{number}": number}} for number in range(300)]
+    shown = run("duckdb", "SELECT typeof(of) AS t FROM s LIMIT 1", sources={"s": {"ref": nested}})
+    assert shown["rows"] == [{"t": "MAP(VARCHAR, BIGINT)"}], "one that is inside stays as DuckDB has it"
+    columns = ", ".join(f"c{at} int" for at in range(250))
+    began = time.process_time()
+    run("postgres", f"CREATE TABLE wide ({columns})")
+    assert run("postgres", table="wide", args=rows[:60]) == {"affected_rows": 60}
+    run("duckdb", f"CREATE TABLE wide ({columns})", database="wide")
+    assert run("duckdb", database="wide", table="wide", args=rows[:60]) == {"affected_rows": 60}
+    assert time.process_time() - began < 5, "the time of an insert grows with its rows, not with their square"
+
+
 def test_what_parquet_cannot_hold_is_told_in_words_of_the_query(fails):
     error = fails("postgres", "SELECT timestamptz '0044-03-15 BC' AS t", result="parquet")
     assert "the rows do not fit into Parquet" in error.message and "0044-03-15" in error.message

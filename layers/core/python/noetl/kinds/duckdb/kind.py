@@ -68,7 +68,7 @@ def _run_all(
     last: dict[str, Any] = {"affected_rows": 0}
     summaries: list[dict[str, Any]] = []
     for number, statement in enumerate(statements, start=1):
-        last = session.run(statement, keep=keep and number == len(statements))
+        last = session.run(statement, keep=keep and number == len(statements), names_files=not is_insert)
         summaries.append(summary_of(last))
     if is_insert:
         return {"affected_rows": sum(summary["affected_rows"] for summary in summaries)}

@@ -12,7 +12,7 @@ from typing import Any
 
 import duckdb
 
-from noetl.domain.errors import TaskError
+from noetl.domain.errors import TaskError, TemplateError
 from noetl.domain.kinds import TaskContext
 from noetl.kinds.alarm import Alarm
 from noetl.kinds.duckdb.files import Folders, place_files
@@ -66,11 +66,12 @@ class Session:
         self._context = context
         self._folders = folders
 
-    def run(self, statement: RenderedStatement, *, keep: bool) -> dict[str, Any]:
-        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. Raises TaskError."""
+    def run(self, statement: RenderedStatement, *, keep: bool, names_files: bool = True) -> dict[str, Any]:
+        """``{columns, rows, row_count}`` and/or ``{affected_rows}``. ``names_files``: False for a statement of our own, which has none, and
+        may be long. Raises TaskError."""
         self._refuse_late()
         kind = self._kind_of(statement)
-        text, used = _bound(place_files(statement, self._folders))
+        text, used = _bound(self._placed(statement) if names_files else statement)
         try:
             self._connection.execute(text, used or None)
             return self._read(kind, keep)
@@ -90,7 +91,7 @@ class Session:
                 code="not_a_query",
                 hint="end with a SELECT, or leave `result` out",
             )
-        text, used = _bound(place_files(statement, self._folders))
+        text, used = _bound(self._placed(statement))
         try:
             columns = self._connection.execute(f"FROM ({text}) LIMIT 0", used or None).description or []
             chosen = " ".join(["SELECT", _plain_columns(columns, format), f"FROM ({text})"])
@@ -101,6 +102,18 @@ class Session:
             return (counted.fetchone() or (0,))[0], unique_names([column[0] for column in columns])
         except duckdb.Error as error:
             raise failure_of(error, text) from error
+
+    def _placed(self, statement: RenderedStatement) -> RenderedStatement:
+        """Relative names of files as what they mean."""
+        try:
+            return place_files(statement, self._folders)
+        except TemplateError as error:  # a text that takes too long to look through
+            raise TaskError(
+                f"{error.message}: {first_line(statement.text)}",
+                kind="schema",
+                code="sql_params",
+                hint="rows belong into `sources`, or into `table` with `args`, and not into the text",
+            ) from None
 
     def _refuse_late(self) -> None:
         """An interruption that comes between two statements would find nothing to interrupt."""
@@ -242,13 +255,23 @@ def _name_sources(error: TaskError, tables: Sequence[SourceTable]) -> None:
 
 def _view(connection: duckdb.DuckDBPyConnection, table: SourceTable) -> None:
     """Of this session alone: nothing of it stays in a database file."""
+    name = name_of(table.name)
     try:
-        connection.execute(f"CREATE TEMP VIEW {name_of(table.name)} AS {table.select}")
+        connection.execute(f"CREATE TEMP VIEW {name} AS {table.select}")
+        if table.wide and _is_one_map(connection, table.name):
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {table.wide}")
     except duckdb.Error as error:
         found = failure_of(error, "")
         found.message = f"the source {table.name!r} cannot be read: {found.message}"
         found.details["source"] = table.name
         raise found from error
+
+
+def _is_one_map(connection: duckdb.DuckDBPyConnection, view: str) -> bool:
+    """Rows of very many columns look to DuckDB like a mapping each, which it calls ``json``."""
+    text = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main' AND database_name = 'temp'"
+    found = connection.execute(text, [view]).fetchall()
+    return len(found) == 1 and found[0][0] == "json" and str(found[0][1]).startswith("MAP(")
 
 
 def _too_slow(context: TaskContext) -> TaskError:

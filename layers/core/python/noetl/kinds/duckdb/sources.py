@@ -32,11 +32,12 @@ _CHUNK = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A view to be made: ``select`` reads ``files``."""
+    """A view to be made: ``select`` reads ``files``. ``wide``: how else, when these turn out to have very many columns."""
 
     name: str
     select: str
     files: tuple[str, ...]
+    wide: str = ""
 
 
 def tables_of(
@@ -248,7 +249,10 @@ class _Maker:
         options = [*_options(told, self.source.columns, several=len(paths) > 1)]
         if told == "csv":
             options += csv_options(paths[0], ours=ours)
-        return Table(self.name, _select(reader, paths, options), tuple(map(str, paths)))
+        wide = ""
+        if reader == "read_json" and not self.source.columns:
+            wide = _select(reader, paths, [*options, "map_inference_threshold = -1"])
+        return Table(self.name, _select(reader, paths, options), tuple(map(str, paths)), wide)
 
 
 def _select(reader: str, paths: Sequence[Path], options: Iterable[str]) -> str:

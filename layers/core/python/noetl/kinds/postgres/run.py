@@ -82,17 +82,15 @@ class Session:
 
         Raises TaskError.
         """
-        names: list[str] = []
+        numbers: dict[str, int] = {}
 
         def placeholder(name: str) -> str:
-            if name not in names:
-                names.append(name)
-            return f"${names.index(name) + 1}"
+            return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
         text = native_text(statement, placeholder)
         _refuse_control(text)
         query = text_bytes(text, "the statement")
-        values = [statement.params[name] for name in names]
+        values = [statement.params[name] for name in numbers]
         self.send(query, values, text)
         return self._read(text, keep)
 

@@ -78,12 +78,10 @@ class Rows:
 
 def select_rows(session: Session, statement: RenderedStatement) -> Rows:
     """Open the cursor of a query in the session's transaction; one at a time. Raises TaskError."""
-    names: list[str] = []
+    numbers: dict[str, int] = {}
 
     def placeholder(name: str) -> str:
-        if name not in names:
-            names.append(name)
-        return f"${names.index(name) + 1}"
+        return f"${numbers.setdefault(name, len(numbers) + 1)}"
 
     text = native_text(statement, placeholder)
     if _QUERY.match(text) is None:
@@ -94,7 +92,7 @@ def select_rows(session: Session, statement: RenderedStatement) -> Rows:
             hint="SELECT, VALUES, TABLE or WITH … SELECT; leave `result` out for what a change returns",
         )
     query = text_bytes(f"DECLARE {CURSOR} NO SCROLL CURSOR FOR {text}", "the statement")
-    session.send(query, [statement.params[name] for name in names], text)
+    session.send(query, [statement.params[name] for name in numbers], text)
     failed = [result for result in session.results() if result.status == ExecStatus.FATAL_ERROR]
     if failed:
         raise failure_of(failed[0], text)
