@@ -276,7 +276,7 @@ def cut_source(ground: Ground, source: str, table: str) -> dict[str, Any]:
             "query": f"SELECT * FROM {table} WHERE id %% 1 = %(z)s",
             "params": {"z": 0},
         }
-        return query if "unordered" in source else {**query, "order_by": ["at", "id"]}
+        return query if "unordered" in source else {**query, "order_by": ["raw", "at", "id"]}
     if source == "artifact":
         return {"kind": "artifact", "ref": ground.move(pg(table), {"kind": "artifact"})["artifact"]}
     ground.move(pg(table), obj(f"cut.{source}"))

@@ -60,7 +60,8 @@ class FromPostgres(From[PostgresSource]):
             statement = after_clause(statement, [quoted_names([name]) for name in order], after)
         self._session.begin()
         self._session.command("SET TRANSACTION READ ONLY")
-        rows = select_rows(self._session, statement)
+        rows = self._rows(statement)
+        binary = {column.name for column in rows.columns if column.type == _BYTEA}
         self.columns = [column.name for column in rows.columns]
         self.types = {column.name: kind for column in rows.columns if (kind := _type(column))}
         read = int(position["rows"]) if position else 0
@@ -68,9 +69,19 @@ class FromPostgres(From[PostgresSource]):
             read += len(chunk)
             told: dict[str, Any] = {"rows": read}
             if order:
-                after = told["after"] = last_key(chunk, order, after)
+                after = told["after"] = last_key(chunk, order, after, binary)
             yield Chunk(chunk, told)
         self._session.commit()
+
+    def _rows(self, statement: RenderedStatement) -> Rows:
+        try:
+            return select_rows(self._session, statement)
+        except TaskError as error:
+            if self._params.order_by and error.code in ("42703", "42702"):
+                error.hint = (
+                    error.hint or "`order_by` takes columns of the source's rows, each of another name"
+                )
+            raise
 
 
 def _type(column: Column) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import base64
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from noetl.domain.errors import TaskError
@@ -60,10 +61,16 @@ def after_clause(
 
 
 def last_key(
-    rows: Sequence[Mapping[str, Any]], order: Sequence[str], before: Sequence[str] | None
+    rows: Sequence[Mapping[str, Any]],
+    order: Sequence[str],
+    before: Sequence[str] | None,
+    binary: Collection[str] = (),
 ) -> list[str]:
-    """The values of ``order`` in the last row, as texts that the database reads. Raises TaskError: they do not tell where to go on."""
-    first, last = (_key(rows[at], order) for at in (0, -1))
+    """The values of ``order`` in the last row, as texts that the database reads. ``binary``: columns whose values are base64.
+
+    Raises TaskError: they do not tell where to go on.
+    """
+    first, last = (_key(rows[at], order, binary) for at in (0, -1))
     if before is not None and list(before) == first:
         raise TaskError(
             f"two rows have the same {', '.join(order)}: {', '.join(first)[:200]}",
@@ -74,7 +81,7 @@ def last_key(
     return last
 
 
-def _key(row: Mapping[str, Any], order: Sequence[str]) -> list[str]:
+def _key(row: Mapping[str, Any], order: Sequence[str], binary: Collection[str]) -> list[str]:
     found = []
     for name in order:
         value = row.get(name)
@@ -86,5 +93,7 @@ def _key(row: Mapping[str, Any], order: Sequence[str]) -> list[str]:
                 code="order_not_unique",
                 hint="`order_by` takes columns of the source that are never null",
             )
+        if name in binary and isinstance(value, str):
+            value = f"\\x{base64.b64decode(value).hex()}"
         found.append(("t" if value else "f") if isinstance(value, bool) else str(value))
     return found
