@@ -307,6 +307,7 @@ def test_registrations_that_cannot_be(ground, body, headers, status, code):
         ("ctx", {"patch": [{"op": "move", "path": "/a"}]}, "invalid_patch"),
         ("ctx", {"patch": [{"op": "add", "path": "a", "value": 1}]}, "invalid_patch"),
         ("ctx", {"patch": [{"op": "add", "path": "/", "value": 1}]}, "invalid_patch"),
+        ("ctx", {"patch": [{"op": "add", "path": "/a~2", "value": 1}]}, "invalid_patch"),
         ("tokens", {"step": "gaet"}, "unknown_step"),
         ("tokens", {"step": "gate", "args": []}, "body_invalid"),
     ],

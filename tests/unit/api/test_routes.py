@@ -601,6 +601,17 @@ def test_a_patched_context_opens_a_gate(ground, patch):
     assert patched.payload["reason"] == "looks good" and patched.payload["principal"] == ARN
 
 
+@pytest.mark.parametrize("patch", [{"n": 1}, {"none": None}, [{"op": "test", "path": "/n", "value": 1}]])
+def test_a_patch_that_changes_nothing_is_in_history_all_the_same(ground, patch):
+    execution_id = ground.run(GATED)
+    for asked in ({"n": 1}, patch):
+        reply = ground.ask("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": asked, "reason": "why"})
+        ground.settle()
+    told = [one for one in history(ground.store, int(execution_id)) if one.event_type == "ctx.patched"]
+    assert told[-1].event_id.startswith(reply.json["event_id"]) and told[-1].payload["reason"] == "why"
+    assert told[-1].payload["patches"] == []
+
+
 def test_a_token_runs_a_step(ground):
     execution_id = ground.run(GATED)
     reply = ground.ask("POST", f"/api/executions/{execution_id}/tokens", {"step": "start", "reason": "again"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from noetl.domain.errors import InvalidInputError
 OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
 MOST = 1000
 """Most operations of one patch."""
+_LONE_TILDE = re.compile(r"~(?![01])")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -29,6 +31,8 @@ def pointer(text: Any, where: str) -> list[str]:
     """The keys of a JSON Pointer (RFC 6901). Raises InvalidInputError(code="invalid_patch")."""
     if not isinstance(text, str) or not text.startswith("/"):
         raise refused(f"{where}: {text!r} is not a JSON pointer", "such as /approved")
+    if _LONE_TILDE.search(text):
+        raise refused(f"{where}: {text!r} is not a JSON pointer", "write ~ as ~0, and / in a key as ~1")
     keys = [key.replace("~1", "/").replace("~0", "~") for key in text[1:].split("/")]
     if not keys[0]:
         raise refused(f"{where}: {text!r} names no key", "such as /approved")

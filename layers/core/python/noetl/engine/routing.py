@@ -146,8 +146,9 @@ def patch_context(
     source_step: str = "",
     **who: str,
 ) -> None:
-    """Record patches; writes of ``vars`` also become rows of the variables table. ``var_type``: of those that come from outside."""
-    if not patches:
+    """Record patches; writes of ``vars`` also become rows of the variables table. ``var_type``: of those that come from outside. What
+    somebody asked for (``who``) is recorded even if it changes nothing: his request was accepted, and has its place in history."""
+    if not patches and not who:
         return
     d.emit(ContextChanged(patches, run, step, **who))
     written = {patch.name: patch for patch in patches if patch.scope == "vars"}
