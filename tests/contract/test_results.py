@@ -173,6 +173,7 @@ NO_URIS = (
     "noetl://execution/-1/result/x",
     "noetl://execution/１２/result/x",
     "noetl://execution/" + "9" * 30 + "/result/x",
+    "noetl://execution/9223372036854775808/result/x",
     "noetl://execution/12/result/" + "x" * 3000,
 )
 

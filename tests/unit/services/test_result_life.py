@@ -222,6 +222,7 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
         ({"kind": "result_ref"}, False),
         ({"kind": "result_ref", "ref": 5}, False),
         ({"kind": "result_ref", "ref": "../../../etc/passwd"}, False),
+        ({"kind": "result_ref", "ref": "noetl://execution/9999999999999999999/result/a/b"}, False),
         ({"kind": "result_ref", "ref": "noetl://execution/../7/result/a/b"}, False),
         ({"kind": "result_ref", "ref": URI + "x" * 2000}, False),
         ({"kind": "result_ref", "ref": URI, "store": {"a": 1}}, False),
@@ -315,6 +316,8 @@ def test_lifetimes_and_mentions():
     assert lifetime("permanent", "1h") == ("permanent", None)
     text = b'[{"ref":"noetl://execution/7/result/a/b"},"noetl://execution/8/","noetl://execution/0/x"]'
     assert mentioned(text, 7) == {8} and mentioned(b"noetl://", 7) == set()
+    late = b"noetl://execution/9223372036854775807/ noetl://execution/9223372036854775808/"
+    assert mentioned(late, 7) == {2**63 - 1}, "ids of 2031 and later, and what no id can be"
     mine = KeptResult("noetl://execution/7/result/a/b", "s3", "a", 1, "step", 0.0)
     others = KeptResult("noetl://execution/8/result/a/b", "s3", "a", 1, "step", 0.0)
     for_ever = KeptResult("noetl://execution/0/result/a/b", "s3", "a", 1, "permanent")

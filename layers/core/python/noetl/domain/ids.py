@@ -9,6 +9,8 @@ from __future__ import annotations
 EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z: 41 bits of milliseconds last until 2093."""
 RANDOM_BITS = 22
+LARGEST_ID = (1 << 63) - 1
+"""Ids have 18 digits until 2031, then 19."""
 
 
 def execution_id(now_ms: int, random_bits: int) -> int:

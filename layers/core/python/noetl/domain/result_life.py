@@ -13,6 +13,7 @@ from typing import Literal, get_args
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.ids import LARGEST_ID
 
 Scope = Literal["step", "execution", "workflow", "permanent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -21,7 +22,7 @@ PERMANENT = 0
 LONGEST = 100 * 366 * 86_400.0
 _TTL = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(s|m|h|d|w)?\Z", re.ASCII)
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_MENTION = re.compile(rb"noetl://execution/([1-9][0-9]{0,17})/")
+_MENTION = re.compile(rb"noetl://execution/([1-9][0-9]{0,18})/")
 _PREFIX = b"noetl://execution/"
 
 
@@ -68,7 +69,7 @@ def mentioned(text: bytes, own: int) -> set[int]:
     """Executions other than ``own`` whose results are mentioned in encoded JSON."""
     if _PREFIX not in text:
         return set()
-    return {int(found) for found in _MENTION.findall(text)} - {own}
+    return {number for found in _MENTION.findall(text) if (number := int(found)) <= LARGEST_ID} - {own}
 
 
 def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResult]:

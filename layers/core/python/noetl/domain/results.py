@@ -14,6 +14,7 @@ from typing import Any, TypeGuard
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.ids import LARGEST_ID
 from noetl.domain.result_life import PERMANENT, Scope
 
 INLINE_LIMIT = 32 * 1024
@@ -38,7 +39,7 @@ _PART = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
 _KINDS = frozenset({"result_ref", "temp_ref"})
 _PLACES = frozenset({"object_store", "nats", "relational"})
 _URI = re.compile(r"noetl://execution/([0-9]{1,19})/result/(.+)/[^/]+\Z", re.DOTALL)
-_READABLE = re.compile(r"noetl://execution/[0-9]{1,19}/.{1,2000}\Z", re.DOTALL)
+_READABLE = re.compile(r"noetl://execution/([0-9]{1,19})/.{1,2000}\Z", re.DOTALL)
 _SHAPES: Mapping[str, tuple[type, ...]] = {
     "store": (str,),
     "size": (int,),
@@ -68,7 +69,8 @@ def is_ref(value: Any) -> TypeGuard[Mapping[str, Any]]:
 def leads_to_object(value: Mapping[str, Any]) -> bool:
     """Whether ``ref`` is a URI that stores take, and what else is told of the object has the type that it has to have."""
     uri = value.get("ref")
-    if not isinstance(uri, str) or _READABLE.match(uri) is None:
+    found = _READABLE.match(uri) if isinstance(uri, str) else None
+    if found is None or int(found[1]) > LARGEST_ID:
         return False
     for name, types in _SHAPES.items():
         told = value.get(name)
