@@ -249,12 +249,14 @@ def test_credentials_stay_with_their_origin(web, make_context):
         ("file:///etc/passwd", "url_invalid"),
         ("//10.0.0.1/", "address_refused"),
         ("http://u:p@127.0.0.1/", "url_invalid"),
+        ("http://[::1", "url_invalid"),
     ],
 )
 def test_redirects_are_guarded(web, context, location, code):
     web.answers["/"] = (302, {"Location": location}, b"")
     error = failure(context, url=web.base)
     assert (error.kind, error.code) == ("client_error", code)
+    assert error.details["redirects"][0].startswith(web.base), "whoever reads it knows who sent him there"
 
 
 # --- hostile addresses and input ------------------------------------------------------------------

@@ -119,6 +119,13 @@ def test_a_place_in_the_address_is_where_it_begins_and_is_sent_once(rows, contex
     assert sent == [[one] for one in asked]
 
 
+def test_nothing_at_all_is_a_page_without_items(rows, context):
+    rows.answers["/rows"] = (204, {}, b"")
+    for by in ({"by": "page"}, {"by": "cursor", "next": "$.next", "items": "$.rows"}, {"by": "link"}):
+        found = read(context, url=f"{rows.base}/rows", paginate=by)
+        assert (found["data"], found["pages"], found["more"]) == ([], 1, False)
+
+
 def test_pages_without_an_end_are_told_as_that(rows, context):
     rows.answers["/rows"] = lambda handler: reply(handler, {"rows": [1]})
     with pytest.raises(TaskError) as caught:

@@ -62,7 +62,7 @@ def decode(data: bytes | str) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return json.loads(data, parse_constant=_refuse)
+        return json.loads(data, parse_constant=_refuse, parse_float=_finite)
 
 
 def decode_as(reader: msgspec.json.Decoder[T], data: bytes | str) -> T:
@@ -72,11 +72,19 @@ def decode_as(reader: msgspec.json.Decoder[T], data: bytes | str) -> T:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(data, parse_constant=_refuse), reader.type)
+        return msgspec.convert(json.loads(data, parse_constant=_refuse, parse_float=_finite), reader.type)
 
 
 def _refuse(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """``1e999`` would be infinite, and null when it is kept."""
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text[:40]} is larger than any number")
+    return value
 
 
 MAX_DEPTH = 200

@@ -13,7 +13,7 @@ import socket
 import threading
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 from noetl.domain.errors import TaskError
 
@@ -125,6 +125,15 @@ def parse_url(url: str) -> Target:
     if not 0 < port < 65536:
         raise _invalid(text, f"{port} is not a port")
     return Target(scheme, _host(parts["host"], text), port, _path(match["path"], match["query"], text))
+
+
+def joined(base: str, reference: str) -> Target:
+    """Where ``reference`` leads from ``base``. Raises TaskError as ``parse_url``."""
+    try:
+        return parse_url(urljoin(base, reference))
+    except ValueError as error:  # urljoin's, of brackets that do not fit
+        shown = "(not shown)" if "@" in reference else reference
+        raise _invalid(shown, f"it is not an address: {error}") from None
 
 
 def _path(path: str, query: str | None, url: str) -> str:

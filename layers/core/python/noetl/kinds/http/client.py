@@ -12,7 +12,6 @@ import ssl
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import urljoin
 
 import urllib3
 from urllib3.exceptions import (
@@ -32,7 +31,7 @@ from noetl.domain.errors import TaskError
 from noetl.kinds.alarm import Alarm
 from noetl.kinds.http.coding import decoded
 from noetl.kinds.http.connection import Exchange, pools
-from noetl.kinds.net_guard import Allowed, Target, parse_url
+from noetl.kinds.net_guard import Allowed, Target, joined
 
 MAX_REDIRECTS = 5
 MAX_HEADER_BYTES = 64 * 1024
@@ -133,13 +132,18 @@ def _follow(request: Request, limits: Limits, redirects: int, take: Take | None)
                 status=answer.status,
                 details={"redirects": hops},
             )
-        request = _redirected(request, answer.status, location)
+        try:
+            request = _redirected(request, answer.status, location)
+        except TaskError as error:
+            error.message = f"{hops[-1]} redirects to where nobody can follow: {error.message}"
+            error.details.setdefault("redirects", hops)
+            raise
         hops.append(request.url.url)
 
 
 def _redirected(request: Request, status: int, location: str) -> Request:
     """The next request, as browsers do it: 303 and a redirected POST become a GET without a body."""
-    url = parse_url(urljoin(request.url.url, location))
+    url = joined(request.url.url, location)
     if url.origin != request.url.origin:
         request = without_credentials(request)
     if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):

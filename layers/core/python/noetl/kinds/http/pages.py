@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
-from urllib.parse import urljoin
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
@@ -19,7 +18,7 @@ from noetl.kinds.http.call import limits_of, refuse_oversized, request_of
 from noetl.kinds.http.client import Answer, Request, send, without_credentials
 from noetl.kinds.http.params import Paginate, Params
 from noetl.kinds.http.request import parameter, without_parameter
-from noetl.kinds.net_guard import Target, parse_url
+from noetl.kinds.net_guard import Target, joined, parse_url
 
 MOST_PAGES = 10_000
 """Where the playbook does not say how many: an API that never ends is a mistake of somebody."""
@@ -146,13 +145,9 @@ def _page(number: int, answer: Answer, how: Paginate) -> Page:
     value = data_of(answer)[0]
     items = select(value, how.items)
     page = Page(number, answer, value, items if isinstance(items, list) else [])
-    if isinstance(items, list) or (items is None and number > 1):
+    if isinstance(items, list) or (items is None and (number > 1 or answer.status == 204)):
         return page
-    found = (
-        "nothing"
-        if items is None
-        else f"a {'mapping' if isinstance(items, Mapping) else type(items).__name__}"
-    )
+    found = "nothing" if items is None else _a(items)
     lists = (
         [name for name, entry in value.items() if isinstance(entry, list)]
         if isinstance(value, Mapping)
@@ -162,6 +157,12 @@ def _page(number: int, answer: Answer, how: Paginate) -> Page:
     raise _wrong(
         page, "pagination", f"there is {found} at {how.items}, where a list of items should be", hint
     )
+
+
+def _a(value: Any) -> str:
+    """What a value is, in words of JSON."""
+    names = ((bool, "a truth value"), (str, "a text"), (int | float, "a number"), (Mapping, "a mapping"))
+    return next((name for kind, name in names if isinstance(value, kind)), "a list")
 
 
 def _wrong(page: Page, code: str, what: str, hint: str | None = None) -> TaskError:
@@ -224,7 +225,7 @@ class _Course:
         if found is None or found == "" or found is False:
             return None
         if isinstance(found, bool) or not isinstance(found, (str, int)):
-            raise _wrong(page, "pagination", f"{how.next} is a {type(found).__name__}, not the next {how.by}")
+            raise _wrong(page, "pagination", f"{how.next} is {_a(found)}, not the next {how.by}")
         place = found if how.by == "cursor" else self._address(page, str(found))
         told = place.url if isinstance(place, Target) else str(place)
         if told in self._seen:
@@ -241,7 +242,7 @@ class _Course:
         return start + (page.number if how.by == "page" else self._passed)
 
     def _address(self, page: Page, found: str) -> Target:
-        target = parse_url(urljoin(page.answer.url, found))
+        target = joined(page.answer.url, found)
         base = parse_url(self._params.url)
         elsewhere = target.origin != base.origin and target.host not in {
             host.lower() for host in self._how.hosts

@@ -111,7 +111,7 @@ def scalar_text(name: str, value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     raise TaskError(
-        f"the value of {name!r} is a {type(value).__name__}; a form or query takes text, numbers and lists of them",
+        f"the value of {name!r} is a {'mapping' if isinstance(value, Mapping) else type(value).__name__}; a form or query takes text, numbers and lists of them",
         kind="client_error",
         code="value_invalid",
         hint="use | tojson to send it as JSON text",
