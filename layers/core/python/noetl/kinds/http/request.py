@@ -110,8 +110,9 @@ def scalar_text(name: str, value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
         return str(value)
+    kind = "mapping" if isinstance(value, Mapping) else type(value).__name__
     raise TaskError(
-        f"the value of {name!r} is a {'mapping' if isinstance(value, Mapping) else type(value).__name__}; a form or query takes text, numbers and lists of them",
+        f"the value of {name!r} is a {kind}; a form or query takes text, numbers and lists of them",
         kind="client_error",
         code="value_invalid",
         hint="use | tojson to send it as JSON text",
