@@ -142,7 +142,9 @@ def test_rows_go_through_duckdb_and_an_artifact(ground: Ground, order: str | Non
     )
     given = {"order_by": order} if order else {}
     file = {"kind": "duckdb", "database": "store", "table": "moved"}
-    assert ground.move(pg(source, **given), file, chunk_rows=500)["rows_written"] == 1200
+    told = ground.move(pg(source, **given), file, chunk_rows=500)
+    assert told["rows_written"] == 1200
+    assert ground.move(pg(source, **given), file, chunk_rows=500) == {**told, "resumed_at": 1200}
     ground.again()
     kept = ground.move({**file, **given}, {"kind": "artifact", "format": "parquet"}, chunk_rows=500)
     assert kept["artifact"]["extracted"] == {"row_count": 1200, "columns": COLUMNS}

@@ -81,10 +81,7 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
         progress = target.begin()
         resumed = progress.rows_read
         if progress.done:
-            told: dict[str, Any] = {
-                "rows_written": progress.rows_written,
-                "table": getattr(params.target, "table", None),
-            }
+            told: dict[str, Any] = {"rows_written": progress.rows_written, **_where(params)}
         else:
             source = stack.enter_context(_source(params, context))
             if not _carry(params, source, target, progress, context):
@@ -102,6 +99,13 @@ def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:
             told = target.finish(source)
     told |= {"resumed_at": _first(context, resumed), "mode": plan.mode}
     return TaskResult({"rows_read": progress.rows_read, **told})
+
+
+def _where(params: Params) -> dict[str, Any]:
+    """What a table as a target tells of itself, by whichever attempt."""
+    target = params.target
+    told = {"table": getattr(target, "table", None)}
+    return told | {"database": target.database} if target.kind == "duckdb" else told
 
 
 def _first(context: TaskContext, resumed: int) -> int:
