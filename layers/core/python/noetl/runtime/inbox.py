@@ -14,6 +14,10 @@ BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Pauses while the database is away; the events wait in memory meanwhile."""
+ASIDE_SECONDS = (1.0, 2.0, 5.0, 10.0)
+"""Pauses of an event that needs something else that is away: a tier of results, say. The others go on meanwhile."""
+DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
+"""Codes: nothing can be handled."""
 
 
 class Inbox:
@@ -29,6 +33,8 @@ class Inbox:
         self._changed = changed
         self._log = log
         self._waiting: deque[Event] = deque()
+        self._aside: list[tuple[float, int, Event]] = []
+        """(when it is tried again, how often it was set aside, the event)."""
         self._busy = False
         self._closing = False
         self._thread = threading.Thread(target=self._loop, name="noetl-engine", daemon=True)
@@ -51,25 +57,34 @@ class Inbox:
     def counts(self) -> tuple[int, int]:
         """(events that wait, batches that are being handled)."""
         with self._changed:
-            return len(self._waiting), int(self._busy)
+            return len(self._waiting) + len(self._aside), int(self._busy)
 
     def _loop(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closing:
-                    self._changed.wait()
-                if self._closing:
-                    return
-                batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-                self._busy = True
+        while (taken := self._take()) is not None:
             try:
-                self._handle_patiently(batch)
+                self._handle_patiently(*taken)
             finally:
                 with self._changed:
                     self._busy = False
                     self._changed.notify_all()
 
-    def _handle_patiently(self, batch: list[Event]) -> None:
+    def _take(self) -> tuple[list[Event], int] | None:
+        """What to handle next, and how often it was set aside; None at the end."""
+        with self._changed:
+            while not self._closing:
+                due = min(self._aside, key=lambda one: one[0], default=None)
+                left = None if due is None else due[0] - time.monotonic()
+                if due is not None and left is not None and left <= 0:
+                    self._aside.remove(due)
+                    self._busy = True
+                    return [due[2]], due[1]
+                if self._waiting:
+                    self._busy = True
+                    return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))], 0
+                self._changed.wait(left)
+        return None
+
+    def _handle_patiently(self, batch: list[Event], aside: int = 0) -> None:
         """The database may be away for a while: nothing that was reported is dropped."""
         tries = 0
         while not self._closing:
@@ -77,6 +92,9 @@ class Inbox:
                 self._handle(batch)
                 return
             except InfrastructureError as away:
+                if away.code not in DATABASE:
+                    self._one_by_one(batch, aside, away)
+                    return
                 pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
                 self._log(f"the database is away ({away}); trying again in {pause:g} s")
                 tries += 1
@@ -88,3 +106,20 @@ class Inbox:
                 for event in batch:
                     self._handle_patiently([event])
                 return
+
+    def _one_by_one(self, batch: list[Event], aside: int, away: InfrastructureError) -> None:
+        """Something is away that some of them need: those wait for it, and nobody else does."""
+        if len(batch) > 1:
+            for event in batch:
+                self._handle_patiently([event])
+            return
+        (event,), pause = batch, ASIDE_SECONDS[min(aside, len(ASIDE_SECONDS) - 1)]
+        self._log(f"an event of execution {event.execution_id} is tried again in {pause:g} s: {away}")
+        with self._changed:
+            # It may have come a second time, from where it is durable.
+            others = [one for one in self._aside if _name(one[2]) != _name(event)]
+            self._aside = [*others, (time.monotonic() + pause, aside + 1, event)]
+
+
+def _name(event: Event) -> tuple[int, str]:
+    return event.execution_id, event.event_id
