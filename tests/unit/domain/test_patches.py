@@ -64,20 +64,23 @@ def test_combining_keeps_names_apart_and_leaves_its_input_alone():
 
 
 @pytest.mark.parametrize(
-    ("current", "op", "value"),
+    ("current", "op", "value", "told"),
     [
-        ("text", "add", 1),
-        (1, "add", True),
-        ({}, "append", 1),
-        ([1], "extend", 2),
-        (1, "merge", {}),
-        ("a", "max", 1),
+        ("text", "add", 1, "it holds a text ('text'), not a number"),
+        (1, "add", True, "add takes a number, not a boolean (True)"),
+        ({}, "append", 1, "it holds a mapping ({}), not a list"),
+        ([1], "extend", 2, "extend takes a list, not a number (2)"),
+        (5, "union", [1], "it holds a number (5), not a list"),
+        (1, "merge", {}, "it holds a number (1), not a mapping"),
+        (MISSING, "merge", [1], "merge takes a mapping, not a list ([1])"),
+        ("a", "max", 1, "a number does not compare with a text"),
     ],
 )
-def test_a_change_that_does_not_fit_names_itself_and_the_value(current, op, value):
-    with pytest.raises(InvalidInputError, match=rf"ctx\.x: cannot {op}") as caught:
+def test_a_change_that_does_not_fit_names_itself_and_the_value(current, op, value, told):
+    with pytest.raises(InvalidInputError) as caught:
         apply_patch(current, Patch("ctx", "x", value, op))
-    assert caught.value.code == "patch_type"
+    assert (caught.value.code, caught.value.message) == ("patch_type", f"ctx.x: cannot {op}: {told}")
+    assert caught.value.hint
 
 
 def test_deep_merge_replaces_lists_and_merges_mappings():

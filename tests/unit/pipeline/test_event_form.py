@@ -270,6 +270,15 @@ def test_vars_are_not_written_on_failure_but_after_is(run: Run) -> None:
     assert plain.outcome.patches == []
 
 
+def test_vars_after_that_fail_do_not_hide_what_failed_first(run: Run) -> None:
+    extra = "vars: { after: { b: '{{ result.rows }}' } }"
+    twice, once = run(step(extra=extra), {"s_task": [BROKEN]}), run(step(extra=extra), {"s_task": [http(1)]})
+    first, only = twice.outcome.error, once.outcome.error
+    assert first is not None and only is not None
+    assert (first.message, "result.rows" in first.details["vars_error"]) == ("broken", True)
+    assert (only.code, "vars_error" in only.details) == ("undefined", False)
+
+
 SINK = "sink: { tool: { kind: postgres, table: t, args: { v: '{{ result.n }}' } } }"
 
 

@@ -24,11 +24,42 @@ def apply_patch(current: Any, patch: Patch) -> Any:
     try:
         return _OPERATIONS[patch.op](current, patch.value)
     except (TypeError, ValueError) as error:
-        raise InvalidInputError(
-            f"{patch.scope}.{patch.name}: cannot {patch.op} {_show(patch.value)} to {_show(current)}",
-            code="patch_type",
-            hint=f"the {patch.op} operation needs values of matching types",
-        ) from error
+        why, hint = _why(patch.op, current, patch.value)
+        raise misfit(patch, why, hint) from error
+
+
+def misfit(patch: Patch, why: str, hint: str) -> InvalidInputError:
+    """An operation that does not fit: ``why`` tells which of the two values is not what it takes."""
+    return InvalidInputError(
+        f"{patch.scope}.{patch.name}: cannot {patch.op}: {why}", code="patch_type", hint=hint
+    )
+
+
+def word(value: Any) -> str:
+    """What kind of value it is, with an article."""
+    words = {dict: "a mapping", list: "a list", str: "a text", bool: "a boolean", type(None): "none"}
+    return words.get(type(value), "a number")
+
+
+def _why(op: str, current: Any, value: Any) -> tuple[str, str]:
+    if op in ("max", "min"):
+        return f"{word(value)} does not compare with {word(current)}", "give numbers only, or texts only"
+    wanted, taken = _TAKES[op]
+    if not isinstance(value, taken) or isinstance(value, bool):
+        hint = "use append for one value" if op == "extend" else f"give {wanted}, or use another operation"
+        return f"{op} takes {wanted}, not {word(value)} ({_show(value)})", hint
+    holds = _HOLDS.get(op, wanted)
+    return f"it holds {word(current)} ({_show(current)}), not {holds}", f"set it to {holds} first, or use another name"
+
+
+_TAKES: dict[str, tuple[str, Any]] = {
+    "add": ("a number", (int, float)),
+    "append": ("a value", object),
+    "extend": ("a list", list),
+    "merge": ("a mapping", dict),
+    "union": ("a value", object),
+}
+_HOLDS = {"append": "a list", "union": "a list"}
 
 
 def combine(patches: Iterable[Patch]) -> list[Patch]:

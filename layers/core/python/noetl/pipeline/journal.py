@@ -128,6 +128,13 @@ def sink_failed(run: PipelineRun, error: ErrorInfo) -> ErrorInfo:
     )
 
 
+def after_failed(first: ErrorInfo | None, error: ErrorInfo) -> ErrorInfo:
+    """The error of a run: what failed ``first`` stands, and ``vars.after`` that failed upon it is told with it."""
+    if first is None:
+        return error
+    return msgspec.structs.replace(first, details={**first.details, "vars_error": error.message})
+
+
 def take(state: State) -> list[Trace]:
     """The facts since the last turn."""
     trace, state.trace = state.trace, []

@@ -278,7 +278,7 @@ class PipelineRun:
         error = journal.sink_failed(self, error) if self.inside_sink() else error
         if nested.catch(self, error):
             return
-        state.error = error
+        state.error = error = journal.after_failed(state.error, error)
         state.route, state.skipped = None, False
         state.last = Last(error=error)
         self._unwind()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import Patch
-from noetl.domain.patches import MISSING, apply_patch
+from noetl.domain.patches import MISSING, apply_patch, misfit, word
 from noetl.domain.results import is_ref
 from noetl.templating.contract import Hydrate
 
@@ -67,12 +66,12 @@ class Overlay:
 
     def _grow(self, key: tuple[str, str], patch: Patch) -> None:
         if patch.op == "extend" and not isinstance(patch.value, list):
-            raise _misfit(patch, f"extend takes a list, not {_word(patch.value)}", "use append for one value")
+            raise misfit(patch, f"extend takes a list, not {word(patch.value)}", "use append for one value")
         cell = self._cells.get(key, MISSING)
         if type(cell) is not _Tail:
             current = self._bases[patch.scope].get(patch.name, MISSING) if cell is MISSING else cell
             if not (current is MISSING or current is None or isinstance(current, list) or is_ref(current)):
-                raise _misfit(patch, f"it holds {_word(current)}, not a list", "start it as an empty list")
+                raise misfit(patch, f"it holds {word(current)}, not a list", "start it as an empty list")
             cell = self._cells[key] = _Tail(current)
         if patch.op == "extend":
             cell.added.extend(patch.value)
@@ -84,14 +83,3 @@ class Overlay:
         if is_ref(base) and self._hydrate is not None:
             base = self._hydrate(base)
         return [*(base if isinstance(base, list) else []), *tail.added]
-
-
-def _misfit(patch: Patch, why: str, hint: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"{patch.scope}.{patch.name}: cannot {patch.op}: {why}", code="patch_type", hint=hint
-    )
-
-
-def _word(value: Any) -> str:
-    words = {dict: "a mapping", list: "a list", str: "a text", bool: "a boolean", type(None): "none"}
-    return words.get(type(value), "a number")

@@ -21,15 +21,16 @@ FULL_JITTER = 0.5
 """The part of a delay that ``jitter: true`` leaves to chance."""
 ASKED_AT_MOST = 3600.0
 """Seconds that a service may ask for with Retry-After where the playbook names no ``max_delay``."""
+_TRIES = "a whole number of at least 1"
 
 
 def allowed_attempts(run: PipelineRun, action: RetryAction) -> int:
     """Total tries. Raises InvalidInputError(code="retry_params") for anything but a whole number of at least 1."""
     value = run.render(action.attempts)
     try:
-        count = _number(value, "attempts")
+        count = _number(value, "attempts", _TRIES)
         if count < 1 or count != int(count):
-            raise _misfit("attempts", value, "a whole number of at least 1")
+            raise _misfit("attempts", value, _TRIES)
     except InvalidInputError as error:
         raise located(error, place_of(action.attempts)) from None
     return int(count)
@@ -131,14 +132,15 @@ def _jitter(value: Any) -> float:
     return min(1.0, _number(value, "jitter"))
 
 
-def _number(value: Any, what: str) -> float:
+def _number(given: Any, what: str, wanted: str = "a number of at least 0") -> float:
+    value = given
     if isinstance(value, str):
         try:
             value = float(value)
         except ValueError:
-            raise _misfit(what, value, "a number") from None
+            raise _misfit(what, given, wanted) from None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-        raise _misfit(what, value, "a number of at least 0")
+        raise _misfit(what, given, wanted)
     return float(min(value, 2**53))
 
 

@@ -12,6 +12,7 @@ from noetl.dsl.lints import logic
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, Lit, Node, Pos
 from noetl.dsl.program import (
+    AdmitRule,
     BreakAction,
     ContinueAction,
     FailAction,
@@ -235,22 +236,31 @@ def _exclusive(arriving: list[Edge], program: Program, ways: list[Edge]) -> str 
 
 
 def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
-    if step.admit is None or step.admit.timeout is not None:
+    if step.admit is None:
         return
-    for rule in step.admit.rules:
-        decided = True if rule.when is None else logic.verdict(logic.constant(rule.when))
-        if decided is not False and rule.allow != "park":
-            return
-        if decided is True:
-            break
-    else:
-        return
-    diagnostics.warning(
-        "never-admitted",
-        f"step {step.name!r} is parked whatever the context says: no rule that can match lets it go",
-        rule.pos,
-        hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
-    )
+    live = [rule for rule in step.admit.rules if _decided(rule) is not False]
+    sure = next((place for place, rule in enumerate(live) if _decided(rule) is True), None)
+    asked = live if sure is None else live[: sure + 1]
+    bounds_its_lock = step.admit.timeout is not None and step.mutex is not None
+    if not bounds_its_lock and all(rule.allow == "yes" for rule in asked):
+        diagnostics.warning(
+            "always-admitted",
+            f"step {step.name!r} is admitted whatever the context says: what no rule matches is let in",
+            (asked or step.admit.rules)[-1].pos,
+            hint="park the others: a last rule `else: { then: { allow: false } }` (or `skip`)",
+        )
+    elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in asked):
+        diagnostics.warning(
+            "never-admitted",
+            f"step {step.name!r} is parked whatever the context says: no rule that can match lets it go",
+            asked[-1].pos,
+            hint="guard a rule with `allow: true` before it, or give the admission a `timeout`",
+        )
+
+
+def _decided(rule: AdmitRule) -> bool | None:
+    """What its guard comes to whatever happens; None: that depends."""
+    return True if rule.when is None else logic.verdict(logic.constant(rule.when))
 
 
 def _check_final(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
