@@ -430,7 +430,7 @@ def test_read_timeout(raw_server, context):
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 200 + b"\r\n", "server_error", "bad_response"),
         (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc", "parse", "content_encoding"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "connection", "connection_lost"),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"whole")[:-9], "connection", "connection_lost"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"whole", mtime=0)[:-9], "connection", "connection_lost"),
         (b"HTTP/1.1 404 Gone\r\nContent-Length: 99\r\n\r\ncut", "not_found", "http_404"),
     ],
 )  # fmt: skip
