@@ -116,6 +116,18 @@ def test_tokens_say_who_may_do_what_and_end_when_they_are_removed(server, client
     assert Client(server.address)("GET", "/health")[0] == 200
 
 
+def test_a_damaged_file_of_tokens_keeps_everybody_out_until_it_is_mended_and_health_is_told(server, client):
+    file = server.tokens._path
+    whole = file.read_bytes()
+    file.write_bytes(b'{"half')
+    status, refused = client("GET", "/api/executions")
+    assert (status, refused["code"], refused["retryable"]) == (503, "tokens_unreadable", True)
+    assert str(file.parent) not in str(refused)
+    assert client("GET", "/health")[0] == 200
+    file.write_bytes(whole)
+    assert client("GET", "/api/executions")[0] == 200
+
+
 def test_an_execution_is_run_and_its_large_parts_are_downloaded_by_link(server, client):
     client.register(LARGE)
     first = client("POST", "/api/executions", {"path": "demo/large"}, Idempotency_Key="one")

@@ -50,12 +50,12 @@ class LocalTokens:
             return codec.decoder(list[TokenEntry]).decode(self._path.read_bytes())
         except FileNotFoundError:
             return []
-        except (OSError, msgspec.DecodeError) as error:
+        except (OSError, ValueError) as error:
+            what = (error.strerror or "") if isinstance(error, OSError) else str(error)
             raise InfrastructureError(
-                f"the token file {self._path} cannot be read: {error}",
+                f"the file {self._path.name} of the home folder cannot be read: {what}",
                 code="tokens_unreadable",
-                hint="repair it, or remove it and make new tokens",
-                retryable=False,
+                hint="whoever runs the server: repair it, or remove it and make new tokens (`noetl token add`); it counts at once",
             ) from error
 
     def add(self, name: str, scopes: list[str]) -> str:

@@ -120,7 +120,7 @@ def _text(value: Any) -> str:
 
 def _bearer(request: Request, tokens: Tokens) -> Principal | None:
     given = request.headers.get("authorization", "")
-    if given[: len(BEARER)].lower() != BEARER:
+    if given[: len(BEARER)].lower() != BEARER or request.path == HEALTH:
         return None
     return tokens.principal(given[len(BEARER) :].strip())
 

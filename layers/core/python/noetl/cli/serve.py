@@ -66,6 +66,7 @@ def serve(
     from noetl.runtime.serving import Server, ServeSettings
 
     settings = wiring.settings(home)
+    settings.make_home()
     wish = ServeSettings(host, port, threads, no_auth, grace=grace, external=tuple(external or ()))
     holding = background.processes(settings.home).hold(
         "server", name or "", os.environ.get(background.LOG, "")

@@ -38,7 +38,9 @@ def start(
     words = ["serve", "--host", host, "--port", str(port), "--threads", str(threads), "--grace", str(grace)]
     words += ["--no-auth"] if no_auth else []
     words += [word for pool in external or () for word in ("--external", pool)]
-    background.detach(wiring.settings(home).home, "server", name, words, as_json=as_json)
+    settings = wiring.settings(home)
+    settings.make_home()
+    background.detach(settings.home, "server", name, words, as_json=as_json)
 
 
 @server_app.command()

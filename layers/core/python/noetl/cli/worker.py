@@ -66,6 +66,7 @@ def start(
     from noetl.runtime.new_ids import process_name
 
     settings = wiring.settings(home)
+    settings.make_home()
     if detach:
         words = ["worker", "start", "--pool", pool, "--capacity", str(capacity), "--grace", str(grace)]
         for option, value in (

@@ -85,5 +85,7 @@ def read_capability(header: str) -> Capability:
         return _DECODER.decode(base64.b64decode(header + "=" * (-len(header) % 4), b"-_", validate=True))
     except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError):
         raise InvalidInputError(
-            f"the header {HEADER} is not what a worker was given with its command", code="capability_invalid"
+            f"`command` (or the header {HEADER}) is not what a worker was given with its command",
+            code="capability_invalid",
+            hint="send back what came with the command as `command`, unchanged",
         ) from None

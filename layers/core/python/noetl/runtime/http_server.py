@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
+import time
 from typing import TYPE_CHECKING, Any
 
+from waitress import wasyncore
 from waitress.channel import HTTPChannel
-from waitress.server import create_server
+from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask
 
 from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID
 from noetl.api.problems import refusal
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 
 if TYPE_CHECKING:
     from noetl.api.wsgi import Application
@@ -61,11 +64,54 @@ class Channel(HTTPChannel):
     error_task_class = Refusal
 
 
-def listen(application: Application, host: str, port: int, threads: int) -> Any:
-    """A waitress server that listens; ``run`` serves. Raises InfrastructureError(code="address_in_use")."""
+class HttpServer:
+    """Listens as soon as it is made. ``run`` serves until ``close``, which is for another thread; ``port`` is where, ``waiting`` how
+    many requests wait for a thread."""
+
+    def __init__(self, made: Any, sockets: dict[int, Any]) -> None:
+        self._made, self._sockets, self._over = made, sockets, False
+        self._listeners: list[Any] = [one for one in sockets.values() if isinstance(one, BaseWSGIServer)]
+        for one in self._listeners:
+            one.channel_class = Channel
+        self.port: int = self._listeners[0].effective_port
+
+    @property
+    def waiting(self) -> int:
+        return len(self._made.task_dispatcher.queue)
+
+    def run(self) -> None:
+        """With ``poll``: ``select`` takes no descriptor above 1023, and a thousand clients that say nothing would end it."""
+        while not self._over:
+            wasyncore.loop(timeout=1.0, use_poll=True, map=self._sockets, count=1)
+        wasyncore.close_all(self._sockets, ignore_all=True)
+
+    def close(self, seconds: float) -> None:
+        """Take nobody in, give those their answers whose requests are being worked on (for ``seconds``), and end. Requests that no thread
+        has begun are cut off: nothing of them was done."""
+        until = time.monotonic() + seconds
+        for one in self._listeners:
+            one.accepting = False
+        self._made.task_dispatcher.shutdown(timeout=seconds)
+        while time.monotonic() < until and any(map(_unsent, list(self._sockets.values()))):
+            time.sleep(0.01)
+        self._over = True
+        self._listeners[0].pull_trigger()
+
+
+def _unsent(one: Any) -> bool:
+    return isinstance(one, HTTPChannel) and one.connected and one.total_outbufs_len > 0
+
+
+def listen(application: Application, host: str, port: int, threads: int) -> HttpServer:
+    """Raises InfrastructureError(code="address_in_use") and InvalidInputError(code="host_unknown")."""
+    logging.getLogger("waitress.queue").setLevel(
+        logging.ERROR
+    )  # a line per request that waits; /metrics tells it
+    sockets: dict[int, Any] = {}
     try:
-        server: Any = create_server(
+        made: Any = create_server(
             application,
+            map=sockets,
             host=host,
             port=port,
             threads=threads,
@@ -77,6 +123,12 @@ def listen(application: Application, host: str, port: int, threads: int) -> Any:
             ident="noetl",
             clear_untrusted_proxy_headers=True,
         )
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{host[:200]!r} is no name or address of this machine",
+            code="host_unknown",
+            hint="--host takes 127.0.0.1, 0.0.0.0 for everybody, or an address that this machine has",
+        ) from error
     except OSError as error:
         raise InfrastructureError(
             f"{host}:{port} cannot be listened at: {error.strerror or error}",
@@ -84,5 +136,4 @@ def listen(application: Application, host: str, port: int, threads: int) -> Any:
             hint="another server may be running there (`noetl server status`); --port takes another one",
             retryable=False,
         ) from error
-    server.channel_class = Channel
-    return server
+    return HttpServer(made, sockets)

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
 
 from noetl.adapters.postgres.event_batches import PostgresEventBatches
 from noetl.adapters.postgres.migrations import check_current
@@ -38,6 +37,8 @@ RESUME_SECONDS = 5.0
 RESUMED = 10
 WAITING_REQUESTS = 500
 """Requests that wait for a thread before others are told to come back."""
+ANSWERING_SECONDS = 5.0
+"""What requests that are being worked on get to end, when the server is told to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,6 @@ class Server:
             )
         self._settings, self._serve, self._log = settings, serve, on_log
         self.metrics = Metrics(time.monotonic)
-        self._closing = False
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
         self.runtime.patience = serve.grace
@@ -98,10 +98,8 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closing = True
-        self._http.close()
+        self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
-        self._http.task_dispatcher.shutdown()
         self.runtime.__exit__(kind, error, trace)
 
     def _leave_to_others(self) -> None:
@@ -123,30 +121,22 @@ class Server:
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
         self.application = make_application(api, self.tokens, self.metrics.request, self._crowded)
         wish = self._serve
-        self._http: Any = listen(self.application, wish.host, wish.port, wish.threads)
+        self._http = listen(self.application, wish.host, wish.port, wish.threads)
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
-        self.address = f"http://{host}:{self._http.effective_port}"
+        self.address = f"http://{host}:{self._http.port}"
         deps.append(self._deps())
         if not self._settings.public_url:
             opened = self.runtime.opened
             opened.worker = replace(opened.worker, callback_base=self.address)
-        self._thread = threading.Thread(target=self._answer, name="noetl-http", daemon=True)
+        self._thread = threading.Thread(target=self._http.run, name="noetl-http", daemon=True)
         self._thread.start()
 
     def _crowded(self) -> bool:
         """More requests wait for a thread than can be answered soon."""
-        crowded = len(self._http.task_dispatcher.queue) > WAITING_REQUESTS
+        crowded = self._http.waiting > WAITING_REQUESTS
         if crowded:
             self.metrics.refused_request("too_many_requests")
         return crowded
-
-    def _answer(self) -> None:
-        """Until the server is closed: its sockets go while it waits at them."""
-        try:
-            self._http.run()
-        except OSError:
-            if not self._closing:
-                raise
 
     def _deps(self) -> ApiDeps:
         runtime, opened = self.runtime, self.runtime.opened

@@ -46,11 +46,12 @@ class Undefined:
 
 
 def closest(name: str, candidates: Iterable[Any]) -> str | None:
-    """The candidate most like ``name``, if any is close."""
-    known = [candidate for candidate in islice(candidates, _MAX_CANDIDATES) if isinstance(candidate, str)]
+    """The candidate most like ``name``, if any is close; never ``name`` itself (a step that has no result yet)."""
+    among = islice(candidates, _MAX_CANDIDATES)
+    known = [candidate for candidate in among if isinstance(candidate, str) and candidate != name]
     lowered = name.lower()
     for candidate in known:
-        if candidate.lower() == lowered and candidate != name:
+        if candidate.lower() == lowered:
             return candidate
     found = difflib.get_close_matches(name, known, 1, 0.6)
     return found[0] if found else None

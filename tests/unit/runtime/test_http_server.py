@@ -1,0 +1,102 @@
+"""The HTTP server of ``noetl serve`` by itself: who is being answered when it ends gets the answer; it listens where it is told to."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import threading
+
+import pytest
+from waitress.server import create_server
+
+from noetl.domain.errors import InvalidInputError
+from noetl.runtime.http_server import Channel, HttpServer, listen
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LARGE = b"x" * 3_000_000
+
+
+def _hello(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"hi"]
+
+
+def _everything(connection: socket.socket) -> bytes:
+    found = b""
+    while part := connection.recv(1 << 20):
+        found += part
+    return found
+
+
+def test_who_is_being_answered_when_the_server_ends_gets_the_whole_answer_and_nobody_else_comes_in(caplog):
+    begun, go = threading.Event(), threading.Event()
+
+    def application(environ, start_response):
+        begun.set()
+        go.wait(5)
+        start_response("201 Created", [("Content-Length", str(len(LARGE)))])
+        return [LARGE]
+
+    server = listen(application, "127.0.0.1", 0, 1)
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=5) as one,
+        socket.create_connection(("127.0.0.1", server.port), timeout=5) as waiting,
+    ):
+        one.sendall(GET)
+        assert begun.wait(5)
+        waiting.sendall(GET)
+        while not server.waiting:
+            pass
+        closing = threading.Thread(target=server.close, args=(5.0,))
+        closing.start()
+        go.set()
+        answer = _everything(one)
+        assert answer.startswith(b"HTTP/1.1 201 ") and answer.endswith(LARGE[-10:])
+        assert len(answer) > len(LARGE)
+        assert _everything(waiting) == b"", "nothing of it was done, and nothing is said"
+    closing.join(5)
+    running.join(5)
+    assert not running.is_alive() and not [one for one in caplog.records if one.exc_info]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.port), timeout=1)
+
+
+def test_descriptors_may_be_many():
+    """As beside a thousand clients that say nothing: what ``select`` cannot take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft <= 1100:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(2048, hard), hard))
+    held = [os.dup(0) for _ in range(1030)]
+    server = listen(_hello, "127.0.0.1", 0, 1)
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+            assert one.fileno() > 1023
+            one.sendall(GET)
+            assert one.recv(100).startswith(b"HTTP/1.1 200 ")
+    finally:
+        server.close(1.0)
+        running.join(5)
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_name_with_two_addresses_is_listened_at_on_both_in_the_same_words():
+    sockets: dict = {}
+    made = create_server(lambda *_: [], map=sockets, listen="127.0.0.1:0 127.0.0.1:0", threads=1)
+    server = HttpServer(made, sockets)
+    kinds = [one.channel_class for one in sockets.values() if hasattr(one, "channel_class")]
+    server.close(1.0)
+    server.run()
+    assert kinds == [Channel, Channel] and server.port and not sockets
+
+
+def test_a_host_that_is_none_is_told():
+    with pytest.raises(InvalidInputError) as refused:
+        listen(lambda *_: [], "256.0.0.1", 0, 1)
+    assert refused.value.code == "host_unknown"
