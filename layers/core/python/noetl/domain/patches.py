@@ -49,7 +49,10 @@ def _why(op: str, current: Any, value: Any) -> tuple[str, str]:
         hint = "use append for one value" if op == "extend" else f"give {wanted}, or use another operation"
         return f"{op} takes {wanted}, not {word(value)} ({_show(value)})", hint
     holds = _HOLDS.get(op, wanted)
-    return f"it holds {word(current)} ({_show(current)}), not {holds}", f"set it to {holds} first, or use another name"
+    return (
+        f"it holds {word(current)} ({_show(current)}), not {holds}",
+        f"set it to {holds} first, or use another name",
+    )
 
 
 _TAKES: dict[str, tuple[str, Any]] = {

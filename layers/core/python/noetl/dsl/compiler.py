@@ -15,7 +15,7 @@ import msgspec
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.checks import check_program
 from noetl.dsl.diagnostics import Diagnostic, Diagnostics
-from noetl.dsl.expressions import BUILT_INS
+from noetl.dsl.expressions import BUILT_INS, GLOBALS
 from noetl.dsl.loader import load
 from noetl.dsl.lowering import lower
 from noetl.dsl.lowering.context import Lowering
@@ -65,7 +65,9 @@ def compile_playbook(
 def _lower_and_check(
     root: Mapping, diagnostics: Diagnostics, source_name: str, kinds: KindLookup, *, strict: bool = False
 ) -> Program:
-    lowering = Lowering(kinds, diagnostics, ambiguous=_stored_names(root) & BUILT_INS, strict=strict)
+    lowering = Lowering(
+        kinds, diagnostics, ambiguous=_stored_names(root) & (BUILT_INS | GLOBALS), strict=strict
+    )
     program = lower(lowering, root, source_name=source_name)
     program = with_reads(with_reachability(program), kinds)
     check_program(lowering, program, root)

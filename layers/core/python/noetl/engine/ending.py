@@ -105,5 +105,5 @@ def endless(step: str) -> ErrorInfo:
         message=f"step {step} is part of a cycle in which nothing is ever called",
         kind="schema",
         code="endless_cycle",
-        hint="a cycle needs a step with a tool, or an arc that leaves it",
+        hint="let an arc leave it; a cycle that goes on for long needs a step that calls something (`noop` does not)",
     )

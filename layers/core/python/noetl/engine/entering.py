@@ -194,7 +194,7 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
         return
     scope = d.scope(token.run)
     frozen = freeze(scope, step.body.reads)
-    pool = worker_pool(step.body.pool) if limits else step.body.pool
+    pool = worker_pool(step.body.pool) if limits or _is_long(d, token) else step.body.pool
     command = Command(
         d.execution_id,
         ids.command_id(token.run),
@@ -215,3 +215,9 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
     keys = tuple(limit.key for limit in limits)
     d.emit(CommandIssued(token.run, step.name, command.command_id, command.pool, limits=keys))
     d.decision.issue.append(command)
+
+
+def _is_long(d: Decider, token: Token) -> bool:
+    """Whether a worker runs what the engine could: a decision that has taken many steps ends there, and the way goes on in another."""
+    limits = d.view.limits
+    return d.moves > limits.inline_moves // 2 and token.run <= limits.inline_runs

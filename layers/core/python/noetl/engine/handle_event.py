@@ -172,7 +172,7 @@ def _look_at_parked(d: Decider, seen: int) -> int:
 
 def _fire(d: Decider, ready: Firing) -> None:
     d.moves += 1
-    if d.moves > d.view.limits.inline_moves:
+    if d.moves > d.view.limits.inline_moves * (1 if ready.step.body is None else 4):
         fail_execution(d, endless(ready.step.name), ready.step.name)
         return
     if ready.opens:

@@ -55,7 +55,10 @@ class Limits:
     max_depth: int = 32
     """Deepest nesting of sub-playbooks."""
     inline_moves: int = 1000
-    """Step runs entered within one decision before it is called an endless cycle without work."""
+    """Step runs entered within one decision before it is called an endless cycle without work (four times as many, where steps
+    have tools). From half of it on, tools that the engine would run itself go to a worker, so that a long way is several decisions."""
+    inline_runs: int = 10_000
+    """Step runs of an execution after which that is not done any more: a cycle of nothing but such tools ends as an endless one."""
 
 
 class Earlier(msgspec.Struct, frozen=True):

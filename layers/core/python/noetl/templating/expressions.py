@@ -19,7 +19,7 @@ from noetl.templating.filters import FILTERS, default
 from noetl.templating.limits import Meter
 from noetl.templating.operators import BINARY, COMPARE, concat, operand
 from noetl.templating.predicates import TESTS
-from noetl.templating.run import Namespace, Run
+from noetl.templating.run import Namespace, Run, callee
 from noetl.templating.sequences import mapped, selected
 from noetl.templating.undefined import Undefined, closest
 from noetl.templating.views import BLANK, MISSING, SCALARS, MapView, View, is_simple, wrap
@@ -324,7 +324,7 @@ def _test(node: nodes.Test) -> Evaluate:
 
 
 def _call(node: nodes.Call) -> Evaluate:
-    target, arguments = compile_node(node.node), _arguments(node)
+    target, arguments = callee(node.node) or compile_node(node.node), _arguments(node)
 
     def evaluate(run: Run) -> Any:
         function = target(run)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from jinja2 import nodes
+
 from noetl.templating.access import check_int
 from noetl.templating.contract import Scope
 from noetl.templating.limits import Meter, TemplateLimits, over_limit
@@ -142,3 +144,12 @@ GLOBALS: dict[str, Callable[[Run], Any]] = {
     "dict": lambda run: lambda **values: values,
     "namespace": lambda run: Namespace,
 }
+
+
+def callee(node: nodes.Node) -> Callable[[Run], Any] | None:
+    """What ``range(…)`` calls: the function, whatever a key of that name holds; only a variable of the template hides it."""
+    name = node.name if isinstance(node, nodes.Name) else ""
+    make = GLOBALS.get(name)
+    if make is None:
+        return None
+    return lambda run: run.vars[name] if name in run.vars else make(run)
