@@ -31,6 +31,19 @@ def sweep(ground: Ground) -> int:
     return len(found)
 
 
+def test_what_is_to_start_later_is_not_stuck_and_what_was_taken_back_is_told_so(hello):
+    made = start_later(hello, 3600).json
+    analysis = f"/api/executions/{made['execution_id']}/analyze"
+    told = hello.ask("POST", analysis, {}).json
+    assert (told["status"], told["stuck"]) == ("scheduled", False)
+    assert [one["kind"] for one in told["findings"]] == ["scheduled"]
+    assert made["trigger_at"][:16] in told["verdict"]
+    hello.ask("POST", f"/api/executions/{made['execution_id']}/cancel", {"reason": "not needed"})
+    hello.settle()
+    told = hello.ask("POST", analysis, {}).json
+    assert (told["status"], told["findings"][0]["kind"]) == ("cancelled", "cancelled")
+
+
 def test_a_start_waits_for_its_time(hello):
     made = start_later(hello, 3600, payload={"n": 5})
     assert (made.status, made.json["status"]) == (201, "scheduled")

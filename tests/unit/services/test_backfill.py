@@ -144,6 +144,7 @@ def test_a_store_that_goes_away_is_told_and_nothing_is_twice(world, monkeypatch)
         ({"since": TO, "until": FROM}, InvalidInputError, "invalid_range"),
         ({"until": "2026-03-02T05:00:01Z"}, InvalidInputError, "invalid_range"),
         ({"since": "2026-02-27"}, InvalidInputError, "invalid_time"),
+        ({"since": "0001-01-01T00:00:00Z"}, InvalidInputError, "invalid_range"),
         ({"limit": 0}, InvalidInputError, "invalid_parameter"),
         ({"limit": 501}, InvalidInputError, "invalid_parameter"),
         ({"name": "rated"}, InvalidInputError, "backfill_rate"),

@@ -24,11 +24,11 @@ from noetl.services.awaited import awaited_by_command
 from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.findings import Analysis as Analysis
 from noetl.services.findings import Finding as Finding
-from noetl.services.findings import limited
+from noetl.services.findings import limited, not_begun
 from noetl.services.history import facts_of
 from noetl.services.manage_limits import waits
 from noetl.services.progress import PAGE, Progress, read_progress
-from noetl.services.read_execution import error_of, find, parked_steps, view_status
+from noetl.services.read_execution import error_of, find, is_ahead, parked_steps, summarize, view_status
 
 LATE = 60.0
 """Seconds that a command may be due without anybody taking it before that is called a problem."""
@@ -53,10 +53,12 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     """Raises NotFoundError, InfrastructureError."""
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
-    told = _Told()
-    if not info.state:
-        queued = [] if info.status in TERMINAL else waits(deps.store, execution_id)
-        findings = [limited(wait) for wait in queued] or [_not_started(info, outstanding)]
+    told, now, queued = _Told(), deps.clock(), []
+    if not info.state and info.status not in TERMINAL:
+        queued = waits(deps.store, execution_id)
+        findings = [limited(wait) for wait in queued] or [
+            not_begun(info.started_at, ahead=is_ahead(info, now), in_outbox=outstanding.get("outbox", 0) > 0)
+        ]
     else:
         told = _told(deps.store, execution_id)
         if info.status in TERMINAL:
@@ -69,7 +71,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     findings.sort(key=lambda one: order[one.severity])
     return Analysis(
         str(execution_id),
-        view_status(info),
+        summarize(info, now, queued=bool(queued)).status,
         stuck=any(one.severity != "info" for one in findings) and info.status not in TERMINAL,
         verdict=findings[0].message if findings else "nothing is wrong: it goes on by itself",
         findings=findings,
@@ -107,17 +109,6 @@ def _told(store: ExecutionStore, execution_id: int) -> _Told:
     told.changes.sort(key=lambda change: change.at)
     read_progress(store, execution_id, told.progress)
     return told
-
-
-def _not_started(info: ExecutionInfo, outstanding: Mapping[str, int]) -> Finding:
-    waits = outstanding.get("outbox", 0) > 0
-    return Finding(
-        "not_started",
-        "warning",
-        "it has not begun: "
-        + ("no engine has taken its start yet" if waits else "its start is with the queue of the engine"),
-        next=("`noetl resume` or `noetl serve` runs an engine here", "look at `GET /api/queue`: events"),
-    )
 
 
 # --- what ended -------------------------------------------------------------------------------------

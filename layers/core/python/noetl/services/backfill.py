@@ -120,6 +120,8 @@ def _range(wish: BackfillWish, now: float) -> tuple[float, float]:
     since, until = parse_instant(wish.since), parse_instant(wish.until)
     if since > until:
         raise _bad_range("from is after to", "give the earlier moment as from")
+    if since < 0:
+        raise _bad_range(f"from is {wish.since[:40]}, before 1970", "no moment of a schedule is that old")
     if until > now:
         raise _bad_range(
             f"to is {instant(until)}, which is not over yet", "what is to come the schedule starts by itself"

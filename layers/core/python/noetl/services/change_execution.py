@@ -195,7 +195,7 @@ def _posted(
         raise ConflictError(
             f"execution {event.execution_id} has not started yet, so it cannot be {what}",
             code="execution_not_started",
-            hint="it does within moments: try again",
+            hint="it does within moments, or at its `trigger_at`: try again then",
             retryable=True,
         )
     return event

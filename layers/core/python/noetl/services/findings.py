@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.domain.waiting import iso
 from noetl.services.external_changes import ExternalChange
 from noetl.services.manage_limits import WaitView
 
@@ -44,4 +45,19 @@ def limited(wait: WaitView) -> Finding:
         wait.step,
         wait.run,
         (f"`noetl limit list {wait.key}` shows who holds it", f"`noetl limit set {wait.key} …` changes it"),
+    )
+
+
+def not_begun(starts_at: float, *, ahead: bool, in_outbox: bool) -> Finding:
+    """It has no state yet: because its moment is to come (``ahead``), or because no engine has taken its start."""
+    if ahead:
+        return Finding(
+            "scheduled", "info", f"it starts at {iso(starts_at)}", next=("`noetl cancel` takes it back",)
+        )
+    where = "no engine has taken its start yet" if in_outbox else "its start is with the queue of the engine"
+    return Finding(
+        "not_started",
+        "warning",
+        f"it has not begun: {where}",
+        next=("`noetl resume` or `noetl serve` runs an engine here", "look at `GET /api/queue`: events"),
     )

@@ -44,7 +44,7 @@ def render_context(
         raise ConflictError(
             f"execution {execution_id} has not started yet, so there is nothing to render against",
             code="execution_not_started",
-            hint="it does within moments: try again",
+            hint="it does within moments, or at its `trigger_at`: try again then",
             retryable=True,
         )
     program, state, slots = programs(info.program), decode_state(info.state), dict(store.slots(execution_id))
