@@ -104,14 +104,16 @@ def test_a_server_whose_only_user_was_killed_is_taken_over(folder):
     assert not running(folder)
 
 
-def test_a_killed_server_recovers(folder):
+def test_a_killed_server_is_revived_by_a_user_that_lives_and_has_lost_nothing(folder):
     server = open_embedded(folder)
     os.kill(int(processes.pid_file_line(folder, 0)), signal.SIGKILL)
     with pytest.raises(psycopg.OperationalError):
         kept(server)
+    assert server.revive() is True and server.revive() is False
     again = open_embedded(folder)
-    assert kept(again) == "durable"
+    assert kept(again) == kept(server) == "durable"
     assert server.stop() is False and again.stop() is True
+    assert server.revive() is False and not running(folder), "who has stopped it does not bring it back"
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,8 @@ class Stores:
     prune: PruneDeps
     triggers: TriggerDeps
     task_logs: TaskLogs
+    revive: Callable[[], bool]
+    """Starts an embedded database again that has ended; True when it had to be."""
 
     @property
     def inspection(self) -> Inspection:
@@ -107,11 +109,11 @@ def open_stores(
     Whatever has to be closed is put on ``stack``. Raises InfrastructureError when the database cannot be had.
     """
     settings.make_home()
-    workspace = None
+    workspace, revive = None, _somebody_elses
     if settings.database_url is None:
         server = open_embedded(settings.home / "postgres")
         stack.callback(server.stop)
-        dsn, workspace = server.dsn(), server.dsn(WORKSPACE)
+        dsn, workspace, revive = server.dsn(), server.dsn(WORKSPACE), server.revive
     else:
         dsn = settings.database_url
         migrate(dsn)
@@ -150,7 +152,12 @@ def open_stores(
             lambda fresh: local_keys(settings.home),
         ),
         lines,
+        revive,
     )
+
+
+def _somebody_elses() -> bool:
+    return False
 
 
 def _credentials(settings: Settings, database: Database) -> CredentialDeps:
@@ -255,6 +262,7 @@ def open_engine(
         stores.prune,
         stores.triggers,
         stores.task_logs,
+        stores.revive,
         engine,
         worker,
         names,

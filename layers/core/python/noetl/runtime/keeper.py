@@ -49,6 +49,7 @@ class Keeper:
         log: Callable[[str], None],
     ) -> None:
         self.chores: list[Chore] = []
+        self.revive: Callable[[], bool] = lambda: False
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -144,6 +145,7 @@ class Keeper:
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
                 self.doubt()
+                self._revive()
                 beat = sweep = timers = self._put_off(now)
             except Exception as error:
                 # The keeper outlives its own defects: without it nothing holds the lease.
@@ -155,6 +157,14 @@ class Keeper:
                 chores = [chore.due for chore in self.chores]
                 until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
                 self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _revive(self) -> None:
+        """A database of this process' own that has ended is started again: nobody else would."""
+        try:
+            if self.revive():
+                self.log("the embedded database had ended; it is started again")
+        except Exception as error:
+            self.log(f"the embedded database cannot be started again: {error}")
 
     def _put_off(self, now: float) -> float:
         """When to try again; chores wait as well."""

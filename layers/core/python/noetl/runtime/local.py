@@ -105,6 +105,7 @@ class LocalRuntime:
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
         self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        self.keeper.revive = self.opened.revive
         self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._inbox.start()

@@ -66,6 +66,15 @@ class EmbeddedServer:
             host=folder, port=processes.PORT, user=user, password=password, dbname=database
         )
 
+    def revive(self) -> bool:
+        """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
+        InfrastructureError."""
+        with _starting(self.data):
+            if self._users < 0 or processes.accepts(processes.socket_folder(self.data)):
+                return False
+            processes.start(self.data, SETTINGS)
+        return True
+
     def stop(self) -> bool:
         """Stop using the server; the last user stops it. True when it is down now."""
         if self._users < 0:
