@@ -337,9 +337,13 @@ class PipelineRun:
             return Outcome(
                 "error", None, state.error, state.labels, patches, trace=trace, meta=journal.meta(state)
             )
+        if (
+            state.skipped
+        ):  # the message is the step's reason; the list of a loop's results has nothing in its place
+            result = state.message if self.item is None else None
         return Outcome(
             "skipped" if state.skipped else "ok",
-            state.message if state.skipped else result,
+            result,
             self._answered(),
             {**state.chosen, **state.labels},
             patches,
