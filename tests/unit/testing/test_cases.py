@@ -249,6 +249,22 @@ def test_an_endless_playbook_ends_its_case_only(play, monkeypatch):
     assert ran["b"].passed
 
 
+def test_replies_that_always_ask_for_more_end_their_case(play, monkeypatch):
+    monkeypatch.setattr("noetl.testing.playing.MOST_CALLS", 1500)
+    playbook = """
+workflow:
+  - step: start
+    tool:
+      - page:
+          kind: http
+          url: "http://a.test/"
+          spec: { policy: { rules: [{ when: "{{ outcome.result.data.more }}", then: { do: jump, to: page } }] } }
+"""
+    ran = play(playbook, "cases: [{ name: a, tools: { start: { body: { more: true } } } }]")
+    (found,) = ran["a"].findings
+    assert found.message.startswith("no end after 1500 calls: start/page was called 1")
+
+
 def test_a_payload_that_is_refused_is_a_finding(play):
     playbook = "input: { type: object, required: [id] }\nworkflow: [{ step: start }]\n"
     ran = play(playbook, "cases: [{ name: a }, { name: b, payload: { id: 1 } }]")

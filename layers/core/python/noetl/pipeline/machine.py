@@ -337,9 +337,7 @@ class PipelineRun:
             return Outcome(
                 "error", None, state.error, state.labels, patches, trace=trace, meta=journal.meta(state)
             )
-        if (
-            state.skipped
-        ):  # the message is the step's reason; the list of a loop's results has nothing in its place
+        if state.skipped:  # the message is the reason of a step; an iteration has no result
             result = state.message if self.item is None else None
         return Outcome(
             "skipped" if state.skipped else "ok",

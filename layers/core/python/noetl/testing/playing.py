@@ -28,11 +28,13 @@ from noetl.services.recent import Recent
 from noetl.services.redrive_execution import plan
 from noetl.services.start_execution import start_event
 from noetl.testing.callbacks import answered
-from noetl.testing.driver import Driver, Pick, Time, first, last
+from noetl.testing.driver import Driver, EndlessError, Pick, Time, first, last
 from noetl.testing.scripted import ScriptedRegistry
 
 OWNER = "testing"
 EPOCH_MS = 1_800_000_000_000
+MOST_CALLS = 50_000
+"""Calls of a run before it is called endless: one that pages through replies which always say that there is more."""
 PICKS = {"forward": first, "reversed": last}
 _numbers = itertools.count(1)
 
@@ -178,11 +180,20 @@ def _drive(
             driver.submit(*_events(pending.pop(0), execution_id, program, number, driver.deps, tools))
         elif not driver.idle:
             driver.tick()
+            _check_calls(tools)
         else:
             limit = begin + moment["at"] if moment is not None and "at" in moment else None
             moved = driver.advance(limit)
             if not moved and (moment is None or not _is_due(moment, driver, tools, begin)):
                 return pending
+
+
+def _check_calls(tools: Tools) -> None:
+    if tools.total > MOST_CALLS:
+        key, calls = max(tools.calls.items(), key=lambda entry: (len(entry[1]), "/" in entry[0]))
+        raise EndlessError(
+            f"no end after {MOST_CALLS} calls: {key} was called {len(calls)} times; do its replies always ask for more?"
+        )
 
 
 def _is_due(moment: Mapping[str, Any], driver: Driver, tools: Tools, begin: float) -> bool:
