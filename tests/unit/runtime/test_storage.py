@@ -100,6 +100,7 @@ def test_a_deployment(tmp_path, monkeypatch):
         assert open_results(CloudSettings.from_env(env)).name == "s3"
         more = {
             "NOETL_STORAGE_KV_TABLE": "small",
+            "NOETL_STORAGE_KV_AUTO_BYTES": "1048576",
             "NOETL_STORAGE_LOCAL_CACHE_DIR": str(tmp_path / "cache"),
             "NOETL_STORAGE_PVC_DIR": str(tmp_path),
         }

@@ -11,7 +11,6 @@ from noetl.adapters.aws.dynamodb import DynamoResultStore
 from noetl.adapters.disk.store import DiskResultStore
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.errors import ConflictError
-from noetl.domain.tiers import KV_BYTES
 from noetl.ports.results import ResultStore
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.storage import bucket_tier, default_tier, outside_tiers
@@ -36,8 +35,7 @@ def open_results(settings: CloudSettings) -> TieredResults:
             storage.kv_table, lambda: make_client("dynamodb"), keep_seconds=storage.kv_days * DAY
         )
     default = default_tier(storage, tiers, "s3", storage.cache_dir, waits=True, log=telemetry.log)
-    auto = KV_BYTES if storage.kv_auto_bytes is None else storage.kv_auto_bytes
-    found = TieredResults(tiers, default, telemetry.log, auto=auto)
+    found = TieredResults(tiers, default, telemetry.log, auto=storage.kv_auto_bytes)
     found.start()
     return found
 

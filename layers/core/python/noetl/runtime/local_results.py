@@ -41,4 +41,4 @@ def local_results(
     folder = storage.cache_dir or (str(home / "cache" / "results") if storage.cloud_tier else "")
     waits = storage.spill == "sync" or (shared and storage.spill != "async")
     default = default_tier(storage, tiers, "file", folder, waits=waits, log=log)
-    return TieredResults(tiers, default, log, auto=storage.kv_auto_bytes or 0)
+    return TieredResults(tiers, default, log, auto=storage.kv_auto_bytes)

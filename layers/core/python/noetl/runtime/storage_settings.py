@@ -34,7 +34,7 @@ class StorageSettings:
     pvc_dir: str = ""
     kv_table: str = ""
     kv_days: int = 90
-    kv_auto_bytes: int | None = None
+    kv_auto_bytes: int = 0
     memory_bytes: int = 64 * MIB
 
     @classmethod
@@ -44,7 +44,6 @@ class StorageSettings:
         def text(name: str) -> str:
             return env.get(name, "").strip()
 
-        auto = text("NOETL_STORAGE_KV_AUTO_BYTES")
         made = cls(
             cloud_tier=_one_of(env, "NOETL_STORAGE_CLOUD_TIER", ("", *CLOUD_TIERS)),
             cache_dir=text("NOETL_STORAGE_LOCAL_CACHE_DIR"),
@@ -61,7 +60,7 @@ class StorageSettings:
             pvc_dir=text("NOETL_STORAGE_PVC_DIR"),
             kv_table=text("NOETL_STORAGE_KV_TABLE"),
             kv_days=_number(env, "NOETL_STORAGE_KV_DAYS", 90, 1),
-            kv_auto_bytes=min(_number(env, "NOETL_STORAGE_KV_AUTO_BYTES", 0, 0), KV_BYTES) if auto else None,
+            kv_auto_bytes=min(_number(env, "NOETL_STORAGE_KV_AUTO_BYTES", 0, 0), KV_BYTES),
             memory_bytes=_number(env, "NOETL_STORAGE_MEMORY_MB", 64, 1) * MIB,
         )
         made._check()
