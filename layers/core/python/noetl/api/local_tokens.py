@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -67,26 +70,40 @@ class LocalTokens:
                 code="unknown_scope",
                 hint=f"scopes are {', '.join(sorted(SCOPES))}",
             )
-        known = self.entries()
-        if any(entry.name == name for entry in known):
-            raise InvalidInputError(
-                f"there is a token {name!r} already",
-                code="token_exists",
-                hint="remove it first, or use another name",
-            )
         token = PREFIX + secrets.token_urlsafe(32)
-        self._write([*known, TokenEntry(name, tuple(sorted(set(scopes))), _digest(token))])
+        with self._alone():
+            known = self.entries()
+            if any(entry.name == name for entry in known):
+                raise InvalidInputError(
+                    f"there is a token {name!r} already",
+                    code="token_exists",
+                    hint="remove it first, or use another name",
+                )
+            self._write([*known, TokenEntry(name, tuple(sorted(set(scopes))), _digest(token))])
         return token
 
     def remove(self, name: str) -> None:
         """Raises NotFoundError."""
-        known = self.entries()
-        left = [entry for entry in known if entry.name != name]
-        if len(left) == len(known):
-            raise NotFoundError(
-                f"there is no token {name!r}", code="token_not_found", hint="`noetl token list` shows them"
-            )
-        self._write(left)
+        with self._alone():
+            known = self.entries()
+            left = [entry for entry in known if entry.name != name]
+            if len(left) == len(known):
+                raise NotFoundError(
+                    f"there is no token {name!r}",
+                    code="token_not_found",
+                    hint="`noetl token list` shows them",
+                )
+            self._write(left)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One change at a time, in whatever process: what another one added in between would be lost."""
+        handle = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     def _write(self, entries: list[TokenEntry]) -> None:
         text = msgspec.json.format(msgspec.json.encode(sorted(entries, key=lambda entry: entry.name)))
