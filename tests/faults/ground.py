@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ import psycopg
 
 from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.files import FileResultStore
-from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
+from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer, starting
 from noetl.adapters.postgres import PostgresExecutionStore
 from tests.faults.runner import Plan
 from tests.properties.grammar import random_playbook
@@ -130,6 +130,7 @@ class Ground:
     server: EmbeddedServer
     number: int = 0
     judged: set[int] = field(default_factory=set)
+    outage: ExitStack = field(default_factory=ExitStack)
 
     @property
     def data(self) -> Path:
@@ -173,13 +174,15 @@ class Ground:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
     def stop_at_once(self) -> None:
-        """As if the machine had lost its power: no shutdown, recovery at the next start."""
+        """As if the machine had lost its power: no shutdown, recovery at the next start, which nobody else makes."""
+        self.outage.enter_context(starting(self.data))
         leader = self.leader()
         os.kill(leader, signal.SIGQUIT)
         os.waitpid(leader, 0)
 
     def start_again(self) -> None:
-        processes.start(self.data, SETTINGS)
+        with self.outage:
+            processes.start(self.data, SETTINGS)
 
     def wait_until_up(self) -> None:
         """The server recovers from the death of a backend by itself."""

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from noetl.adapters.embedded import processes
-from noetl.adapters.embedded.server import ENGINE, SETTINGS, EmbeddedServer
+from noetl.adapters.embedded.server import ENGINE, SETTINGS, EmbeddedServer, starting
 
 ENDED = ("completed", "failed", "cancelled")
 
@@ -25,6 +25,7 @@ class Served:
 
     def __init__(self, home: Path, *arguments: str) -> None:
         self.home, self._arguments = home, arguments
+        self._outage = contextlib.ExitStack()
 
     def __enter__(self) -> Served:
         self.log = (self.home / "serve.log").open("wb")
@@ -65,7 +66,11 @@ class Served:
         return int(self.address.rpartition(":")[2])
 
     def stop_database(self, *, crash: bool) -> None:
-        """As ``pg_ctl stop -m fast`` does, or ``-m immediate`` (what a crash leaves: recovery when it starts)."""
+        """As ``pg_ctl stop -m fast`` does, or ``-m immediate`` (what a crash leaves: recovery when it starts).
+
+        It stays away until ``start_database``: the server would start it again soon.
+        """
+        self._outage.enter_context(starting(self.data))
         pid = int(processes.pid_file_line(self.data, 0) or 0)
         os.kill(pid, signal.SIGQUIT if crash else signal.SIGINT)
         deadline = time.monotonic() + 20
@@ -75,7 +80,8 @@ class Served:
             time.sleep(0.01)
 
     def start_database(self) -> None:
-        processes.start(self.data, SETTINGS)
+        with self._outage:
+            processes.start(self.data, SETTINGS)
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
         server = EmbeddedServer(self.data, (self.home / "postgres.secret").read_text(), -1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -46,17 +47,17 @@ def parse_filter(texts: Sequence[str], before: str | None = None) -> ManyFilter:
         found["started_before"] = before
     for key in ("started_before", "started_after"):
         if key in found:
-            found[key] = _moment(found[key])
+            found[key] = _moment(found[key], math.ceil if key == "started_before" else math.floor)
     version = found.pop("version", None)
     if version is not None and not (version.isascii() and version.isdigit() and len(version) <= 9):
         raise _invalid(f"version={version[:40]!r} is not a version", "versions are numbers from 1")
     return ManyFilter(**found, version=int(version) if version else None, ids=ids or None)
 
 
-def _moment(text: str) -> str:
-    """An age becomes the moment it leads to; anything else is judged where the executions are."""
+def _moment(text: str, whole: Callable[[float], int]) -> str:
+    """An age becomes the moment it leads to, in whole seconds that leave nothing out; anything else is judged where the executions are."""
     age = _AGE.fullmatch(text)
-    return instant(time.time() - float(age[1]) * _SECONDS[age[2]]) if age else text
+    return instant(whole(time.time() - float(age[1]) * _SECONDS[age[2]])) if age else text
 
 
 def _invalid(message: str, hint: str) -> InvalidInputError:

@@ -69,17 +69,17 @@ class EmbeddedServer:
     def revive(self) -> bool:
         """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
         InfrastructureError."""
-        with _starting(self.data):
-            if self._users < 0 or processes.accepts(processes.socket_folder(self.data)):
-                return False
-            processes.start(self.data, SETTINGS)
-        return True
+        with contextlib.suppress(BlockingIOError), starting(self.data, wait=False):
+            if self._users >= 0 and not processes.accepts(processes.socket_folder(self.data)):
+                processes.start(self.data, SETTINGS)
+                return True
+        return False
 
     def stop(self) -> bool:
         """Stop using the server; the last user stops it. True when it is down now."""
         if self._users < 0:
             return False
-        with _starting(self.data):
+        with starting(self.data):
             os.close(self._users)
             self._users = -1
             with _users_file(self.data) as users:
@@ -106,7 +106,7 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
     """
     folder = (data or home() / "postgres").expanduser().resolve()
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _starting(folder):
+    with starting(folder):
         password = _password(folder)
         if not (folder / "PG_VERSION").exists():
             processes.initialise(folder, ENGINE, password, HBA)
@@ -185,12 +185,12 @@ def _users_file(folder: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _starting(folder: Path) -> Iterator[None]:
-    """One process at a time looks after starting and stopping."""
+def starting(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """One process at a time looks after starting and stopping. ``wait`` False: raises BlockingIOError while another one does."""
     path = folder.with_name(f"{folder.name}.lock")
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(handle)
