@@ -60,7 +60,7 @@ lint: $(READY) ## style, types, direction of imports
 .PHONY: test
 test: $(READY) ## style, types, direction of imports, and every test but soak and bench
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
-	$(BIN)/python -m pytest -q -n 4 --dist loadgroup --durations=20 --ignore=tests/bench tests || passed=$$?; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 
 # DBOS, for comparison, has an environment of its own.
