@@ -20,7 +20,8 @@ import psycopg
 
 from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.files import FileResultStore
-from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer, starting
+from noetl.adapters.embedded.locked import locked
+from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
 from noetl.adapters.postgres import PostgresExecutionStore
 from tests.faults.runner import Plan
 from tests.properties.grammar import random_playbook
@@ -175,7 +176,7 @@ class Ground:
 
     def stop_at_once(self) -> None:
         """As if the machine had lost its power: no shutdown, recovery at the next start, which nobody else makes."""
-        self.outage.enter_context(starting(self.data))
+        self.outage.enter_context(locked(self.data))
         leader = self.leader()
         os.kill(leader, signal.SIGQUIT)
         os.waitpid(leader, 0)

@@ -15,7 +15,8 @@ from typing import Any
 import psycopg
 
 from noetl.adapters.embedded import processes
-from noetl.adapters.embedded.server import ENGINE, SETTINGS, EmbeddedServer, starting
+from noetl.adapters.embedded.locked import locked
+from noetl.adapters.embedded.server import ENGINE, SETTINGS, EmbeddedServer
 
 ENDED = ("completed", "failed", "cancelled")
 
@@ -70,7 +71,7 @@ class Served:
 
         It stays away until ``start_database``: the server would start it again soon.
         """
-        self._outage.enter_context(starting(self.data))
+        self._outage.enter_context(locked(self.data))
         pid = int(processes.pid_file_line(self.data, 0) or 0)
         os.kill(pid, signal.SIGQUIT if crash else signal.SIGINT)
         deadline = time.monotonic() + 20

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
+from noetl.adapters.embedded.locked import locked
 from noetl.api.access import SCOPES, widened
 from noetl.api.exchange import Principal
 from noetl.domain import codec
@@ -71,7 +69,7 @@ class LocalTokens:
                 hint=f"scopes are {', '.join(sorted(SCOPES))}",
             )
         token = PREFIX + secrets.token_urlsafe(32)
-        with self._alone():
+        with locked(self._path):  # what another one adds in between would be lost
             known = self.entries()
             if any(entry.name == name for entry in known):
                 raise InvalidInputError(
@@ -84,7 +82,7 @@ class LocalTokens:
 
     def remove(self, name: str) -> None:
         """Raises NotFoundError."""
-        with self._alone():
+        with locked(self._path):
             known = self.entries()
             left = [entry for entry in known if entry.name != name]
             if len(left) == len(known):
@@ -94,16 +92,6 @@ class LocalTokens:
                     hint="`noetl token list` shows them",
                 )
             self._write(left)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One change at a time, in whatever process: what another one added in between would be lost."""
-        handle = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
 
     def _write(self, entries: list[TokenEntry]) -> None:
         text = msgspec.json.format(msgspec.json.encode(sorted(entries, key=lambda entry: entry.name)))

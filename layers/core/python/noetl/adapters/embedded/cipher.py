@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from noetl.adapters.embedded.files import sync_folder, write_once
+from noetl.adapters.embedded.locked import locked
 from noetl.adapters.sealing import KEY_BYTES, not_sealed, seal, unseal
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 
@@ -49,17 +49,13 @@ class FileCipher:
         Seal everything again inside. One at a time, in whatever process; one that dies in the middle leaves keys too many, never too few.
         """
         self._read(make=True)
-        handle = os.open(self._path.with_name(f"{self._path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+        with locked(self._path):
             keys = (os.urandom(KEY_BYTES), *self._read(make=False))
             if len(keys) > MOST:
                 raise self._unusable(f"it has {len(keys) - 1} keys")
             self._write(keys)
             yield
             self._write(keys[:KEPT])
-        finally:
-            os.close(handle)
 
     def _write(self, keys: tuple[bytes, ...]) -> None:
         """All of it or nothing: the new file takes the old one's place."""

@@ -20,6 +20,7 @@ from types import TracebackType
 from psycopg import Connection, conninfo, sql
 
 from noetl.adapters.embedded import processes
+from noetl.adapters.embedded.locked import locked
 from noetl.adapters.postgres.migrations import migrate
 from noetl.domain.errors import InfrastructureError
 
@@ -69,7 +70,7 @@ class EmbeddedServer:
     def revive(self) -> bool:
         """Start the server anew when it has ended beneath its users (killed, out of memory). True when it had to be. Raises
         InfrastructureError."""
-        with contextlib.suppress(BlockingIOError), starting(self.data, wait=False):
+        with contextlib.suppress(BlockingIOError), locked(self.data, wait=False):
             if self._users >= 0 and not processes.accepts(processes.socket_folder(self.data)):
                 processes.start(self.data, SETTINGS)
                 return True
@@ -79,7 +80,7 @@ class EmbeddedServer:
         """Stop using the server; the last user stops it. True when it is down now."""
         if self._users < 0:
             return False
-        with starting(self.data):
+        with locked(self.data):
             os.close(self._users)
             self._users = -1
             with _users_file(self.data) as users:
@@ -106,7 +107,7 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
     """
     folder = (data or home() / "postgres").expanduser().resolve()
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with starting(folder):
+    with locked(folder):
         password = _password(folder)
         if not (folder / "PG_VERSION").exists():
             processes.initialise(folder, ENGINE, password, HBA)
@@ -180,17 +181,5 @@ def _users_file(folder: Path) -> Iterator[int]:
     handle = os.open(_users_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         yield handle
-    finally:
-        os.close(handle)
-
-
-@contextlib.contextmanager
-def starting(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """One process at a time looks after starting and stopping. ``wait`` False: raises BlockingIOError while another one does."""
-    path = folder.with_name(f"{folder.name}.lock")
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
     finally:
         os.close(handle)
