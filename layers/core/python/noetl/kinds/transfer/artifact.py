@@ -11,13 +11,12 @@ from noetl.kinds.rows.formats import CHUNK_ROWS
 from noetl.kinds.rows.reading import behind
 from noetl.kinds.rows.sources import references, row_chunks, rows_of
 from noetl.kinds.rows.writing import told
-from noetl.kinds.transfer.ends import From, Into, RowFile
+from noetl.kinds.transfer.ends import From, IntoFile, RowFile
 from noetl.kinds.transfer.params import ArtifactSource, ArtifactTarget
 from noetl.kinds.transfer.stores import (
     Chunk,
     Counted,
     Position,
-    Progress,
     Row,
     Source,
     changed,
@@ -54,7 +53,7 @@ class FromArtifact(From[ArtifactSource]):
         )
 
 
-class IntoArtifact(Into[ArtifactTarget]):
+class IntoArtifact(IntoFile[ArtifactTarget]):
     """A new artifact, there when it is complete; a transfer that was cut off begins again with another one."""
 
     def __enter__(self) -> Self:
@@ -62,12 +61,6 @@ class IntoArtifact(Into[ArtifactTarget]):
         self._file = self._stack.enter_context(self._context.artifacts.create(self._params.format))
         self._rows = RowFile(self._params.format, self._file.write, self._plan, self._params.types, folder)
         return self
-
-    def begin(self) -> Progress:
-        return self._rows.progress
-
-    def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
-        self._rows.write(rows, source)
 
     def finish(self, source: Source) -> dict[str, Any]:
         written = self._rows.close(source, "the artifact")

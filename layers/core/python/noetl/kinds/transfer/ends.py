@@ -11,7 +11,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.kinds.rows.formats import RowFormat
 from noetl.kinds.rows.parquet import Sink
 from noetl.kinds.rows.writing import RowWriter, row_writer
-from noetl.kinds.transfer.stores import Plan, Progress, Row, Source, counts_differ
+from noetl.kinds.transfer.stores import Plan, Position, Progress, Row, Source, counts_differ
 
 P = TypeVar("P")
 
@@ -50,6 +50,18 @@ class Into(End[P]):
         self._progress = Progress()
         self._columns = plan.columns
         """Those that are written; empty until they are known."""
+
+
+class IntoFile(Into[P]):
+    """A file that is there when it is complete; a transfer that was cut off begins it anew. ``_rows``: made when it is entered."""
+
+    _rows: RowFile
+
+    def begin(self) -> Progress:
+        return self._rows.progress
+
+    def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
+        self._rows.write(rows, source)
 
 
 class RowFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,9 @@ from noetl.kinds.transfer.params import SOURCES, TARGETS, Params
 
 if TYPE_CHECKING:
     from noetl.kinds.transfer.stores import Plan, Progress, Row, Source, Target
+
+    _MakeSource = Callable[..., AbstractContextManager[Source]]
+    _MakeTarget = Callable[..., AbstractContextManager[Target]]
 
 __all__ = ["EXAMPLE", "SPEC", "Params", "check", "run"]
 
@@ -161,52 +164,33 @@ def _unfinished(progress: Progress, context: TaskContext) -> TaskError:
 
 
 def _source(params: Params, context: TaskContext) -> AbstractContextManager[Source]:
-    given, size = params.source, params.chunk_rows
-    found: AbstractContextManager[Source]
-    if given.kind == "postgres":
-        from noetl.kinds.transfer.postgres import FromPostgres
-
-        found = FromPostgres(given, context, size)
-    elif given.kind == "duckdb":
-        from noetl.kinds.transfer.duckdb import FromDuckdb
-
-        found = FromDuckdb(given, context, size)
-    elif given.kind == "snowflake":
-        from noetl.kinds.transfer.snowflake import FromSnowflake
-
-        found = FromSnowflake(given, context, size)
-    elif given.kind == "s3":
-        from noetl.kinds.transfer.s3 import FromS3
-
-        found = FromS3(given, context, size)
-    else:
-        from noetl.kinds.transfer.artifact import FromArtifact
-
-        found = FromArtifact(given, context, size)
-    return found
+    source, _ = _ends(params.source.kind)
+    return source(params.source, context, params.chunk_rows)
 
 
 def _target(params: Params, plan: Plan, context: TaskContext) -> AbstractContextManager[Target]:
-    given = params.target
-    found: AbstractContextManager[Target]
-    if given.kind == "postgres":
-        from noetl.kinds.transfer.postgres import IntoPostgres
+    _, target = _ends(params.target.kind)
+    return target(params.target, plan, context)
 
-        found = IntoPostgres(given, plan, context)
-    elif given.kind == "duckdb":
-        from noetl.kinds.transfer.duckdb import IntoDuckdb
 
-        found = IntoDuckdb(given, plan, context)
-    elif given.kind == "snowflake":
-        from noetl.kinds.transfer.snowflake import IntoSnowflake
+def _ends(store: str) -> tuple[_MakeSource, _MakeTarget]:
+    """How rows leave a store, and how they come into it. Stores are imported when a transfer names them."""
+    if store == "postgres":
+        from noetl.kinds.transfer.postgres import FromPostgres, IntoPostgres
 
-        found = IntoSnowflake(given, plan, context)
-    elif given.kind == "s3":
-        from noetl.kinds.transfer.s3 import IntoS3
+        return FromPostgres, IntoPostgres
+    if store == "duckdb":
+        from noetl.kinds.transfer.duckdb import FromDuckdb, IntoDuckdb
 
-        found = IntoS3(given, plan, context)
-    else:
-        from noetl.kinds.transfer.artifact import IntoArtifact
+        return FromDuckdb, IntoDuckdb
+    if store == "snowflake":
+        from noetl.kinds.transfer.snowflake import FromSnowflake, IntoSnowflake
 
-        found = IntoArtifact(given, plan, context)
-    return found
+        return FromSnowflake, IntoSnowflake
+    if store == "s3":
+        from noetl.kinds.transfer.s3 import FromS3, IntoS3
+
+        return FromS3, IntoS3
+    from noetl.kinds.transfer.artifact import FromArtifact, IntoArtifact
+
+    return FromArtifact, IntoArtifact

@@ -18,13 +18,12 @@ from noetl.kinds.private_folder import private_folder
 from noetl.kinds.rows.formats import CHUNK_ROWS, FORMATS, RowFormat, format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows
-from noetl.kinds.transfer.ends import From, Into, RowFile
+from noetl.kinds.transfer.ends import From, IntoFile, RowFile
 from noetl.kinds.transfer.params import S3Object, S3Source, S3Target
 from noetl.kinds.transfer.stores import (
     Chunk,
     Counted,
     Position,
-    Progress,
     Row,
     Source,
     changed,
@@ -173,7 +172,7 @@ class Upload:
         del self._held[:size]
 
 
-class IntoS3(Into[S3Target]):
+class IntoS3(IntoFile[S3Target]):
     def __enter__(self) -> Self:
         form = _format(self._params)
         self._upload = Upload(_client(self._params, self._context), *self._params.place, MEDIA_TYPES[form])
@@ -183,12 +182,6 @@ class IntoS3(Into[S3Target]):
             form, self._upload.write, self._plan, self._params.types, folder, self._params.delimiter
         )
         return self
-
-    def begin(self) -> Progress:
-        return self._rows.progress
-
-    def write(self, rows: Sequence[Row], position: Position, source: Source) -> None:
-        self._rows.write(rows, source)
 
     def finish(self, source: Source) -> dict[str, Any]:
         written = self._rows.close(source, self._params.uri)
