@@ -33,7 +33,7 @@ class Inbox:
         self._changed = changed
         self._log = log
         self._waiting: deque[Event] = deque()
-        self._aside: list[tuple[float, int, Event]] = []
+        self._aside: dict[tuple[int, str], tuple[float, int, Event]] = {}
         """(when it is tried again, how often it was set aside, the event)."""
         self._busy = False
         self._closing = False
@@ -72,12 +72,14 @@ class Inbox:
         """What to handle next, and how often it was set aside; None at the end."""
         with self._changed:
             while not self._closing:
-                due = min(self._aside, key=lambda one: one[0], default=None)
-                left = None if due is None else due[0] - time.monotonic()
-                if due is not None and left is not None and left <= 0:
-                    self._aside.remove(due)
-                    self._busy = True
-                    return [due[2]], due[1]
+                left = None
+                if self._aside:
+                    name, (at, times, event) = min(self._aside.items(), key=lambda one: one[1][0])
+                    left = at - time.monotonic()
+                    if left <= 0:
+                        del self._aside[name]
+                        self._busy = True
+                        return [event], times
                 if self._waiting:
                     self._busy = True
                     return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))], 0
@@ -117,9 +119,5 @@ class Inbox:
         self._log(f"an event of execution {event.execution_id} is tried again in {pause:g} s: {away}")
         with self._changed:
             # It may have come a second time, from where it is durable.
-            others = [one for one in self._aside if _name(one[2]) != _name(event)]
-            self._aside = [*others, (time.monotonic() + pause, aside + 1, event)]
-
-
-def _name(event: Event) -> tuple[int, str]:
-    return event.execution_id, event.event_id
+            name = event.execution_id, event.event_id
+            self._aside[name] = (time.monotonic() + pause, aside + 1, event)
