@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,6 +13,7 @@ from noetl.adapters.memory import MemoryResultStore
 from noetl.ports.execution_store import ExecutionStore, Loaded, LoadRequest
 from noetl.testing.driver import Time
 from noetl.testing.memory import MemoryBackend, real_worker
+from tests.databases import Databases
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,23 +79,15 @@ def memory_backend() -> MemoryBackend:
 
 
 @pytest.fixture(scope="session")
-def case_store(postgres: Any) -> Iterator[tuple[str, ExecutionStore, MemoryResultStore]]:
+def case_store(databases: Databases) -> Iterator[tuple[str, ExecutionStore, MemoryResultStore]]:
     """One database for all cases: executions do not share anything but its tables."""
-    import psycopg
-    from psycopg import sql
-
     from noetl.adapters.postgres import PostgresExecutionStore
 
-    name = f"conformance_{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
-    make = sql.SQL("CREATE DATABASE {} TEMPLATE noetl_template STRATEGY FILE_COPY").format(
-        sql.Identifier(name)
-    )
-    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
-        connection.execute(make)
     results = MemoryResultStore()
-    store = PostgresExecutionStore(postgres.dsn(name))
-    yield postgres.dsn(name), store, results
-    store.close()
+    with databases.fresh() as dsn:
+        store = PostgresExecutionStore(dsn)
+        yield dsn, store, results
+        store.close()
 
 
 @pytest.fixture
