@@ -13,12 +13,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
 EMULATED := layers/core/python/noetl/local/requirements
-SEEDS ?= 5000
+SEEDS ?= 20000
 KILLS ?= 500
+EXECUTIONS ?= 5000
+STOPS ?= 50
 
 .PHONY: help
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 # The environment is made again when the lock or the project's metadata changed, so that nobody tests against last week's.
 $(READY): requirements.lock pyproject.toml
@@ -63,6 +65,12 @@ test: $(READY) ## style, types, direction of imports, and every test but soak an
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 
+BUSY ?= 8
+
+.PHONY: test-loaded
+test-loaded: $(READY) ## make test beside 8 busy processes, which end with it (BUSY=…)
+	@$(BIN)/python -m tests.busy $(BUSY) $(MAKE) --no-print-directory test
+
 # DBOS, for comparison, has an environment of its own.
 PEER := .venv-bench
 $(PEER)/.ready: tests/bench/peer-requirements.txt
@@ -102,8 +110,16 @@ cost: $(READY) ## dollars per million step transitions, and of doing nothing, be
 	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV))
 
 .PHONY: soak
-soak: $(READY) ## thousands of simulated crashes and hundreds of kills (SEEDS=… KILLS=…)
-	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
+soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SEEDS=… KILLS=… STOPS=… EXECUTIONS=…)
+	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) NOETL_SOAK_STOPS=$(STOPS) NOETL_SOAK_EXECUTIONS=$(EXECUTIONS) \
+	  $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
+
+CHILDREN ?= 2000
+ITEMS ?= 500
+
+.PHONY: fan-out
+fan-out: $(READY) ## a loop over sub-playbooks with loops of their own: everything issued comes back (CHILDREN=… ITEMS=… EMULATOR=1)
+	@$(BIN)/python -m tests.bench.fan_out --children $(CHILDREN) --items $(ITEMS) $(if $(EMULATOR),--emulator)
 
 CLIENTS ?= 200
 SECONDS_OF_LOAD ?= 120
@@ -122,6 +138,14 @@ large-flow: $(READY) ## a gigabyte through HTTP, the result store, DuckDB and Po
 .PHONY: openapi
 openapi: $(READY) ## write docs/openapi.json from the table of routes
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'
+
+.PHONY: limits
+limits: $(READY) ## write docs/limits.md from the table of limits
+	@$(BIN)/python -c 'from pathlib import Path; from noetl.domain.size_page import page; Path("docs/limits.md").write_text(page())'
+
+.PHONY: samples
+samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
+	@$(BIN)/python -m tests.integration.functions.sign_samples
 
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)

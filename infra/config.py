@@ -156,11 +156,10 @@ class ApiConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionConfig:
-    """Days. ``results``: large results, counted from their writing, so longer than any execution lives. ``executions``: counted from their
-    end; then they go with everything that belongs to them. None: for ever. ``variables``: the same for their variables alone."""
+    """Days. ``executions``: counted from their end; then they go with everything that belongs to them, large results included. None: for ever.
+    ``variables``: the same for their variables alone."""
 
     logs: int = 30
-    results: int = 90
     executions: int | None = 90
     variables: int | None = None
 

@@ -179,7 +179,6 @@ class Platform:
         return {
             **storage.variables,
             "NOETL_STORAGE_KV_TABLE": table.table_name,
-            "NOETL_STORAGE_KV_DAYS": str(self.config.retention.results),
             "NOETL_STORAGE_KV_AUTO_BYTES": str(storage.kv_auto_bytes),
         }
 

@@ -21,7 +21,8 @@ from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
 from noetl.adapters.postgres.migrations import migrate
-from tests.databases import TEMPLATE, Databases
+from tests import virtual_time
+from tests.databases import TEMPLATE, VIRTUAL, Databases
 from tests.notes import NOTES
 
 # A busy machine is slow, which says nothing about the code.
@@ -38,13 +39,13 @@ def postgres() -> Iterator[EmbeddedServer]:
     root = Path(tempfile.gettempdir()) / f"noetl-tests-{run}"
     root.mkdir(exist_ok=True, mode=0o700)
     server = open_embedded(root / "pg", {"fsync": "off", "max_connections": "200"})
-    _make_template(server, root)
+    _make_templates(server, root)
     yield server
     if server.stop():
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _make_template(server: EmbeddedServer, root: Path) -> None:
+def _make_templates(server: EmbeddedServer, root: Path) -> None:
     with (root / "template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
@@ -52,11 +53,27 @@ def _make_template(server: EmbeddedServer, root: Path) -> None:
             if found is None:
                 connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
                 migrate(server.dsn(TEMPLATE))
+                copy = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+                connection.execute(copy.format(sql.Identifier(VIRTUAL), sql.Identifier(TEMPLATE)))
+                with psycopg.connect(server.dsn(VIRTUAL), autocommit=True) as made:
+                    made.execute(virtual_time.SCHEMA)
 
 
 @pytest.fixture(scope="session")
 def databases(postgres: EmbeddedServer) -> Databases:
     return Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))
+
+
+@pytest.fixture(scope="session")
+def timed_databases(postgres: EmbeddedServer) -> Databases:
+    return Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"), VIRTUAL)
+
+
+@pytest.fixture
+def database_clock(timed_databases: Databases) -> Iterator[virtual_time.DatabaseClock]:
+    """An empty, migrated database whose time passes when the test says so."""
+    with timed_databases.fresh() as dsn, virtual_time.database_clock(dsn) as clock:
+        yield clock
 
 
 @pytest.fixture

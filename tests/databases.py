@@ -15,6 +15,8 @@ from psycopg import sql
 from noetl.adapters.embedded.server import EmbeddedServer
 
 TEMPLATE = "noetl_template"
+VIRTUAL = "noetl_virtual"
+"""The template of databases whose time passes when a test says so."""
 _SCHEMA = """
     SELECT (SELECT sum(hashtextextended(oid::text || xmin::text, 0)) FROM pg_class WHERE oid >= 16384),
            (SELECT sum(hashtextextended(attrelid::text || attnum::text || xmin::text, 0)) FROM pg_attribute WHERE attrelid >= 16384),
@@ -38,9 +40,10 @@ _OTHERS_GO = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datna
 class Databases:
     """Those of one process of the test run, on one server."""
 
-    def __init__(self, server: EmbeddedServer, owner: str) -> None:
+    def __init__(self, server: EmbeddedServer, owner: str, template: str = TEMPLATE) -> None:
         self._server = server
-        self._names = (f"t_{owner}_{number}" for number in itertools.count(1))
+        self._template = template
+        self._names = (f"t_{owner}_{template}_{number}" for number in itertools.count(1))
         self._free: list[str] = []
         self._schemas: dict[str, tuple[object, ...]] = {}
         self._cleaning: sql.SQL | None = None
@@ -61,7 +64,7 @@ class Databases:
     def _make(self) -> str:
         name = next(self._names)
         make = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY WAL_LOG")
-        self._on_server(make.format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
+        self._on_server(make.format(sql.Identifier(name), sql.Identifier(self._template)))
         with psycopg.connect(self._server.dsn(name)) as connection:
             self._schemas[name] = _row(connection, _SCHEMA)
             self._cleaning = self._cleaning or _cleaning(connection)

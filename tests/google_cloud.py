@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from noetl.kinds.gcs_api import SCOPE
 from noetl.kinds.google_auth import forget_tokens
+from tests.waiting import PATIENCE
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM = KEY.private_bytes(
@@ -63,7 +64,7 @@ class Google:
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         if url.path == "/token":
             return self.token(parse_qs(body.decode()))
-        if headers.get("authorization") != f"Bearer token-{self.tokens}":
+        if headers.get("authorization") not in {f"Bearer token-{one}" for one in range(1, self.tokens + 1)}:
             return self.refusal(401, "authError", "Invalid Credentials")
         if self.busy:
             self.busy -= 1
@@ -130,7 +131,7 @@ class Google:
         said = unpacked(claims)
         assert unpacked(head) == {"alg": "RS256", "typ": "JWT", "kid": "k1"}
         assert (said["aud"], said["scope"]) == (f"{self.base}/token", SCOPE)
-        assert abs(said["iat"] - time.time()) < 60 and said["exp"] - said["iat"] == 3600
+        assert said["iat"] <= time.time() + 60 < said["exp"] and said["exp"] - said["iat"] == 3600
         if said["iss"] != "reader@lake":
             return 400, b'{"error":"invalid_grant","error_description":"account not found"}'
         self.tokens += 1
@@ -222,4 +223,4 @@ def google_cloud() -> Iterator[Google]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(PATIENCE)

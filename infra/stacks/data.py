@@ -105,7 +105,7 @@ class DataStack(cdk.Stack):
         return secret
 
     def _kv(self) -> dynamodb.Table:
-        """Small results: what nobody removed with its execution, the table's own expiry removes."""
+        """Make the table of small results. Items go with their execution and never by age, as objects of the results bucket do."""
         storage = self._config.storage
         table = dynamodb.Table(
             self,
@@ -115,7 +115,6 @@ class DataStack(cdk.Stack):
             billing_mode=dynamodb.BillingMode.PAY_PER_REQUEST,
             encryption=dynamodb.TableEncryption.CUSTOMER_MANAGED,
             encryption_key=self.data_key,
-            time_to_live_attribute="expires_at",
             point_in_time_recovery_specification=dynamodb.PointInTimeRecoverySpecification(
                 point_in_time_recovery_enabled=storage.point_in_time
             ),
@@ -151,12 +150,9 @@ class DataStack(cdk.Stack):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             server_access_logs_bucket=logs,
             server_access_logs_prefix="results/",
+            # No rule for executions/: age counts from writing, and an execution may run for longer than any number of days. Maintenance
+            # removes objects with their execution (docs/adr/0029).
             lifecycle_rules=[
-                s3.LifecycleRule(
-                    id="results",
-                    prefix="executions/",
-                    expiration=cdk.Duration.days(self._config.retention.results),
-                ),
                 s3.LifecycleRule(id="revocations", prefix="revoked/", expiration=cdk.Duration.days(15)),
                 s3.LifecycleRule(id="uploads", abort_incomplete_multipart_upload_after=cdk.Duration.days(1)),
             ],

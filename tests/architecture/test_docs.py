@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from source import PACKAGE, ROOT
 
+from noetl.domain import codec
 from noetl.domain.facts import Fact
+from noetl.domain.size_page import page
+from noetl.domain.sizes import AREAS, DOCUMENT_DEPTH, SIZES
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS
 from noetl.domain.vocabulary import NAMES
 from noetl.runtime import cloud_settings, settings, storage_settings
@@ -89,6 +92,20 @@ def test_every_command_is_documented():
     }
     documented = set(re.findall(r"^### `noetl ([a-z ]+?)`", page, re.MULTILINE))
     assert documented == commands | groups
+
+
+def test_the_page_of_limits_is_the_table_of_the_code():
+    assert (DOCS / "limits.md").read_text("utf-8") == page()
+
+
+def test_the_depth_that_json_is_kept_with_is_the_one_of_the_table():
+    """The codec is below the table, and has its own number."""
+    assert DOCUMENT_DEPTH.value == codec.MAX_DEPTH
+
+
+def test_no_limit_has_two_names():
+    assert len({size.name for size in SIZES}) == len(SIZES)
+    assert {size.area for size in SIZES} == set(AREAS)
 
 
 def test_every_fact_has_a_name_in_the_vocabulary():

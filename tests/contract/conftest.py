@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryRes
 from noetl.ports.execution_store import ExecutionStore, LoadRequest, Snapshot
 from tests.contract.builders import EID, Make
 from tests.contract.clouds import Clock
+from tests.virtual_time import DatabaseClock
 
 
 @dataclass
@@ -42,7 +42,8 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
         return
     from noetl.adapters.postgres import PostgresExecutionStore
 
-    store = PostgresExecutionStore(request.getfixturevalue("database"))
+    time: DatabaseClock = request.getfixturevalue("database_clock")
+    store = PostgresExecutionStore(time.dsn)
     yield Harness(store, results, time.sleep, "postgres")
     store.close()
 

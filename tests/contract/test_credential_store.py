@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
 from noetl.ports.credential_store import CachedCredential, CredentialAccess, CredentialStore, StoredCredential
 from tests.contract.builders import EID, Make
+from tests.virtual_time import DatabaseClock
 
 BYTES = bytes(range(256))
 
@@ -29,7 +29,8 @@ def made(request: pytest.FixtureRequest) -> Iterator[tuple[CredentialStore, Call
         return
     from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 
-    store = PostgresCredentialStore(request.getfixturevalue("database"))
+    time: DatabaseClock = request.getfixturevalue("database_clock")
+    store = PostgresCredentialStore(time.dsn)
     yield store, time.sleep
     store.close()
 

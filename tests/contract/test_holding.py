@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from noetl.domain import ids
+from noetl.domain.commands import LoopSlice, Rest
 from noetl.domain.events import CommandDone, Held, Pause, Redrive, Resume
 from noetl.domain.outcomes import Outcome
 from noetl.ports.execution_store import ChildrenWord
@@ -48,6 +52,30 @@ def test_items_of_a_paused_execution_are_not_counted(harness, make):
     store.commit([make.change(2)], ME)
     (answer,), committed = store.commit_items([batch], ME)
     assert answer.counted == 1 and len(committed.commands) == 1
+
+
+@pytest.mark.parametrize(("over", "again"), [({"rest": Rest(1), "undone": 1}, False), ({}, True)])
+def test_a_chunk_whose_last_message_is_held_goes_on_from_it_and_is_not_run_again(harness, make, over, again):
+    """A chunk that sent only a part of its turn is run again when its process dies."""
+    store = harness.store
+    store.heartbeat(ME, 60)
+    (command,) = store.commit([make.change(loops=(make.loop(2, 1, mode="sequential"),))], ME).commands
+    store.commit([make.change(1, status="paused")], ME)
+    batch = make.items(command, 0, closed=False, **over)
+    held = Held(EID, ids.held_event(batch.event.event_id, 1, "digest"), "prog", batch.event)
+    assert store.hold([held]) == []
+    store.release(ME)
+    store.heartbeat(OTHER, 60)
+    assert store.commit([make.change(2, release=True)], OTHER).events == (held,)
+    assert [one.command_id for one in store.claim(OTHER, 10)] == [command.command_id] * again
+    rest = make.command(
+        command.command_id, run=command.run, turn=1, loop=LoopSlice(0, 1, 2, 2, "", "sequential")
+    )
+    (answer,), committed = store.commit_items(
+        [msgspec.structs.replace(batch, resumed=(rest,) * bool(over))], OTHER
+    )
+    assert answer.superseded == again
+    assert [(one.attempt, one.turn) for one in committed.commands] == [(1, 1)] * (not again)
 
 
 def test_children_that_run_are_told(harness, make):

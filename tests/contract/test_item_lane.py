@@ -218,13 +218,16 @@ def test_the_rest_of_a_sequential_chunk_goes_on_as_its_next_turn(store, make):
 
 def _suspended(make, command, index, **over):
     """Item ``index`` of a parallel chunk goes on alone."""
+    run = command.run
     alone = make.command(
-        ids.item_command_id(1, 0, index), run=1, turn=1, machine={"pc": index},
+        ids.item_command_id(run, 0, index), command.execution_id, run=run, turn=1, machine={"pc": index},
         loop=LoopSlice(0, index, index + 1, 0, "", "parallel"),
     )  # fmt: skip
     outcome = Outcome("suspended", suspend=Suspend({"pc": index}, delay=1.0))
     batch = make.items(command, index, outcomes={index: outcome}, **over)
-    row = make.row(ids.item_turn_event(1, 0, index, 0), seq=index, lane=1, facts=b'{"status":"suspended"}')
+    row = make.row(
+        ids.item_turn_event(run, 0, index, 0), seq=index, lane=run, facts=b'{"status":"suspended"}'
+    )
     return alone, msgspec.structs.replace(batch, rows=(*batch.rows, row))
 
 
@@ -255,6 +258,42 @@ def test_a_repeated_flush_does_not_revive_an_item_that_went_on(store, make):
     assert store.open_work(EID) == before
 
 
+@pytest.mark.parametrize("goes_on", ["alone", "alone, twice", "as the rest of its chunk", "woken"])
+def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, goes_on):
+    urgent = EID + 1
+    before = [make.command(f"{number}", run=number) for number in (1, 2, 3)]
+    store.commit([make.change(issue=tuple(before))])
+    mode = "sequential" if goes_on == "as the rest of its chunk" else "parallel"
+    loop = make.loop(2, 1, mode=mode, priority=7)
+    (command,) = store.commit([make.change(0, urgent, loops=(loop,), priority=7)], ME).commands
+    if mode == "sequential":
+        rest = make.command(command.command_id, urgent, run=1, turn=1, loop=LoopSlice(0, 1, 2, 2, "", mode))
+        batch = make.items(command, 0, closed=False, resumed=(rest,))
+        (going_on,) = store.commit_items([batch], ME)[1].commands
+    else:
+        alone, batch = _suspended(make, command, 0)
+        if goes_on == "woken":
+            store.commit_items([msgspec.structs.replace(batch, waiting=(alone,))], ME)
+            # Not a commit with a priority: that would give it to every command of the execution.
+            wake = Wake(alone.command_id, 1, Outcome("ok"))
+            (going_on,) = store.commit([make.change(1, urgent, wakes=(wake,))], ME).commands
+        else:
+            (going_on,) = store.commit_items([msgspec.structs.replace(batch, resumed=(alone,))], ME)[
+                1
+            ].commands
+    if goes_on == "alone, twice":
+        again = msgspec.structs.replace(going_on, turn=2)
+        row = make.row(ids.item_turn_event(1, 0, 0, 1), seq=0, lane=1)
+        batch = make.items(going_on, closed=False, resumed=(again,), rows=(row,))
+        (going_on,) = store.commit_items([batch], ME)[1].commands
+        assert going_on.turn == 2
+    assert going_on.priority == 7
+    store.release(ME)
+    (claimed,) = store.claim("other", 1)
+    assert (claimed.execution_id, claimed.command_id) == (urgent, going_on.command_id)
+    assert (claimed.priority, claimed.turn, claimed.attempt) == (7, going_on.turn, 2)
+
+
 def test_a_waiting_item_is_woken_with_its_whole_scope(store, make):
     (command,) = begin(store, make, 1, 1)
     alone, batch = _suspended(make, command, 0)
@@ -264,6 +303,22 @@ def test_a_waiting_item_is_woken_with_its_whole_scope(store, make):
     outcome = Outcome("ok", result=[1])
     (woken,) = store.commit([make.change(1, wakes=(Wake(alone.command_id, 1, outcome),))], ME).commands
     assert woken.child == outcome and woken.loop.items == [{"n": 0}] and woken.scope == command.scope
+
+
+def test_items_of_several_loops_that_are_woken_together_are_each_whole(store, make):
+    loops = tuple(make.loop(3, 3, run=run, items=[f"{run}/{index}" for index in range(3)]) for run in (1, 2))
+    commands = store.commit([make.change(loops=loops)], ME).commands
+    alone = {}
+    for command in commands:
+        waiting, batch = _suspended(make, command, command.loop.start)
+        store.commit_items([msgspec.structs.replace(batch, waiting=(waiting,))], ME)
+        alone[waiting.command_id] = f"{command.run}/{command.loop.start}"
+    wakes = tuple(Wake(command_id, 1, Outcome("ok", result=item)) for command_id, item in alone.items())
+    woken = store.commit([make.change(1, wakes=wakes)], ME).commands
+    assert {one.command_id: (*one.loop.items, one.child.result) for one in woken} == {
+        command_id: (item, item) for command_id, item in alone.items()
+    }
+    assert all(one.scope == commands[0].scope for one in woken)
 
 
 def test_of_a_collection_in_the_result_store_commands_carry_where_it_is(store, make):
@@ -303,6 +358,35 @@ def test_rounds_and_loops_are_apart(store, make):
         (1, 1, 2),
         (5, 0, 1),
     ]
+    assert [(loop.run, loop.round) for loop in store.loop_progress(EID, [1, 9])] == [(1, 0), (1, 1)]
+    assert store.loop_progress(EID, []) == []
+
+
+@pytest.mark.parametrize("loops", [700])
+def test_a_call_about_more_loops_than_are_remembered_gives_out_every_command(store, make, loops):
+    """What a store remembers of loops saves reading them. It never decides which commands are given out."""
+    rows = tuple(
+        make.loop(3, 1, run=run, items=[f"{run}/{index}" for index in range(3)])
+        for run in range(1, loops + 1)
+    )
+    first = store.commit([make.change(loops=rows)], ME).commands
+    assert len(first) == loops
+
+    _, committed = store.commit_items([make.items(command, 0) for command in first], ME)
+    assert {command.run: command.loop.items for command in committed.commands} == {
+        run: [f"{run}/1"] for run in range(1, loops + 1)
+    }
+
+    batches = []
+    for command in committed.commands:
+        alone, batch = _suspended(make, command, 1)
+        batches.append(msgspec.structs.replace(batch, resumed=(alone,)))
+    _, committed = store.commit_items(batches, ME)
+    going_on = [command for command in committed.commands if command.machine is not None]
+    assert {command.run: command.loop.items for command in going_on} == {
+        run: [f"{run}/1"] for run in range(1, loops + 1)
+    }
+    assert store.open_work(EID)["commands"] == len(committed.commands) == loops
 
 
 def test_patches_are_counted(store, make):

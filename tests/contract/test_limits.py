@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.domain import ids
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.limits import Admission, Limit, Numbers
 from noetl.domain.outcomes import Outcome, Suspend
-from noetl.ports.execution_store import Committed
+from noetl.ports.execution_store import ChildrenWord, Committed
 from tests.contract.builders import EID
 
 OTHER, THIRD = EID + 1, EID + 2
@@ -150,6 +151,27 @@ def test_each_item_of_a_parallel_loop_counts(make, store):
     assert [one.loop.start for one in last.commands] == [3]
 
 
+def test_an_item_that_waits_for_a_slot_of_its_own_gets_it_when_its_command_closes(make, store):
+    """The first message of its command left the command open; it comes again together with the last one."""
+    loop = make.loop(2, 10, first=2, limits=TWO)
+    given = list(store.commit([make.change(loops=(loop,), limited=True)], "me").commands)
+    asleep = Outcome("suspended", suspend=Suspend({}, delay=0.0))
+    piece = LoopSlice(0, 0, 1, -1, "item", "parallel")
+    alone = Command(EID, ids.item_command_id(1, 0, 0), 1, "each", "prog", "io", turn=1, loop=piece)
+    row = make.row("item:1:0:0:t1", seq=0, type="retry.scheduled", facts=b"{}", lane=1)
+    first = make.items(
+        given[0], 0, outcomes={0: asleep}, rows=(row,), resumed=(alone,), limited=True, closed=False
+    )
+    _, waits = store.commit_items([first], "me")
+    assert waits.commands == (), "both slots are held"
+    _, goes_on = store.commit_items([first, make.items(given[0], limited=True)], "me")
+    assert [one.command_id for one in goes_on.commands] == [alone.command_id]
+    _, rest = store.commit_items(
+        [make.items(one, i, limited=True) for i, one in ((0, goes_on.commands[0]), (1, given[1]))], "me"
+    )
+    assert [event.event_id for event in rest.events] == [ids.loop_done_event(1, 0)]
+
+
 # --- executions ---
 
 ALONE = Admission("execution:demo", 1, "queue")
@@ -195,6 +217,30 @@ def test_an_execution_that_waits_may_be_cancelled(make, store):
     assert store.open_work(OTHER)["outbox"] == 0
     begin(make, store, EID)
     assert [one.execution_id for one in end(make, store, EID).events] == [THIRD]
+
+
+def test_what_waits_behind_an_execution_that_is_paused_takes_its_turn_at_once(make, store):
+    """The first in the queue asks for the only slot of one, the next for one of two."""
+    one, other, third = ((Limit("api", most),) for most in (2, 1, 2))
+    issue(make, store, [make.command("1", limits=one)])
+    assert issue(make, store, [make.command("1", OTHER, limits=other)], OTHER).commands == ()
+    assert issue(make, store, [make.command("1", THIRD, limits=third)], THIRD).commands == ()
+    paused = store.commit([make.change(1, OTHER, status="paused", limited=True)], "me")
+    assert names(paused.commands) == [(2, "1")]
+
+
+def test_what_waits_behind_a_child_that_is_paused_before_it_began_takes_its_turn_at_once(make, store):
+    store.heartbeat("me", 60)
+    store.commit([make.change()], "me")
+    two = Admission("execution:demo", 2, "queue")
+    assert admit(make, store, OTHER, two)[0].status == "held"
+    begin(make, store, OTHER)
+    child = make.created(parent_execution_id=EID)
+    assert store.admit(make.start(EID + 9), child, ALONE, "me")[0].status == "queued"
+    assert admit(make, store, THIRD, two)[0].status == "queued"
+    words = (ChildrenWord("pause", "pause:1", 1),)
+    told = store.commit([make.change(1, status="paused", words=words)], "me")
+    assert [(one.execution_id, one.event_id) for one in told.events] == [(THIRD, "start")]
 
 
 def test_one_too_many_is_refused_or_takes_the_place_of_the_oldest(make, store):

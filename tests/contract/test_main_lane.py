@@ -8,7 +8,6 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.events import Cancel, ContextPatched, Parent, Start, TimerFired
 from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.state import ExecutionState, encode_state
 from noetl.ports.execution_store import (
     Creation,
     Fence,
@@ -211,6 +210,22 @@ def test_dropping_runs_removes_their_commands_and_ends_their_loops(store, make):
     assert set(store.load([LoadRequest(EID, commands=("2", "3"))]).executions[EID].fences) == {"3"}
 
 
+def test_runs_that_are_over_leave_no_callbacks_and_no_timers_of_them(store, make):
+    places = ["3", "3.r1.i0", "3.case.0.step.exit", "30", "30.r1.i3", "2.r3.i3"]
+    slots = {("callback", place): {"over": 1} for place in places} | {("ctx", "3.x"): 1, ("args", "3"): {}}
+    timers = tuple(TimerChange(f"callback:{place}:0", 0, 60.0) for place in places)
+    store.commit([make.change(slots=slots, timers=(*timers, TimerChange("step:3", 1, 60.0)))], ME)
+    store.commit([make.change(1, over_runs=(3, 4))], ME)
+    assert set(store.slots(EID)) == {
+        ("callback", "30"),
+        ("callback", "30.r1.i3"),
+        ("callback", "2.r3.i3"),
+        ("ctx", "3.x"),
+        ("args", "3"),
+    }
+    assert store.open_work(EID)["timers"] == 4
+
+
 def test_the_end_leaves_nothing_outstanding_and_starts_nothing(store, make):
     store.commit(
         [
@@ -231,7 +246,8 @@ def test_the_end_leaves_nothing_outstanding_and_starts_nothing(store, make):
     committed = store.commit([done], ME)
     assert committed.commands == () and committed.events == ()
     assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 0}
-    assert [loop.gate for loop in store.loop_progress(EID)] == ["closed"]
+    loops = store.loop_progress(EID)
+    assert [(loop.run, loop.gate, loop.issued) for loop in loops] == [(1, "closed", 2), (8, "closed", 0)]
     info = store.info(EID)
     assert info.status == "completed" and info.ended_at >= info.started_at
 
@@ -251,7 +267,23 @@ def test_cancelling_children_reaches_every_live_one(store, make):
         (kids[2], "kid"),
     ]
     assert {event.reason for event in committed.events} == {"enough \x00"}
-    assert {event.event_id for event in committed.events} == {f"cancel:{EID}"}
+    assert len({event.event_id for event in committed.events}) == 1
+
+
+def test_a_redriven_child_is_cancelled_again(store, make):
+    """A child applied the first cascade, was redriven, and its parent is given up a second time."""
+    kid = EID + 1
+    store.commit([make.change()])
+    store.commit([make.change(execution_id=kid, created=make.created(parent_execution_id=EID))])
+    gone = {"status": "cancelled", "end": True, "cancel_children": True}
+    (first,) = store.commit([make.change(1, **gone)], ME).events
+    rows, over = (make.row(first.event_id),), {"handled": (first.event_id,), "end": True}
+    store.commit([make.change(1, execution_id=kid, events=rows, status="cancelled", **over)])
+    store.commit([make.change(2), make.change(2, execution_id=kid)])
+    (second,) = store.commit([make.change(3, **gone)], ME).events
+    assert (second.execution_id, second.cascade) == (kid, True)
+    assert second.event_id != first.event_id
+    assert store.undelivered("x", 9) == [second], "a row whose event was applied goes instead"
 
 
 def test_dropping_a_run_cancels_the_children_that_it_waits_for(store, make):
@@ -264,10 +296,8 @@ def test_dropping_a_run_cancels_the_children_that_it_waits_for(store, make):
         EID + 4: Parent(EID, "2.r0.i1", 1, run=2, round=0, index=1),
     }
     for kid, parent in parents.items():
-        state = encode_state(ExecutionState(parent=parent))
-        store.commit(
-            [make.change(execution_id=kid, state=state, created=make.created(parent_execution_id=EID))]
-        )
+        born = make.created(parent_execution_id=EID, awaited_by=parent.waiting_run)
+        store.commit([make.change(execution_id=kid, created=born)])
     on_their_way = (
         Start(EID + 5, "start", "kid", parent=Parent(EID, "2", 2, run=2)),
         Start(EID + 6, "start", "kid", parent=Parent(EID, "3", 2, run=3)),
@@ -278,13 +308,13 @@ def test_dropping_a_run_cancels_the_children_that_it_waits_for(store, make):
     )
     cancels = [event for event in committed.events if isinstance(event, Cancel)]
     assert [event.execution_id for event in cancels] == [EID + 1, EID + 4, EID + 5]
-    assert {(event.reason, event.cascade, event.event_id) for event in cancels} == {
-        ("given up", True, f"cancel:{EID}")
-    }
+    assert {(event.reason, event.cascade) for event in cancels} == {("given up", True)}
+    assert {ids.cascade_parent(event.event_id) for event in cancels} == {EID}
     again = store.commit([make.change(2, status="failed", end=True, cancel_children=True)], ME)
-    assert [event.execution_id for event in again.events] == [EID + 2, EID + 3, EID + 6, EID + 7], (
-        "who was told is not told twice"
+    assert [event.execution_id for event in again.events] == [EID + number for number in range(1, 8)], (
+        "those that were told, too: what is on its way may come too late for them"
     )
+    assert not {event.event_id for event in again.events} & {event.event_id for event in cancels}
 
 
 def test_timers_fire_by_generation_until_applied(harness, make):

@@ -32,6 +32,15 @@ def test_a_command_asks_again_as_its_next_attempt_and_leaves_no_history(harness,
     assert store.wake_early([(EID, "1"), (EID, "2")], "other") == []
 
 
+def test_a_batch_may_repeat_what_an_earlier_attempt_said_in_any_order(harness, make):
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1", remote=True),))], "me")
+    (again,) = store.ask_again([Poll(EID, "1", 1, 0, {"n": 1}, 0.0)], "me")
+    told = [Poll(EID, "1", 2, 0, {"n": 2}, 0.0), Poll(EID, "1", 1, 0, {"n": 1}, 0.0)]
+    (further,) = store.ask_again(told, "me")
+    assert (again.attempt, further.attempt, further.machine) == (2, 3, {"n": 2})
+
+
 def test_a_sequential_chunk_asks_again_with_what_its_loop_knows(harness, make):
     store = harness.store
     committed = store.commit([make.change(loops=(make.loop(3, 3, mode="sequential"),))], "me")

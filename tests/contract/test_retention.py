@@ -144,6 +144,6 @@ def test_no_table_is_forgotten(database):
             " WHERE confrelid = 'noetl.execution'::regclass AND confdeltype = 'c'"
         ).fetchall()
     removed = query("remove_executions").text.decode()
-    own = {name for (name,) in having} - {"event_default", "schedule_moment", "credential_access"}
+    own = {name for (name,) in having} - {"schedule_moment", "credential_access"}
     own -= {name.removeprefix("noetl.") for (name,) in cascading}
     assert own and [name for name in sorted(own) if f"DELETE FROM noetl.{name} " not in removed] == []

@@ -125,6 +125,18 @@ def test_a_firing_does_not_touch_another_timing(schedules):
     assert not schedules.fired(rated("gone", None), 1.0, next_at=None, execution_id=1)
 
 
+def test_a_next_time_that_is_settled_is_passed_over_by_one_that_read_it(schedules):
+    schedules.put(DAILY)
+    assert schedules.pass_over(DAILY, 1_800_090_000.0)
+    assert schedules.get("etl.daily") == replace(DAILY, next_at=1_800_090_000.0), "nothing fired"
+    assert not schedules.pass_over(DAILY, 5.0), "its next time is another by now"
+    moved = schedules.get("etl.daily")
+    assert not schedules.pass_over(replace(moved, anchor=5.0), 5.0), "by another timing"
+    assert not schedules.pass_over(replace(moved, name="gone"), 5.0)
+    assert schedules.pass_over(moved, None) and schedules.get("etl.daily").next_at is None
+    assert schedules.pass_over(replace(moved, next_at=None), 5.0)
+
+
 def test_of_many_that_settle_one_moment_one_is_told_so(schedules):
     schedules.put(DAILY)
     answers: list[bool] = []

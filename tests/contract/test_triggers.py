@@ -104,6 +104,19 @@ def test_what_came_of_it_is_counted_and_outlives_a_change(triggers: TriggerStore
 # --- rules of EventBridge -----------------------------------------------------------------------------
 
 
+def test_queues_are_found_beside_sources_and_payloads_that_hold_anything(triggers: TriggerStore):
+    hostile = {"nul \0": ODD, "big": 10**3999, "queue": "\udfff"}
+    arn = "arn:aws:sqs:eu-central-1:123456789012:orders"
+    watch = TriggerRow("a", "eventbridge", "p", EventBridgeSource(hostile), payload=hostile)
+    triggers.put(watch)
+    triggers.put(TriggerRow("b", "sqs", "p", SqsSource(arn), payload=hostile))
+    (found,) = triggers.of_queue(arn)
+    assert (found.name, found.payload) == ("b", hostile)
+    triggers.put(TriggerRow("b", "sqs", "p", SqsSource("other")))
+    assert triggers.of_queue(arn) == []
+    assert bare(triggers.get("a")) == watch
+
+
 @pytest.fixture
 def client(monkeypatch):
     with mocked_aws(monkeypatch) as make_client:

@@ -23,7 +23,7 @@ def variables(harness: Any, request: pytest.FixtureRequest) -> Iterator[Variable
         return
     from noetl.adapters.postgres.variables import PostgresVariables
 
-    found = PostgresVariables(request.getfixturevalue("database"))
+    found = PostgresVariables(harness.store.database)
     yield found
     found.close()
 

@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from noetl.local.layout import Layout
 from tests.e2e.remote import Remote
 from tests.e2e.script_server import make_site
 from tests.notes import NOTES
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 HOMES = Path(tempfile.gettempdir())
@@ -84,7 +85,7 @@ class Deployment:
         sent = {"content-type": "application/json", **(headers or {})}
         request = urllib.request.Request(f"{self.url}{path}", data=data, headers=sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return _answer(answer.status, answer.headers, answer.read())
         except urllib.error.HTTPError as refused:
             with refused:
@@ -147,11 +148,19 @@ class Deployment:
         lines = aws.log_lines(self.client("logs"), {full: groups[full]}, since, follow=False)
         return [str(entry["line"]) for entry in lines]
 
-    def set_visibility(self, name: str, seconds: int) -> None:
-        """How soon a message that was not acknowledged comes back; deployed it is six times the function's timeout."""
-        self.client("sqs").set_queue_attributes(
-            QueueUrl=self.queue_url(name), Attributes={"VisibilityTimeout": str(seconds)}
-        )
+    @contextlib.contextmanager
+    def visibility(self, name: str, seconds: int) -> Iterator[None]:
+        """How soon a message that was not acknowledged comes back; deployed it is six times the function's timeout.
+
+        For the length of the block: with a short time a slow machine delivers again what is being worked on.
+        """
+        sqs, url, attribute = self.client("sqs"), self.queue_url(name), "VisibilityTimeout"
+        before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[attribute])["Attributes"][attribute]
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: str(seconds)})
+        try:
+            yield
+        finally:
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: before})
 
     def kill(self, name: str) -> int:
         """Kill every process that runs this function at the moment; gives how many there were."""
@@ -164,16 +173,6 @@ class Deployment:
                     killed += 1
         return killed
 
-    def wait(self, check: Callable[[], Any], seconds: float = 30.0, what: str = "it") -> Any:
-        """What ``check`` gives, as soon as that is something."""
-        deadline = time.monotonic() + seconds
-        while True:
-            found = check()
-            if found:
-                return found
-            assert time.monotonic() < deadline, f"{what} did not happen within {seconds:.0f} s"
-            time.sleep(0.05)
-
 
 @pytest.fixture(scope="session")
 def deployment() -> Iterator[Deployment]:
@@ -184,6 +183,15 @@ def deployment() -> Iterator[Deployment]:
         yield deployed
         _count_batches(deployed, began)
         return
+    with fresh_deployment() as deployed:
+        began = time.time()
+        yield deployed
+        _count_batches(deployed, began)
+
+
+@contextlib.contextmanager
+def fresh_deployment() -> Iterator[Deployment]:
+    """Bring up a deployment with a home and ports of its own; take it down at the end."""
     _stop_orphans()
     home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
     try:
@@ -202,9 +210,7 @@ def deployment() -> Iterator[Deployment]:
         last = json.loads(up.stdout.splitlines()[-1])
         assert last["event"] == "up", up.stdout
         deployed = Deployment("local", last["endpoint"], last["api"], last["outputs"], home)
-        began = time.time()
         yield deployed
-        _count_batches(deployed, began)
     finally:
         _remove(home)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
@@ -17,9 +16,9 @@ from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.services.history import HistoryEvent
 from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.seen import Seen
+from tests.waiting import PATIENCE, wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
-SECONDS = 60.0
 
 
 @dataclass
@@ -83,15 +82,12 @@ class Remote:
         family = self.family(execution_id) if found["outstanding"].get("commands") == 1 else []
         return bool(family) and all(child["status"] == "waiting" for child in family)
 
-    def follow(self, execution_id: str, seconds: float = SECONDS) -> Run:
-        end = time.monotonic() + seconds
-        while not self.settled(execution_id):
-            if time.monotonic() > end:
-                shown = json.dumps(
-                    self.deployment.api("GET", f"/api/executions/{execution_id}").body, indent=1
-                )
-                raise AssertionError(f"{execution_id} is not over after {seconds:.0f} s: {shown[:6000]}")
-            time.sleep(0.1)
+    def follow(self, execution_id: str, seconds: float = PATIENCE) -> Run:
+        def shown() -> str:
+            found = self.deployment.api("GET", f"/api/executions/{execution_id}").body
+            return f"{json.dumps(found, indent=1)[:6000]}\nthe end of {execution_id}"
+
+        wait_until(lambda: self.settled(execution_id), shown, seconds=seconds)
         return self.seen(execution_id)
 
     def patch(self, execution_id: str, values: dict[str, Any], reason: str = "") -> Run:
@@ -105,7 +101,7 @@ class Remote:
             seen = self.seen(execution_id)
             return seen.status != "waiting" or seen.count("ctx.patched") > known
 
-        self.deployment.wait(applied, SECONDS, "the change")
+        wait_until(applied, what="the change")
         return self.follow(execution_id)
 
     def answer(self, execution_id: str, link: str, body: Any) -> Run:
@@ -114,13 +110,13 @@ class Remote:
         Nobody resolves the emulator's own name of its API, so the page is looked for where that answers.
         """
         link = self.deployment.url + urllib.parse.urlsplit(link).path
-        with urllib.request.urlopen(link, timeout=60) as page:
+        with urllib.request.urlopen(link, timeout=PATIENCE) as page:
             assert page.headers["content-type"].startswith("text/html") and b"<form" in page.read()
         decision = "approve" if body["approved"] else "reject"
         form = urllib.parse.urlencode({"decision": decision, "comment": body["comment"]})
-        with urllib.request.urlopen(link, form.encode(), timeout=60) as page:
+        with urllib.request.urlopen(link, form.encode(), timeout=PATIENCE) as page:
             assert page.status < 300
-        self.deployment.wait(lambda: self.status(execution_id)["status"] != "waiting", SECONDS, "the answer")
+        wait_until(lambda: self.status(execution_id)["status"] != "waiting", what="the answer")
         return self.follow(execution_id)
 
     def described(self, execution_id: str) -> dict[str, Any]:
@@ -135,7 +131,7 @@ class Remote:
         return Run(execution_id, found["status"], result, found["error"], events, self)
 
     def downloaded(self, url: str) -> Any:
-        with urllib.request.urlopen(url, timeout=60) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return json.loads(answer.read())
 
     def result(self, execution_id: str) -> Any:

@@ -2,12 +2,14 @@
 
 The functions of the emulator ask over loopback (``functions_site/scripted_kinds.py``). An execution plays the case it was started for,
 and so do its descendants. A call may have to wait for its answer: until a happening of the case that comes before it has come, or
-(steps that a case names as ``held``) until nothing else goes on.
+(steps that a case names as ``held``) until nothing else goes on. A call that is made again, because its command was delivered again,
+gets the answer that it got.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +23,9 @@ from noetl.domain.errors import TaskError
 from noetl.testing import scripted
 from noetl.testing.scripted import Call, Script
 from tests.conformance.cases import Case
+from tests.waiting import PATIENCE
 
 SITE = Path(__file__).parent / "functions_site"
-KNOWN_SECONDS = 20
-"""How long a call waits for its execution to be known: it may run before the answer to its start has arrived."""
-HELD_SECONDS = 60
 
 
 def make_site(home: Path) -> Path:
@@ -48,6 +48,8 @@ class Played:
     script: Script
     happened: int = 0
     released: bool = False
+    held: int = 0
+    """Calls that wait for their answers."""
 
     def may_answer(self, call: Call) -> bool:
         happenings = self.case.spec.get("happenings", ())
@@ -65,6 +67,27 @@ class ScriptServer:
         self.changed = threading.Condition()
         self.played: dict[int, Played] = {}
         """By execution, descendants too."""
+        self.answers: dict[str, dict[str, Any] | None] = {}
+        """By the number of the call; None while it waits."""
+        self.starts = 0
+        """Executions that are being started: their ids are not known yet, and calls of theirs may come already."""
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """An execution is started inside and assigned: until then, calls of unknown executions have to wait."""
+        with self.changed:
+            self.starts += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self.starts -= 1
+                self.changed.notify_all()
+
+    def held(self, played: Played) -> int:
+        """How many of its calls wait for their answers."""
+        with self.changed:
+            return played.held
 
     def assign(self, case: Case, execution_id: int) -> Played:
         """This execution plays this case."""
@@ -92,9 +115,16 @@ class ScriptServer:
         if played is None:
             return {"reply": None}
         call = Call(asked["kind"], asked["step"], asked["task"], asked["index"], asked["told"])
+        number = json.dumps([asked["execution_id"], asked["number"] or secrets.token_hex(8)])
         with self.changed:
-            self.changed.wait_for(lambda: played.may_answer(call), HELD_SECONDS)
-            found = _found(played.script, call)
+            if number in self.answers:
+                self.changed.wait_for(lambda: self.answers[number] is not None, PATIENCE)
+                return self.answers[number] or {"refused": "the call is still being answered"}
+            self.answers[number] = None
+            played.held += 1
+            self.changed.wait_for(lambda: played.may_answer(call), PATIENCE)
+            played.held -= 1
+            found = self.answers[number] = _found(played.script, call)
             self.changed.notify_all()
             return found
 
@@ -103,7 +133,7 @@ class ScriptServer:
         while root not in self.played and (above := self.parent(root)) is not None:
             root = above
         with self.changed:
-            self.changed.wait_for(lambda: root in self.played, KNOWN_SECONDS)
+            self.changed.wait_for(lambda: root in self.played or not self.starts, PATIENCE)
             found = self.played.get(root)
             if found is not None:
                 self.played[execution_id] = found
@@ -124,7 +154,11 @@ def serving(server: ScriptServer, home: Path) -> Iterator[ScriptServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            body = json.dumps(server.answer(asked)).encode()
+            try:
+                found = server.answer(asked)
+            except Exception as error:
+                found = {"refused": f"the script server failed: {error!r}"}
+            body = json.dumps(found).encode()
             self.send_response(200)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
@@ -133,9 +167,12 @@ def serving(server: ScriptServer, home: Path) -> Iterator[ScriptServer]:
         def log_message(self, *arguments: Any) -> None:
             """Silent: the test says what went wrong."""
 
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 1024
+
     address = home / "site" / "server"
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        http.daemon_threads = True
+    with Server(("127.0.0.1", 0), Handler) as http:
         threading.Thread(target=http.serve_forever, daemon=True).start()
         address.write_text(f"http://127.0.0.1:{http.server_port}/")
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_schedules import completed, register
+from tests.waiting import wait_until
 
 ROWS = 2500
 EACH = """\
@@ -62,9 +63,7 @@ def test_loops_go_over_csv_jsonl_parquet_and_prefixes_of_a_bucket(deployment: An
     for execution_id, expected in wanted.items():
         assert completed(deployment, execution_id) == expected
     gone = started(f"s3://{bucket}/in/gone.csv")
-    deployment.wait(
-        lambda: deployment.api("GET", f"/api/executions/{gone}/status").body["ended"], 60, "the refusal"
-    )
+    wait_until(lambda: deployment.api("GET", f"/api/executions/{gone}/status").body["ended"], "the refusal")
     error = deployment.api("GET", f"/api/executions/{gone}").body["error"]
     assert (error["kind"], error["code"]) == ("not_found", "NoSuchKey")
     assert error["position"].endswith(":7:21")

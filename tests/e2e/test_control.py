@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.remote import EXAMPLES, Remote
+from tests.waiting import wait_until
 
 LARGE = """\
 apiVersion: noetl.io/v2
@@ -72,7 +73,7 @@ def test_a_large_result_lies_in_the_bucket(remote: Remote, deployment: Any) -> N
 
 def test_what_is_too_large_for_an_answer_is_downloaded(remote: Remote, deployment: Any) -> None:
     execution_id = remote.begin(LARGE, rows=200_000)
-    deployment.wait(lambda: remote.status(execution_id)["ended"], 60, "the end")
+    wait_until(lambda: remote.status(execution_id)["ended"], "the end")
     answer = deployment.api("GET", f"/api/executions/{execution_id}/result").body
     assert (answer["status"], answer["complete"]) == ("completed", False)
     (download,) = answer["downloads"]
@@ -82,7 +83,7 @@ def test_what_is_too_large_for_an_answer_is_downloaded(remote: Remote, deploymen
 
 def test_cancelling_revokes_what_is_under_way(remote: Remote, deployment: Any) -> None:
     execution_id = remote.begin(LONG)
-    deployment.wait(lambda: remote.status(execution_id)["outstanding"]["commands"], 30, "the command")
+    wait_until(lambda: remote.status(execution_id)["outstanding"]["commands"], "the command")
     time.sleep(1)
     answer = deployment.api("POST", f"/api/executions/{execution_id}/cancel", {"reason": "not needed"})
     assert answer.status == 202
@@ -92,7 +93,7 @@ def test_cancelling_revokes_what_is_under_way(remote: Remote, deployment: Any) -
         Bucket=deployment.output("ResultsBucketName"), Prefix=f"revoked/{execution_id}"
     )
     assert marks["KeyCount"] >= 1
-    deployment.wait(lambda: deployment.queue_depth("commands-python") == 0, 40, "the worker's giving up")
+    wait_until(lambda: deployment.queue_depth("commands-python") == 0, "the worker's giving up")
     assert deployment.api("POST", f"/api/executions/{execution_id}/cancel", {}).status == 409
 
 
@@ -128,7 +129,7 @@ def test_an_operator_decides(remote: Remote, values: dict[str, Any], result: dic
 
 def test_timers_and_delays_are_kept(remote: Remote) -> None:
     execution_id = remote.begin(PATIENT)
-    remote.deployment.wait(lambda: remote.status(execution_id)["ended"], 40, "the end")
+    wait_until(lambda: remote.status(execution_id)["ended"], "the end")
     run = remote.seen(execution_id)
     assert (run.status, run.result) == ("completed", 2), run.error
     assert run.count("retry.scheduled") == 1
@@ -164,20 +165,20 @@ def test_a_failed_loop_is_mended_paused_and_called_off_with_others(remote: Remot
     assert deployment.api("POST", "/api/executions/redrive", {**wish, "dry_run": True}).body["done"] == 1
     asked = {"from": "failure", "version": version, "reason": "mended"}
     assert deployment.api("POST", f"{one}/redrive", asked).status == 202
-    deployment.wait(lambda: remote.status(failed.execution_id)["status"] == "waiting", 40, "the gate")
+    wait_until(lambda: remote.status(failed.execution_id)["status"] == "waiting", "the gate")
     items = [event for event in remote.events(failed.execution_id) if event.event_type == "loop.item"]
     assert [item.payload["index"] for item in items] == [0, 1, 2, 1]
     assert deployment.api("POST", f"{one}/pause", {}).status == 202
-    deployment.wait(lambda: remote.status(failed.execution_id)["status"] == "paused", 20, "the pause")
+    wait_until(lambda: remote.status(failed.execution_id)["status"] == "paused", "the pause")
     assert deployment.api("PATCH", f"{one}/ctx", {"patch": {"open": True}}).status == 202
     assert deployment.api("POST", f"{one}/resume", {}).status == 202
     run = remote.follow(failed.execution_id)
     assert (run.status, run.result) == ("completed", {"all": [6.0, 0, 2.0]})
     waiting = [remote.start(path="e2e/looped", payload={}) for _ in range(2)]
     for each in waiting:
-        deployment.wait(lambda each=each: remote.status(each)["status"] == "waiting", 40, "the gate")
+        wait_until(lambda each=each: remote.status(each)["status"] == "waiting", "the gate")
     wish = {"filter": {"path": "e2e/looped", "version": version}, "reason": "enough"}
     done = deployment.api("POST", "/api/executions/cancel", wish).body
     assert {row["execution_id"] for row in done["executions"]} == {str(each) for each in waiting}
     for each in waiting:
-        deployment.wait(lambda each=each: remote.status(each)["status"] == "cancelled", 40, "the end")
+        wait_until(lambda each=each: remote.status(each)["status"] == "cancelled", "the end")

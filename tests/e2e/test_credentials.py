@@ -15,6 +15,7 @@ import pytest
 from psycopg import conninfo
 
 from tests.integration.api.canaries import rows
+from tests.waiting import wait_until
 
 PLAYBOOK = """
 apiVersion: noetl.io/v2
@@ -123,20 +124,17 @@ def test_workers_read_registered_credentials_with_their_commands_tokens(deployme
     began = time.time()
     execution_id = remote.start(path="e2e/registered")
     here = f"/api/executions/{execution_id}"
-    deployment.wait(
+    wait_until(
         lambda: deployment.api("GET", f"{here}/status").body["status"] in ("waiting", "failed"),
-        60,
         "the gate",
     )
     _change_and_approve(deployment, here)
-    (asking,) = deployment.wait(
-        lambda: [one["x-answer-at"] for one in heard if one["path"] == "/ask"], 60, "a link"
-    )
+    (asking,) = wait_until(lambda: [one["x-answer-at"] for one in heard if one["path"] == "/ask"], "a link")
     link = asking.rpartition("/")[2]
-    deployment.wait(
-        lambda: deployment.api("POST", f"/api/callbacks/{link}", {"agreed": True}).status == 202, 60, "202"
+    wait_until(
+        lambda: deployment.api("POST", f"/api/callbacks/{link}", {"agreed": True}).status == 202, "202"
     )
-    deployment.wait(lambda: deployment.api("GET", f"{here}/status").body["ended"], 60, "the end")
+    wait_until(lambda: deployment.api("GET", f"{here}/status").body["ended"], "the end")
     assert deployment.api("POST", f"/api/callbacks/{link}", {"agreed": False}).status == 409, "once"
     run = remote.follow(execution_id)
     assert (run.status, run.result) == ("completed", {"total": 2, "agreed": True}), run.error
@@ -180,9 +178,8 @@ def _change_and_approve(deployment: Any, here: str) -> None:
     fits = [{"op": "test", "path": "/total", "value": 1}, {"op": "replace", "path": "/total", "value": 2}]
     for patch in ({"total": 1}, stale, fits):
         assert deployment.api("PATCH", f"{here}/ctx", {"patch": patch, **why}).status == 202
-    changes = deployment.wait(
+    changes = wait_until(
         lambda: (found := deployment.api("POST", f"{here}/analyze", {}).body["changes"])[2:] and found,
-        30,
         "changes",
     )
     assert sorted(one["name"] for one in changes) == ["command.superseded", "ctx.patched", "ctx.patched"]

@@ -13,6 +13,7 @@ import pytest
 
 from noetl.local import state
 from noetl.local.layout import Layout
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,7 +87,7 @@ def test_a_second_stack_cannot_take_the_same_port(deployment: Any, tmp_path: Pat
         [sys.executable, "-m", "noetl.cli", "local", "up", "--port", port, "--home", str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
         cwd=Path(__file__).parent,
     )

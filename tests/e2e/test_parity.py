@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import time
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -17,13 +16,13 @@ from noetl.runtime.settings import Settings
 from tests.unit.api.ground import HELLO
 from tests.unit.api.test_refusals import path_of
 from tests.unit.api.test_routes import exchange
+from tests.waiting import PATIENCE, wait_until
 
 ELSEWHERE = {
     # CloudWatch measures a deployment.
     "getMetrics": (200, 404),
 }
 """What is not alike: status of ``noetl serve``, and of a deployment."""
-SECONDS = 60.0
 REAL = (
     ('{kind: double, value: "{{ workload.n }}"}', '{kind: noop, args: {n: "{{ workload.n }}"}}'),
     ("{kind: double, value: 1}", "{kind: noop, args: {n: 1}}"),
@@ -51,7 +50,7 @@ class Door:
     def __init__(self, address: str, token: str = "") -> None:
         where = urlsplit(address)
         self.base = where.path.rstrip("/")
-        self.http = http.client.HTTPConnection(where.hostname or "", where.port, timeout=SECONDS)
+        self.http = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
         self.token = token
         self.known: dict[str, Any] = {}
         self.steered: tuple[str, str] | None = None
@@ -94,10 +93,7 @@ class Door:
             self._until(*self.steered)
 
     def _until(self, place: str, *statuses: str) -> None:
-        deadline = time.monotonic() + SECONDS
-        while (found := self.ask("GET", f"{place}/status").json)["status"] not in statuses:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.05)
+        wait_until(lambda: self.ask("GET", f"{place}/status").json["status"] in statuses, f"{statuses}")
 
     def issued(self) -> Any:
         return SimpleNamespace(execution_id=1, command_id="nobody")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 GATED = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -41,7 +43,7 @@ def noetl(deployment: Any, tmp_path: Path) -> Any:
 
     def run(*words: str) -> str:
         command = [sys.executable, "-m", "noetl.cli", *words]
-        ran = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=120)
+        ran = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path, timeout=PATIENCE)
         assert ran.returncode == 0, ran.stderr + ran.stdout
         return ran.stdout
 

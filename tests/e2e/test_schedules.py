@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import wait_until
+
 EVENTS = Path(__file__).resolve().parents[2] / "events"
 TICK = """\
 apiVersion: noetl.io/v2
@@ -42,7 +44,7 @@ def completed(deployment: Any, execution_id: str) -> Any:
     def ended() -> bool:
         return bool(deployment.api("GET", f"/api/executions/{execution_id}/status").body["ended"])
 
-    deployment.wait(ended, 60, f"the end of {execution_id}")
+    wait_until(ended, f"the end of {execution_id}")
     answer = deployment.api("GET", f"/api/executions/{execution_id}/result")
     assert answer.status == 200, answer
     return answer.body["result"]
@@ -64,7 +66,7 @@ def test_a_schedule_fires_and_pausing_it_stops_it(deployment: Any) -> None:
     def fired() -> Any:
         return deployment.api("GET", "/api/schedules/e2e-tick").body["last_execution_id"]
 
-    execution_id = deployment.wait(fired, 150, "the schedule's firing")
+    execution_id = wait_until(fired, "the schedule's firing")
     assert completed(deployment, execution_id) == {"said": "fired"}
     row = deployment.api("GET", "/api/schedules/e2e-tick").body
     again, error = deployment.invoke("scheduler", {"schedule": "e2e-tick", "scheduled_time": row["last_at"]})

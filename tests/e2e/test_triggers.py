@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.e2e.test_schedules import completed, register, started
+from tests.waiting import wait_until
 
 LOAD = """\
 apiVersion: noetl.io/v2
@@ -42,7 +43,7 @@ def test_a_rule_that_the_api_makes_starts_its_playbook_and_goes_with_its_trigger
     def fired() -> Any:
         return deployment.api("GET", "/api/triggers/orders").body["last_execution_id"]
 
-    execution_id = deployment.wait(fired, 60, "the trigger's firing")
+    execution_id = wait_until(fired, "the trigger's firing")
     assert completed(deployment, execution_id) == "xxx"
     again = {
         "trigger": "orders",
@@ -94,7 +95,7 @@ def test_a_queue_is_read_from_the_making_of_its_trigger_to_its_end_without_a_dep
             EventSourceArn=arn, FunctionName=deployment.function("scheduler")
         )
     message_id = sqs.send_message(QueueUrl=url, MessageBody='{"n": 4}')["MessageId"]
-    execution_id = deployment.wait(lambda: shown()["last_execution_id"], 60, "the message's start")
+    execution_id = wait_until(lambda: shown()["last_execution_id"], "the message's start")
     assert completed(deployment, execution_id) == "xxxx"
     again = {"messageId": message_id, "body": '{"n": 4}', "eventSourceARN": arn}
     odd = {**again, "messageId": "odd", "body": "no number"}
@@ -106,7 +107,7 @@ def test_a_queue_is_read_from_the_making_of_its_trigger_to_its_end_without_a_dep
     sqs.send_message(QueueUrl=url, MessageBody='{"n": 2}')
     assert deployment.queue_depth("in-letters") == 1 and shown()["fired"] == 1
     assert deployment.api("POST", "/api/triggers/letters/enable").status == 200
-    deployment.wait(lambda: shown()["fired"] == 2, 60, "what waited while it was disabled")
+    wait_until(lambda: shown()["fired"] == 2, "what waited while it was disabled")
     assert completed(deployment, shown()["last_execution_id"]) == "xx"
     assert deployment.api("DELETE", "/api/triggers/letters").status == 200 and mapping() == []
     sqs.delete_queue(QueueUrl=url)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from noetl.domain.messages import decode_message
+from tests.waiting import PATIENCE, wait_until
 
 WORK = """
 apiVersion: noetl.io/v2
@@ -84,10 +85,10 @@ def claimed(deployment: Any, remote: Any, name: str) -> tuple[str, dict[str, Any
                 found.append(answer.body["command"])
             return answer.status == 200 or answer.status == 410 or answer.body["code"] == "command_leased"
 
-        deployment.wait(ask, what="a command that is offered")
+        wait_until(ask, what="a command that is offered")
         return (execution_id, found[0]) if found else None
 
-    return deployment.wait(attempt, 60.0, "a command that is offered to workers")
+    return wait_until(attempt, "a command that is offered to workers")
 
 
 def test_events_come_in_by_the_tokens_of_commands(deployment, remote):
@@ -121,7 +122,7 @@ def test_events_come_in_by_the_tokens_of_commands(deployment, remote):
             answer = deployment.api("POST", second, {"name": name})
             return answer.body["command"] if answer.status == 200 else None
 
-        then = deployment.wait(offered, 30.0, "the second command")
+        then = wait_until(offered, "the second command")
         done = {"name": "call.done", "payload": {"result": {"n": 42}}, "command": then["command"]}
         batch = {"events": [{"name": "command.started", "command": then["command"]}, done, done]}
         key = {"Idempotency-Key": uuid.uuid4().hex}
@@ -129,7 +130,7 @@ def test_events_come_in_by_the_tokens_of_commands(deployment, remote):
         assert (first.status, repeat.status, repeat.body["duplicate"]) == (202, 202, True), (first, repeat)
         assert first.body["request_id"] == repeat.body["request_id"]
         place = first.headers["location"]
-        deployment.wait(
+        wait_until(
             lambda: deployment.api("GET", place).body["status"] == "completed", what="the end of the batch"
         )
         run = remote.follow(execution_id)
@@ -148,7 +149,7 @@ def test_a_worker_outside_serves_a_pool_and_another_goes_on_when_it_is_killed(de
     assert deployment.api("POST", "/api/worker/pool/register", body).status == 200
     execution_id, command = claimed(deployment, remote, hand)
     first = workers()
-    deployment.wait(lambda: len(alive(deployment)) == 2, what="the worker's registration")
+    wait_until(lambda: len(alive(deployment)) == 2, what="the worker's registration")
     # Whoever had the command is gone; the worker that lives has it next.
     assert deployment.api("POST", "/api/worker/pool/deregister", {"name": hand}).status == 200
     run = remote.follow(execution_id)
@@ -158,10 +159,10 @@ def test_a_worker_outside_serves_a_pool_and_another_goes_on_when_it_is_killed(de
 
     os.kill(first.pid, signal.SIGKILL)
     second = workers()
-    deployment.wait(lambda: len(alive(deployment)) >= 1 and second.poll() is None, what="the second worker")
+    wait_until(lambda: len(alive(deployment)) >= 1 and second.poll() is None, what="the second worker")
     run = remote.follow(remote.begin(WORK))
     assert (run.status, run.result) == ("completed", {"n": 42}), run.error
     second.send_signal(signal.SIGTERM)
-    assert second.wait(30) == 0
+    assert second.wait(PATIENCE) == 0
     said = deployment.api("GET", f"/api/executions/{execution_id}/result").body
     assert said["result"] == {"n": 42}

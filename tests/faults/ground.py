@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,64 +20,18 @@ from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.embedded.locked import locked
 from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
 from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.domain import codec
+from noetl.domain.state import TERMINAL
+from noetl.ports.execution_store import ExecutionInfo
 from tests.faults.runner import Plan
-from tests.properties.grammar import random_playbook
-from tests.properties.invariants import audit_one, check_end
+from tests.faults.stock import sent, texts, wanted, workload_of
+from tests.properties.accounts import check_own_results, check_values
+from tests.properties.invariants import audit_one, check_ended
 from tests.properties.tools import Call
-from tests.properties.workloads import FIXED, Seen, Workload, check_keys, compare, observe, undisturbed
-from tests.properties.world import PLAYBOOKS, compile_all
+from tests.properties.workloads import check_keys, compare, observe
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
-SLOW = frozenset(
-    f"properties/{name}"
-    for name in (
-        "parallel_loop",
-        "sequential_loop",
-        "pipeline",
-        "pages",
-        "timeouts",
-        "withdrawn",
-        "newest",
-        "locks",
-        "undo",
-        "callbacks",
-        "impatient",
-    )
-)
-"""Workloads with long delays: time is real here. (Nobody outside answers callbacks either.)"""
-RANDOM = 12
-PATIENCE = 90.0
-
-
-@cache
-def texts() -> dict[str, str]:
-    """Every playbook by path: those of the simulator, and random ones without long delays."""
-    found = {f"properties/{file.stem}": file.read_text() for file in sorted(PLAYBOOKS.glob("*.yaml"))}
-    for number in range(RANDOM):
-        rng = random.Random(f"fault {number}")
-        found[f"properties/random{number}"] = random_playbook(rng, f"random{number}", delays=(0, 0.1, 0.4))
-    return found
-
-
-@cache
-def workloads() -> dict[str, Workload]:
-    chosen = [
-        one for one in FIXED if one.path not in SLOW and not (one.patched or one.cancelled or one.waits)
-    ]
-    chosen += [Workload(path) for path in texts() if path.startswith("properties/random")]
-    return {workload.path: workload for workload in chosen}
-
-
-@cache
-def wanted(path: str) -> Seen:
-    """What the engine makes of it in memory, undisturbed."""
-    extra = tuple(text for name, text in texts().items() if name.startswith("properties/random"))
-    return undisturbed(_programs(extra), workloads()[path])
-
-
-@cache
-def _programs(extra: tuple[str, ...]) -> Any:
-    return compile_all(extra)
 
 
 @dataclass
@@ -101,6 +52,10 @@ class Running:
                     self.started.append(said["started"])
                 self.done = self.done or said.get("done", False)
                 yield said
+
+    def answer(self) -> str:
+        """Read what it was answered when it asked for a change; empty when it was killed before."""
+        return next((said["answer"] for said in self.lines() if "answer" in said), "")
 
     def wait_for(self, key: str) -> bool:
         """Read until it has told ``key``; False when it ended before."""
@@ -130,7 +85,9 @@ class Ground:
     home: Path
     server: EmbeddedServer
     number: int = 0
-    judged: set[int] = field(default_factory=set)
+    read: int = 0
+    """Bytes of the log of calls that were judged."""
+    registered: bool = False
     outage: ExitStack = field(default_factory=ExitStack)
 
     @property
@@ -149,7 +106,7 @@ class Ground:
                 stderr=stderr,
             )
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(Plan(str(self.home), **plan)))
+        process.stdin.write(codec.encode(Plan(str(self.home), self.server.dsn(), **plan)))
         process.stdin.close()
         return Running(process, errors)
 
@@ -158,8 +115,25 @@ class Ground:
         running = self.run(**plan)
         running.check_end()
 
-    def begin(self, paths: list[str], **plan: Any) -> Running:
-        return self.run(playbooks=list(texts().values()), start=[(path, {}) for path in paths], **plan)
+    def begin(self, names: list[str], **plan: Any) -> Running:
+        if not self.registered:
+            self.run(playbooks=list(texts().values())).check_end()
+            self.registered = True
+        chosen = [workload_of(name) for name in names]
+        return self.run(start=[(one.path, one.payload) for one in chosen], **plan)
+
+    def live(self, path: str) -> list[ExecutionInfo]:
+        """Executions of a playbook that have not ended and that no other execution started."""
+        store = PostgresExecutionStore(self.server.dsn())
+        try:
+            every = store.executions(limit=100_000)
+        finally:
+            store.close()
+        return [
+            one
+            for one in every
+            if one.path == path and one.status not in TERMINAL and one.parent_execution_id is None
+        ]
 
     # --- the database ---
 
@@ -174,12 +148,31 @@ class Ground:
     def leader(self) -> int:
         return int((self.data / "postmaster.pid").read_text().split()[0])
 
-    def stop_at_once(self) -> None:
-        """As if the machine had lost its power: no shutdown, recovery at the next start, which nobody else makes."""
+    def stop_at_once(self, how: signal.Signals = signal.SIGQUIT) -> None:
+        """As if the machine had lost its power: no shutdown, recovery at the next start, which nobody else makes.
+
+        ``how``: SIGQUIT (what ``pg_ctl stop -m immediate`` sends) or SIGKILL.
+        """
         self.outage.enter_context(locked(self.data))
+        self.kill_leader(how)
+
+    def kill_leader(self, how: signal.Signals) -> None:
+        """End the server's first process; the others follow. Processes of the engine may start it again."""
         leader = self.leader()
-        os.kill(leader, signal.SIGQUIT)
-        os.waitpid(leader, 0)
+        os.kill(leader, how)
+
+        def gone() -> bool:
+            with suppress(
+                ChildProcessError
+            ):  # It is another's child when a process of the engine had to start it.
+                os.waitpid(leader, os.WNOHANG)
+            try:
+                os.kill(leader, 0)
+            except ProcessLookupError:
+                return True
+            return "\nState:\tZ" in Path(f"/proc/{leader}/status").read_text()
+
+        wait_until(gone, "the end of the database's server")
 
     def start_again(self) -> None:
         with self.outage:
@@ -187,42 +180,77 @@ class Ground:
 
     def wait_until_up(self) -> None:
         """The server recovers from the death of a backend by itself."""
-        until = time.monotonic() + 15.0
-        while True:
+
+        def answers() -> bool:
             try:
                 psycopg.connect(self.server.dsn("postgres")).close()
-                return
             except psycopg.OperationalError:
-                assert time.monotonic() < until, "the server does not come back"
-                time.sleep(0.05)
+                return False
+            return True
+
+        wait_until(answers, "the server's return")
 
     # --- the judgement ---
 
-    def judge(self, paths: list[str], started: list[int]) -> None:
+    def judge(self, names: list[str], started: list[int], changed: Collection[int] = ()) -> None:
         """Every execution came to the end it would have come to undisturbed, and nothing is left of the disturbance.
 
-        ``started``: executions of ``paths``, as far as they were told; what was made without being told of has to be sound as well.
+        ``started``: executions of ``names``, as far as they were told; what was made without being told of has to be sound as well.
+        ``changed``: those that were cancelled, and perhaps redriven: they may have ended so. What is sound is forgotten.
         """
         store = PostgresExecutionStore(self.server.dsn())
         try:
             calls = self.calls()
             check_keys(calls)
-            fresh = [info for info in store.executions(limit=100_000) if info.execution_id not in self.judged]
+            check_own_results(mixed(calls))
+            for name in names:
+                check_values(altered(calls, sent(workload_of(name))))
+            fresh = store.executions(limit=100_000)
             for info in fresh:
                 audit_one(store, info)
-            check_end(store, fresh)
+            check_ended(store, fresh)
             kept = [key for key in store.limit_keys() if key.in_use or key.waiting]
             assert not kept, f"everybody is over, and slots are not free: {kept}"
-            for path, root in zip(paths, started, strict=False):
-                compare(workloads()[path], wanted(path), observe(store, self.results(), calls, root))
-            self.judged.update(info.execution_id for info in fresh)
+            for name, root in zip(names, started, strict=False):
+                workload, undisturbed = workload_of(name), wanted(name)
+                if root in changed:
+                    ends = frozenset({undisturbed.status, "cancelled"})
+                    workload = replace(workload, exact=False, ends=ends)
+                compare(workload, undisturbed, observe(store, self.results(), calls, root))
         finally:
             store.close()
+        self.forget()
+
+    def forget(self) -> None:
+        """Remove all executions, so that what a round costs does not grow with the rounds before."""
+        with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
+            connection.execute("TRUNCATE noetl.execution, noetl.event, noetl.slot, noetl.result_ref CASCADE")
+        self.read = self.log.stat().st_size if self.log.exists() else 0
 
     def results(self) -> FileResultStore:
         return FileResultStore(self.home / "results")
 
+    @property
+    def log(self) -> Path:
+        return self.home / "calls.jsonl"
+
     def calls(self) -> list[Call]:
-        path = self.home / "calls.jsonl"
-        lines = path.read_bytes().splitlines() if path.exists() else []
+        """Calls since the last judgement."""
+        lines = self.log.read_bytes()[self.read :].splitlines() if self.log.exists() else []
         return [msgspec.json.decode(line, type=Call) for line in lines]
+
+
+def mixed(calls: Iterable[Call]) -> list[str]:
+    """Calls of a run that saw the result of another."""
+    asked = ((call, codec.decode(call.asked[3])) for call in calls)
+    return [str(call) for call, params in asked if "saw" in params and params["saw"] != params.get("run")]
+
+
+def altered(calls: Iterable[Call], left: dict[str, bytes]) -> list[str]:
+    """Calls that were given something else than what was sent. ``left``: values as they left, encoded, by name."""
+    asked = ((call, codec.decode(call.asked[3])) for call in calls)
+    return [
+        str(call)
+        for call, params in asked
+        if params.get("sent") in left and codec.encode(params.get("arrived")) != left[params["sent"]]
+    ]

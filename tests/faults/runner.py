@@ -1,7 +1,8 @@
 """The process that is killed: ``python -m tests.faults.runner`` with a Plan as JSON on its standard input.
 
-It opens the local runtime over a home folder, starts executions (their ids go to standard output, one JSON line each) or takes over
-what is live, and follows them to their end. When its plan says so it kills itself at the n-th call of a port, before or after the call.
+It opens the local runtime over a home folder and starts executions (their ids go to standard output, one JSON line each), or takes over
+what is live. It asks for changes of executions as clients do, and ends when the database has nothing left to do. When its plan says so
+it kills itself at the n-th call of a port, before or after the call, or goes on until it is killed.
 """
 
 from __future__ import annotations
@@ -13,19 +14,28 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import psycopg
 
 from noetl.adapters.embedded.files import FileResultStore
 from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.domain import codec
+from noetl.domain.errors import ConflictError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes import ChildRequest
+from noetl.domain.state import TERMINAL
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from noetl.services import change_execution
+from noetl.services.change_execution import Asked
+from noetl.services.redrive_execution import redrive
 from tests.properties.tools import PureTools
+from tests.waiting import PATIENCE, wait_until
 
 PORTS: dict[str, type] = {
     "commit": PostgresExecutionStore,
@@ -38,28 +48,39 @@ PORTS: dict[str, type] = {
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """``start``: (path of the playbook, payload). ``port``, ``call``, ``after``: where it kills itself. ``slow``: longest call, seconds."""
+    """Describe what a process does, and where it kills itself (``port``, ``call``, ``after``).
+
+    ``dsn``: the database, for the question whether anything is left to do. ``start``: (path of the playbook, payload). ``ask``: changes
+    (pause, resume, cancel or redrive; execution; a name that makes a repeat the same request). ``stays``: until it is killed.
+    ``slow``: longest call, seconds.
+    """
 
     home: str
+    dsn: str
     playbooks: list[str] = []
     start: list[tuple[str, dict[str, Any]]] = []
+    ask: list[tuple[str, int, str]] = []
+    stays: bool = False
     port: str = ""
     call: int = 0
     after: bool = False
     slow: float = 0.02
     seed: int = 0
-    timeout: float = 60.0
+    timeout: float = PATIENCE
     inline_limit: int = 32 * 1024
 
 
 class LoggedTools(PureTools):
-    """Every call is written down before it answers, as an API outside would."""
+    """Every call is written down before it answers, as an API outside would. What they mean together is judged by whoever reads them."""
+
+    poll_seconds = 0.05
 
     def __init__(self, plan: Plan) -> None:
         rng = random.Random(plan.seed)
         super().__init__(lambda: time.sleep(rng.random() * plan.slow))
         self.log = os.open(Path(plan.home) / "calls.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self.calls = LogList(self.log)  # type: ignore[assignment]
+        self.sent = defaultdict(bytes)
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
@@ -99,7 +120,7 @@ def die_at(plan: Plan) -> None:
 
 def main() -> None:
     faulthandler.enable()
-    plan = msgspec.json.decode(sys.stdin.buffer.read(), type=Plan)
+    plan = codec.decode_as(codec.decoder(Plan), sys.stdin.buffer.read())
     if plan.port:
         die_at(plan)
     settings = Settings(Path(plan.home), lease_seconds=2.0, io_workers=6, inline_limit=plan.inline_limit)
@@ -115,18 +136,44 @@ def main() -> None:
             assert entry is not None, path
             started.append(runtime.start(entry, payload))
             tell({"started": started[-1]})
-        runtime.run_until(started or runtime.recover(), timeout=plan.timeout)
-        if not started:
-            wait_for_quiet(runtime)
+        for what, execution_id, unique in plan.ask:
+            tell({"answer": ask(runtime, what, execution_id, unique)})
+        if plan.stays:
+            threading.Event().wait(plan.timeout)
+        runtime.run_until(started, timeout=plan.timeout)
+        wait_until(lambda: quiet(plan.dsn), "the end of all work", seconds=plan.timeout)
         tell({"done": True})
 
 
-def wait_for_quiet(runtime: LocalRuntime, seconds: float = 10.0) -> None:
-    """Words that executions have for each other (a child that was cancelled tells its parent) arrive after they have ended."""
-    until = time.monotonic() + seconds
-    latest = [info.execution_id for info in runtime.store.executions(limit=200)]
-    while time.monotonic() < until and any(any(runtime.store.open_work(one).values()) for one in latest):
-        time.sleep(0.05)
+def ask(runtime: LocalRuntime, what: str, execution_id: int, unique: str) -> str:
+    """Ask for a change, as soon as it can be made. Returns ``taken``, or the code of the refusal."""
+    wanted = {"resume": TERMINAL | {"paused"}, "redrive": TERMINAL}.get(what)
+    if wanted is not None:
+        wait_until(lambda: runtime.status(execution_id) in wanted, f"a status that allows to {what}")
+    asked = Asked("user:ada", unique, runtime.owner, "a client wants it")
+    try:
+        if what == "redrive":
+            runtime.accept([redrive(runtime.store, runtime.programs, execution_id, asked)])
+        else:
+            runtime.accept([getattr(change_execution, what)(runtime.store, execution_id, asked)])
+    except ConflictError as refused:
+        return refused.code
+    return "taken"
+
+
+LEFT = """
+    SELECT EXISTS (SELECT FROM noetl.execution WHERE ended_at IS NULL) OR EXISTS (SELECT FROM noetl.command)
+        OR EXISTS (SELECT FROM noetl.outbox) OR EXISTS (SELECT FROM noetl.timer)
+"""
+
+
+def quiet(dsn: str) -> bool:
+    """Tell whether everything has ended, with all that executions have to tell each other; False while the database is away."""
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            return connection.execute(LEFT).fetchone() == (False,)
+    except psycopg.OperationalError:
+        return False
 
 
 def tell(line: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.faults.ground import Ground
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
 ROUNDS = max(2, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
@@ -137,15 +138,15 @@ def test_noetl_resume_ends_what_noetl_run_began(
     first = run.stdout.readline()
     killer = threading.Timer(rng.random() * 0.6, run.kill)
     killer.start()
-    run.communicate(timeout=60)
+    run.communicate(timeout=PATIENCE)
     killer.cancel()
     execution_id = str(json.loads(first)["execution_id"])
-    lines = noetl(ground, "resume", execution_id).communicate(timeout=60)
+    lines = noetl(ground, "resume", execution_id).communicate(timeout=PATIENCE)
     last = json.loads(lines[0].splitlines()[-1])
     assert (last["execution_id"], last["status"], last["error"]) == (execution_id, "completed", None), lines
     assert last["result"] == RESULT
     replayed = noetl(ground, "replay", execution_id)
-    told = replayed.communicate(timeout=60)
+    told = replayed.communicate(timeout=PATIENCE)
     assert replayed.returncode == 0, told
     assert all(len(asked) == 1 for asked in api.asked.values()), "one idempotency key, two different calls"
     assert len(api.asked) == 13, "a call was made under two keys"
@@ -157,7 +158,7 @@ def killed(rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str,
     first = process.stdout.readline()
     killer = threading.Timer(rng.random() * 0.8, process.kill)
     killer.start()
-    rest, _ = process.communicate(timeout=60)
+    rest, _ = process.communicate(timeout=PATIENCE)
     killer.cancel()
     whole = (first + rest).rpartition("\n")[0]
     return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
@@ -177,7 +178,7 @@ def test_waits_answers_and_redrives_outlive_their_processes(
 
     def ended(*words: str) -> dict[str, Any]:
         """The last line of a command that nobody kills."""
-        out, told = noetl(ground, *words).communicate(timeout=60)
+        out, told = noetl(ground, *words).communicate(timeout=PATIENCE)
         assert out.strip(), told
         last: dict[str, Any] = json.loads(out.splitlines()[-1])
         return last
@@ -185,19 +186,19 @@ def test_waits_answers_and_redrives_outlive_their_processes(
     assert ended("resume", execution_id)["status"] == "waiting"
     killed(rng, noetl(ground, "callback", execution_id, "--set", "ok=true"))
     if ended("status", execution_id)["awaiting"]:
-        noetl(ground, "callback", execution_id, "--set", "ok=true").communicate(timeout=60)
+        noetl(ground, "callback", execution_id, "--set", "ok=true").communicate(timeout=PATIENCE)
     ended("resume", execution_id)
     assert ended("status", execution_id)["status"] == "failed"
     api.mended = True
     killed(rng, noetl(ground, "redrive", execution_id))
     if ended("status", execution_id)["status"] == "failed":
-        noetl(ground, "redrive", execution_id).communicate(timeout=60)
+        noetl(ground, "redrive", execution_id).communicate(timeout=PATIENCE)
     ended("resume", execution_id)
     last = ended("status", execution_id)
     assert (last["status"], last["error"]) == ("completed", None), last
     assert ended("result", execution_id) == {"ok": True, "values": [1, 4, 9, 16]}
     replayed = noetl(ground, "replay", execution_id)
-    told = replayed.communicate(timeout=60)
+    told = replayed.communicate(timeout=PATIENCE)
     assert replayed.returncode == 0, told
     keys = {path: [key for key, asked in api.asked.items() if (path, b"") in asked] for path in loads()}
     assert all(len(asked) == 1 for asked in api.asked.values()), "one idempotency key, two different calls"

@@ -24,7 +24,9 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
 from tests.faults.outside import Asked, Strange
-from tests.properties.invariants import audit_one, check_end
+from tests.properties.accounts import family
+from tests.properties.invariants import audit_one, check_ended
+from tests.properties.places import MemoryPlace
 from tests.properties.workloads import (
     EPOCH_MS,
     FIXED,
@@ -32,12 +34,11 @@ from tests.properties.workloads import (
     Workload,
     check_keys,
     compare,
-    family,
     happenings,
     observe,
     undisturbed,
 )
-from tests.properties.world import WatchedStore, World, compile_all
+from tests.properties.world import World, compile_all
 
 SEEDS = int(os.environ.get("NOETL_SOAK_FUNCTIONS", "60"))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
@@ -114,7 +115,7 @@ class Ground:
         results = self.results if self.shared is not None else MemoryResultStore()
         if self.shared is None:
             clock = VirtualClock()
-            return Deployment(programs(), WatchedStore(clock.epoch), results, clock, **settings)
+            return Deployment(programs(), MemoryPlace(clock.epoch).store, results, clock, **settings)
         assert self.shift is not None
         # The database's clock goes on by itself; ours starts long ago, so that whoever died is dead for the database at once.
         clock = VirtualClock(start=time.time() - 1_000_000)
@@ -149,12 +150,12 @@ class Ground:
 def judge(deployment: Deployment, workload: Workload, root: int) -> None:
     """Its undisturbed end, history is the truth, one terminal fact, legal moves only, nothing outstanding."""
     store = deployment.store
-    members = family(store, root)
+    members = family(store.executions(limit=100_000), root)
     for info in members:
         audit_one(store, info)
         applied = Counter(row.event_id for row in store.events(info.execution_id, limit=100_000))
         assert max(applied.values()) == 1, f"{info.path} was moved on twice by {applied.most_common(1)}"
-    check_end(store, members)
+    check_ended(store, members)
     seen = observe(store, deployment.results, deployment.tools.calls, root)
     compare(workload, wanted(workload.path), seen)
 

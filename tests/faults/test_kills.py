@@ -1,6 +1,7 @@
 """Processes are killed, the database is killed, two processes meet: whatever was accepted comes to its undisturbed end.
 
-``NOETL_SOAK_KILLS=500`` runs as many rounds; a round that fails is run again by ``-k`` with its number.
+``NOETL_SOAK_KILLS=500`` runs a fifth as many rounds here (the rest is in ``test_shapes``); a round that fails is run again by ``-k`` with
+its number.
 """
 
 from __future__ import annotations
@@ -8,17 +9,17 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 import time
 from contextlib import suppress
 
 import pytest
 
-from tests.faults.ground import Ground, Running, workloads
-from tests.faults.runner import PORTS
+from tests.faults.disturbing import kill_sometime, suicide
+from tests.faults.ground import Ground
+from tests.faults.stock import workloads
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
-ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "5"))
+ROUNDS = max(3, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 5)
 OUTAGES = max(2, ROUNDS // 10)
 
 
@@ -52,28 +53,6 @@ def test_slots_of_the_killed_are_free_again(ground: Ground) -> None:
     kill_sometime(ground.run(seed=8, port="commit", call=9, after=True), rng)
     ground.resume(seed=9)
     ground.judge(paths, running.started)
-
-
-def suicide(rng: random.Random) -> dict[str, object]:
-    """A named point at which the process kills itself, for two out of three."""
-    if rng.random() < 0.33:
-        return {}
-    return {
-        "port": rng.choice(sorted(PORTS)),
-        "call": rng.choice((1, 2, 3, 5, 8, 13, 21)),
-        "after": rng.random() < 0.5,
-    }
-
-
-def kill_sometime(running: Running, rng: random.Random) -> None:
-    """Kill it at a random instant after it got ready, if it does not kill itself or end before."""
-    delay = rng.random() * rng.choice((0.2, 1.5))
-    timer = threading.Timer(delay, lambda: None)
-    if running.wait_for("ready"):
-        timer = threading.Timer(delay, running.process.kill)
-        timer.start()
-    running.finish()
-    timer.cancel()
 
 
 @pytest.mark.parametrize("number", range(OUTAGES))
@@ -118,5 +97,8 @@ def test_two_processes_share_a_database(ground: Ground, killed: bool) -> None:
         else:
             running.check_end()
     ground.resume()
-    ground.judge(paths, one.started)
-    ground.judge(others, two.started)
+    told = [(running.started, names) for running, names in ((one, paths), (two, others))]
+    ground.judge(
+        [name for started, names in told for name, _ in zip(names, started, strict=False)],
+        [root for started, _ in told for root in started],
+    )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 
 import psycopg
 import pytest
 
 from tests.faults.ground import ROOT, Ground
 from tests.faults.test_command_line import noetl
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
 EXAMPLE = ROOT / "playbooks" / "examples" / "order_archive" / "order_archive.yaml"
@@ -31,11 +31,12 @@ def moved(ground: Ground) -> int:
 
 def killed_after(ground: Ground, process: subprocess.Popen[str], rows: int) -> None:
     """The process dies when so many rows are there."""
-    until = time.monotonic() + 60
-    while moved(ground) < rows:
+
+    def enough() -> bool:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < until
-        time.sleep(0.01)
+        return moved(ground) >= rows
+
+    wait_until(enough, f"{rows} rows")
     process.kill()
 
 
@@ -44,15 +45,15 @@ def test_every_order_is_archived_once_though_its_worker_is_killed_twice(ground: 
     assert run.stdout is not None
     execution_id = str(json.loads(run.stdout.readline())["execution_id"])
     killed_after(ground, run, 200)
-    run.communicate(timeout=60)
+    run.communicate(timeout=PATIENCE)
     first = moved(ground)
     again = noetl(ground, "resume", execution_id)
     killed_after(ground, again, first + 200)
-    again.communicate(timeout=60)
+    again.communicate(timeout=PATIENCE)
     second = moved(ground)
     assert 200 <= first < second < ORDERS
 
-    out, told = noetl(ground, "resume", execution_id).communicate(timeout=120)
+    out, told = noetl(ground, "resume", execution_id).communicate(timeout=PATIENCE)
     last = json.loads(out.splitlines()[-1])
     assert (last["status"], last["error"]) == ("completed", None), told
     assert last["result"]["orders"] == ORDERS

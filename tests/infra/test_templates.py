@@ -26,7 +26,6 @@ PYTHON_VARIABLES = {
     "NOETL_WORKER",
     "NOETL_PUBLIC_URL",
     "NOETL_STORAGE_KV_TABLE",
-    "NOETL_STORAGE_KV_DAYS",
     "NOETL_STORAGE_KV_AUTO_BYTES",
     "POWERTOOLS_SERVICE_NAME",
     "POWERTOOLS_METRICS_NAMESPACE",
@@ -135,9 +134,18 @@ def test_buckets_are_private_and_forget(templates: Templates) -> None:
         assert set(place.properties["PublicAccessBlockConfiguration"].values()) == {True}, str(place)
         rules = place.properties["LifecycleConfiguration"]["Rules"]
         assert rules, str(place)
-        expiring = [one.get("Prefix", "") for one in rules if "ExpirationInDays" in one]
-        if "executions/" in expiring:
-            assert "" not in expiring and "permanent/" not in expiring, "permanent results never expire"
+
+
+@both
+def test_nothing_of_an_execution_expires_by_its_age(templates: Templates) -> None:
+    """An execution may run for longer than any number of days: its objects and items go with it, and maintenance may remove them."""
+    results = results_bucket(templates)
+    rules = results.properties["LifecycleConfiguration"]["Rules"]
+    timed = {"ExpirationInDays", "ExpirationDate", "Transitions", "NoncurrentVersionExpiration"}
+    expiring = {one.get("Prefix", "") for one in rules if timed & one.keys()}
+    assert expiring == {"revoked/"}, "executions/, programs/ and permanent/ stay"
+    for table in templates.all("AWS::DynamoDB::Table"):
+        assert "TimeToLiveSpecification" not in table.properties, str(table)
 
 
 @both
@@ -452,11 +460,10 @@ def test_in_prod_a_worker_that_needs_no_network_has_none(prod: Path) -> None:
 
 
 @both
-def test_small_results_are_sealed_expire_and_are_removed_by_those_who_keep_house(
+def test_small_results_are_sealed_and_are_removed_by_those_who_keep_house(
     templates: Templates, name: str
 ) -> None:
     table = templates.one("AWS::DynamoDB::Table")
-    assert table.properties["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert table.properties["BillingMode"] == "PAY_PER_REQUEST"
     assert table.properties["SSESpecification"]["SSEType"] == "KMS"
     removing, cached = set(), set()

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.properties import bodies, meetings
+from tests.properties import bodies, fanouts, meetings, runs
 
 DONE, FAILED = "{{ event.name in ['step.done', 'loop.done'] }}", "{{ event.name == 'step.failed' }}"
 
@@ -36,6 +36,10 @@ class Grammar:
     """Branches may be drawn that call each other off."""
     races: bool = False
     """There are some: how far they come depends on the order, only the end of the execution does not."""
+    crowded: bool = False
+    """Rather blocks with concurrent runs of one step and with families are drawn."""
+    large: bool = False
+    """One of the loops over children may be large."""
 
     # --- steps ---
 
@@ -101,7 +105,9 @@ class Grammar:
         nested = (self.sequence, self.fork, self.fork, self.choice, self.rounds)
         self.depth += 1
         more = (meetings.blocks, bodies.blocks)
-        if self.depth <= 3 and self.rng.random() < 0.4:
+        if self.crowded:
+            more += (runs.blocks, runs.blocks, fanouts.blocks, fanouts.blocks)
+        if self.depth <= 3 and self.rng.random() < (0.75 if self.crowded else 0.4):
             made = self.rng.choice(self.rng.choice(more)(self))(self, before)
         else:
             made = self.rng.choice(simple if self.depth > 3 else simple + nested)(before)

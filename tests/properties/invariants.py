@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from noetl.adapters.memory import MemoryExecutionStore
-from noetl.adapters.memory.tables import Use
 from noetl.domain import facts as f
 from noetl.domain.again import indexes
-from noetl.domain.callbacks import SCOPE, awaited_in
+from noetl.domain.callbacks import SCOPE, awaited_in, run_of
 from noetl.domain.facts import Fact, decode_facts
 from noetl.domain.state import (
     LEGAL_PHASE,
@@ -26,38 +25,73 @@ from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadReque
 from noetl.services.read_history import history as told
 from noetl.services.replay import replay
 from tests.conformance.order import check_order
+from tests.properties.accounts import (
+    check_asked,
+    check_children,
+    check_own_results,
+    check_undone,
+    check_values,
+)
+from tests.properties.evidence import Evidence, UseRow
+from tests.properties.laws import law
+from tests.properties.readers import check_readers
+from tests.properties.watchdog import check_hope, check_leases, check_loops_in_flight
+
+if TYPE_CHECKING:
+    from tests.properties.world import World
 
 STATE_LIMIT = 8 * 1024
 COMMANDED = ("body", "collection", "case", "compensate")
 ENDS = (f.Completed, f.Failed, f.Cancelled)
 
 
-def audit(store: MemoryExecutionStore) -> None:
-    """Between any two commits: history is the truth, state is small, every token that waits for a command has it, and slots are right."""
-    check_limits(store)
-    for info in store.executions(limit=10_000):
+def audit(world: World) -> None:
+    """All laws that hold between any two moves."""
+    store, evidence = world.store, world.place.evidence()
+    infos = store.executions(limit=100_000)
+    check_limits(evidence, infos)
+    check_leases(world, evidence)
+    check_hope(world, evidence, infos)
+    check_loops_in_flight(world, evidence, infos)
+    check_children(world.place.watch.asked)
+    check_readers(world, infos)
+    for info in infos:
         if info.version:
             audit_one(store, info)
 
 
 def audit_one(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """Check the laws of one execution that hold between any two moves."""
+    check_state(store, info)
+    check_commands(store, info)
+    check_queues(info)
+    check_timers(store, info)
+
+
+@law("history-is-the-state", "always")
+def check_state(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """The stored state is small, and is what folding the stored history gives."""
     assert len(info.state) <= STATE_LIMIT, f"state of {info.path} takes {len(info.state)} bytes"
     report = replay(store, info.execution_id)
     assert report.agrees, (info.path, report.differences)
-    check_commands(store, info)
-    check_queues(info)
+
+
+@law("timers-are-wanted", "always")
+def check_timers(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """Every timer belongs to a token of the state, or limits a wait for an answer from outside."""
     slots = store.slots(info.execution_id)
+    check_slots(info, slots)
     late = [awaited_in(slot) for (scope, _), slot in slots.items() if scope == SCOPE]
     answers_until = sum(found is not None and found.until is not None for found in late)
     timers = decode_state(info.state).timers
     assert store.open_work(info.execution_id)["timers"] <= len(timers) + answers_until, (
         f"{info.path}: nobody waits for a timer"
     )
-    for loop in store.loop_progress(info.execution_id):
-        assert loop.done + loop.failed <= loop.issued <= loop.total, loop
 
 
+@law("commands-are-there", "always")
 def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """Every token that waits for a command has it, at its turn."""
     state = decode_state(info.state)
     waiting = {token.command: token for token in state.tokens.values() if token.phase in COMMANDED}
     request = LoadRequest(info.execution_id, commands=tuple(str(command) for command in waiting))
@@ -69,36 +103,53 @@ def check_commands(store: ExecutionStore, info: ExecutionInfo) -> None:
         assert fences[command].turn == token.turn, f"{info.path}: another turn of {command} is out"
 
 
-def check_limits(store: MemoryExecutionStore) -> None:
-    """Never more holders than slots; nobody holds one, or waits for one, who is over; nobody waits while one is free."""
-    with store.tables() as tables:
-        held: Counter[str] = Counter()
-        most: dict[str, int] = {}
-        waiting: dict[str, list[tuple[int, int, Use]]] = {}
-        for (execution_id, command_id), uses in tables.uses.items():
-            entry = tables.executions[execution_id]
-            assert not entry.over, f"{entry.created.path} is over and has {uses}"
-            assert not command_id or command_id in tables.work[execution_id].commands, (
-                f"nothing is left of {uses}"
-            )
-            assert len({use.held for use in uses}) == 1, f"some of it: {uses}"
-            assert sum(use.queued for use in uses) == (not uses[0].held), (
-                f"queued once while it waits: {uses}"
-            )
-            for use in uses:
-                if use.held and use.limit.concurrent is not None:
-                    held[use.limit.key] += 1
-                    most[use.limit.key] = max(most.get(use.limit.key, 0), use.limit.concurrent)
-                if use.queued and entry.status != "paused":
-                    waiting.setdefault(use.limit.key, []).append((-use.priority, use.order, use))
-        assert all(count <= most[key] for key, count in held.items()), (held, most)
-        for key, queue in waiting.items():
-            use = min(queue, key=lambda one: one[:2])[2]
-            assert held[key] >= (use.limit.concurrent or 0), f"a slot of {key} is free, and {use} waits"
+@law("slots-are-of-live-runs", "always")
+def check_slots(info: ExecutionInfo, slots: Slots) -> None:
+    """The result and the callbacks of a run are removed with its token; its arguments stay for a redrive."""
+    state = decode_state(info.state)
+    own = {str(run) for run, token in state.tokens.items() if token.own}
+    assert {name for scope, name in slots if scope == "run"} == own, f"{info.path}: results of other runs"
+    kept = Counter(run_of(place) for scope, place in slots if scope == SCOPE)
+    counted = {run: token.callbacks for run, token in state.tokens.items() if token.callbacks}
+    assert kept == counted, f"{info.path}: callbacks of {kept}, and tokens count {counted}"
+    known = {*state.tokens, *(token.run for token in state.left)}
+    assert all(int(name) in known for scope, name in slots if scope == "args"), (
+        f"{info.path}: arguments of no run"
+    )
 
 
+@law("limits-hold", "always")
+def check_limits(evidence: Evidence, infos: Iterable[ExecutionInfo]) -> None:
+    """Never more holders than slots; what has ended holds none and waits for none; nothing waits while a slot is free."""
+    known = {info.execution_id: info for info in infos}
+    open_commands = {(row.execution_id, row.command_id) for row in evidence.commands}
+    together: dict[tuple[int, str], list[UseRow]] = {}
+    for use in evidence.uses:
+        together.setdefault((use.execution_id, use.command_id), []).append(use)
+    held: Counter[str] = Counter()
+    most: dict[str, int] = {}
+    waiting: dict[str, list[tuple[int, int, UseRow]]] = {}
+    for key, uses in together.items():
+        info = known[key[0]]
+        assert info.status not in TERMINAL, f"{info.path} is over and has {uses}"
+        assert not key[1] or key in open_commands, f"nothing is left of {uses}"
+        assert len({use.held for use in uses}) == 1, f"some of it: {uses}"
+        assert sum(use.queued for use in uses) == (not uses[0].held), f"queued once while it waits: {uses}"
+        for use in uses:
+            if use.held and use.concurrent is not None:
+                held[use.key] += 1
+                most[use.key] = max(most.get(use.key, 0), use.concurrent)
+            if use.queued and info.status != "paused":
+                waiting.setdefault(use.key, []).append((-use.priority, use.order, use))
+    assert all(count <= most[key] for key, count in held.items()), (held, most)
+    for name, queue in waiting.items():
+        first = min(queue, key=lambda one: one[:2])[2]
+        assert held[name] >= (first.concurrent or 0), f"a slot of {name} is free, and {first} waits"
+
+
+@law("locks-are-held", "always")
 def check_queues(info: ExecutionInfo) -> None:
-    """A lock that somebody waits for is held: whoever could go on did."""
+    """A lock that a run waits for is held by another run of its execution."""
     tokens = decode_state(info.state).tokens.values()
     held = {token.lock for token in tokens if token.phase not in WAITING}
     for token in tokens:
@@ -127,8 +178,9 @@ def count_issued(fact: Fact, issued: Counter[tuple[str, int]], lies_still: set[t
             issued[turn] += fact.child is None
 
 
+@law("moves-are-legal", "end")
 def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
-    """Fold history fact by fact: only legal moves, loops done once, one terminal fact per round and nothing after it but a redrive.
+    """History has only legal moves, each loop done once, and one terminal fact per round with nothing after it but a redrive.
 
     Of a run that was withdrawn nothing is told any more, no two runs hold one lock, and no command turn is issued twice.
     """
@@ -210,8 +262,9 @@ def check_moves(path: str, before: dict[int, str], status: str, state: Execution
             assert token.phase in LEGAL_PHASE[before[run]], f"{path}: {before[run]} → {token.phase} by {fact}"
 
 
+@law("issued-is-done", "end")
 def check_loops(store: ExecutionStore, info: ExecutionInfo, done: Counter[tuple[int, int]]) -> None:
-    """A finished loop has counted everything it issued, and issued everything unless its gate was closed early."""
+    """A finished loop has counted every item it issued, and has issued every item unless it was ended early."""
     closed = {
         fact.run
         for _, facts in history(store, info.execution_id)
@@ -228,11 +281,38 @@ def check_loops(store: ExecutionStore, info: ExecutionInfo, done: Counter[tuple[
         assert len(indexes) == len(set(indexes)) == loop.issued, loop
 
 
-def check_end(store: ExecutionStore, infos: Iterable[ExecutionInfo], waiting: Collection[str] = ()) -> None:
-    """Everybody is over (or waits for the outside, for paths in ``waiting``), and nothing is left lying about."""
+def check_end(world: World, waiting: Collection[str] = ()) -> None:
+    """All laws of the end. ``waiting``: paths of executions that wait for the outside."""
+    store = world.store
+    infos = store.executions(limit=100_000)
+    check_ended(store, infos, waiting)
+    check_asked(store, world.place.watch.asked, infos)
+    check_own_results(world.tools.mixed)
+    check_values(world.tools.changed)
+
+
+def check_ended(
+    store: ExecutionStore, infos: Collection[ExecutionInfo], waiting: Collection[str] = ()
+) -> None:
+    """Check the laws of the end that the store alone can show. ``waiting``: as in ``check_end``."""
     for info in infos:
         check_history(store, info)
-        check_order(list(told(store, info.execution_id)), info.status)
+        check_told(store, info)
+        if info.status == "failed":
+            check_undone(store, info)
+    check_over(store, infos, waiting)
+
+
+@law("events-come-in-order", "end")
+def check_told(store: ExecutionStore, info: ExecutionInfo) -> None:
+    """The events that clients are told come in the documented order, with the terminal event of the status last."""
+    check_order(list(told(store, info.execution_id)), info.status)
+
+
+@law("everything-ends", "end")
+def check_over(store: ExecutionStore, infos: Iterable[ExecutionInfo], waiting: Collection[str]) -> None:
+    """Every execution reaches a terminal status, and leaves no command, timer or event behind."""
+    for info in infos:
         work = store.open_work(info.execution_id)
         assert not any(work.values()), f"{info.path} is {info.status}, and yet there is {work}"
         if info.path in waiting:

@@ -12,7 +12,7 @@ from noetl.ports.execution_store import ExecutionInfo
 from noetl.services.change_execution import Asked
 from noetl.services.last_runs import last_runs
 from noetl.services.redrive_execution import plan
-from tests.properties.simulator import Happening
+from tests.properties.happening import Happening
 from tests.properties.world import World
 
 ENDLESS = frozenset({"properties/parked_child"})

@@ -14,30 +14,24 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import CreatedExecution
 from tests.properties.chaos import Crash
+from tests.properties.happening import Happening, label, names
 from tests.properties.invariants import audit
 from tests.properties.world import LEASE, Process, World
 
 MOST_MOVES = 60_000
 MOST_PROCESSES = 3
+MOST_TRIES = 200
+"""How often a client repeats what is refused for now."""
 REMEMBERED = 300
 """Events and commands that may come back."""
 CALM_SECONDS = 10.0
 PATIENCE = 60
 """How many times in a row the clock may be moved on without anything happening before the world counts as quiet."""
-
-
-@dataclass
-class Happening:
-    """Something a client asks for, and asks again until it is told that it was accepted."""
-
-    event: Event
-    after: int
-    """Moves before it is asked for."""
 
 
 @dataclass
@@ -53,6 +47,8 @@ class Simulation:
     busy: list[str] = field(default_factory=list)
     """Owners of processes in the middle of a move, the innermost last."""
     calm: bool = False
+    refused: list[str] = field(default_factory=list)
+    """What services did not accept."""
 
     def __post_init__(self) -> None:
         self.world.spend = self.spend
@@ -63,14 +59,22 @@ class Simulation:
 
     def run(self) -> None:
         """Chaos until its budget is spent, then calm until nothing is left to do."""
-        for _ in range(self.world.setting.processes):
+        while len(self.world.processes) < self.world.setting.processes:
             self.world.spawn()
         while self.budget > 0 or self.happenings:
             self.tick()
             (self.fault if self.budget > 0 and self.rng.random() < 0.25 else self.work)()
             if self.rng.random() < 0.02:
-                audit(self.world.store)
+                audit(self.world)
         self.settle()
+
+    def some_moves(self, most: int) -> None:
+        """Play so many moves of chaos, and stop in the middle of the work."""
+        while len(self.world.processes) < self.world.setting.processes:
+            self.world.spawn()
+        for _ in range(most):
+            self.tick()
+            (self.fault if self.budget > 0 and self.rng.random() < 0.25 else self.work)()
 
     def anybody(self) -> Process:
         return self.rng.choice(self.world.processes or [self.world.spawn()])
@@ -83,7 +87,9 @@ class Simulation:
             self.newcomer()
         due = [happening for happening in self.happenings if happening.after <= self.moves]
         if due and self.rng.random() < 0.5:
-            self.ask(due[0])
+            able = next(filter(self.may_ask, due), None)
+            if able is not None:
+                self.ask(able)
 
     def settle(self) -> None:
         """No more faults: leases run out, whoever is alive adopts what is left."""
@@ -106,15 +112,18 @@ class Simulation:
             if self.nothing_left():
                 break
             self.world.clock.pass_by(CALM_SECONDS)
-        audit(self.world.store)
+        audit(self.world)
+        self.calm = False
 
     def nothing_left(self) -> bool:
-        store = self.world.store
+        """Whether everything is over: also what has not begun, of which only a start in the outbox is there."""
         if any(not process.idle for process in self.world.processes):
             return False
-        everyone = store.executions(limit=10_000)
-        over = all(info.status in TERMINAL for info in everyone)
-        return over and not any(sum(store.open_work(info.execution_id).values()) for info in everyone)
+        everyone = self.world.store.executions(limit=100_000)
+        if any(info.status not in TERMINAL for info in everyone):
+            return False
+        evidence = self.world.place.evidence()
+        return not (evidence.commands or evidence.outbox or evidence.timers)
 
     def work_off(self) -> bool:
         did = False
@@ -151,9 +160,12 @@ class Simulation:
     def move(self, process: Process) -> None:
         """Handle some events in some order, or run one command."""
         driver = process.driver
-        if driver.events and (not driver.ready or self.rng.random() < 0.5):
+        eager = self.world.setting.eager
+        if driver.events and (not driver.ready or self.rng.random() < eager):
             self.rng.shuffle(driver.events)
-            size = self.rng.choice((1, 1, 2, 4, len(driver.events)))
+            size = self.rng.choice(
+                (1, 1, 2, 4, len(driver.events)) if eager >= 0.5 else (len(driver.events),)
+            )
             batch, driver.events = driver.events[:size], driver.events[size:]
             self.attempt(process, f"handles {names(batch)}", lambda: self.handle(process, batch))
         elif driver.ready:
@@ -237,18 +249,49 @@ class Simulation:
 
     # --- clients ---
 
-    def ask(self, happening: Happening) -> None:
+    def may_ask(self, happening: Happening) -> bool:
+        """Tell whether the execution that ``happening`` is about has begun.
+
+        One that waits for a slot keeps its own requests back, and no others: the holder of that slot may be paused until it is resumed.
+        """
         event = happening.event
+        if event is None or isinstance(event, Start):
+            return True
         known = self.world.store.info(event.execution_id)
-        if not isinstance(event, Start) and (known is None or not known.version):
+        return known is not None and known.version > 0
+
+    def ask(self, happening: Happening) -> None:
+        if happening.door is not None:
+            process = self.anybody()
+            self.attempt(process, f"is asked to {happening.what}", lambda: self.through(process, happening))
             return
+        event = happening.event
+        assert event is not None
         process = self.anybody()
         asked = (
             self.start_by_outbox if isinstance(event, Start) and self.rng.random() < 0.3 else self.hand_over
         )
         self.attempt(process, f"is asked for {names([event])}", lambda: asked(process, happening))
 
+    def through(self, process: Process, happening: Happening) -> None:
+        """Ask a service; what it refuses is asked for again only where the refusal says so."""
+        assert happening.door is not None
+        try:
+            events = happening.door(process)
+        except InfrastructureError:
+            raise
+        except NoetlError as refused:
+            happening.tries += 1
+            self.note(f"refused: {refused}")
+            self.refused.append(f"{happening.what}: {refused}")
+            if not refused.retryable or happening.tries > MOST_TRIES:
+                self.happenings.remove(happening)
+            return
+        self.happenings.remove(happening)
+        process.driver.events += events
+
     def hand_over(self, process: Process, happening: Happening) -> None:
+        assert happening.event is not None
         process.driver.handle([happening.event])
         self.happenings.remove(happening)
 
@@ -355,13 +398,3 @@ class Simulation:
 
     def note(self, line: str) -> None:
         self.trace.append(f"{self.moves:5} {'  ' * len(self.busy)}{line}")
-
-
-def names(events: list[Event]) -> str:
-    return ", ".join(f"{str(event.execution_id)[-4:]}/{event.event_id}" for event in events)
-
-
-def label(command: Command) -> str:
-    return (
-        f"{str(command.execution_id)[-4:]}/{command.command_id} attempt {command.attempt} turn {command.turn}"
-    )

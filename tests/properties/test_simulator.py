@@ -1,19 +1,22 @@
 """Hundreds of disturbed runs, each drawn from a seed; every one of them has to come to the undisturbed end.
 
-A seed that fails says how to run it again. ``NOETL_SOAK_SEEDS=5000`` runs as many; ``NOETL_FIRST_SEED`` starts elsewhere.
+A seed that fails says how to run it again. ``NOETL_SOAK_SEEDS=20000`` runs as many, ``NOETL_FIRST_SEED`` is the first of them.
 """
 
 from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from tests.properties.grammar import Grammar, draw
 from tests.properties.invariants import check_end
+from tests.properties.places import PostgresGround
 from tests.properties.redriving import lanes, redrives, rounds
+from tests.properties.shapes import play
 from tests.properties.simulator import Simulation
 from tests.properties.workloads import (
     FIXED,
@@ -30,13 +33,20 @@ from tests.properties.workloads import (
 )
 from tests.properties.world import Setting, World, compile_all
 
-SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "240"))
+SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "400"))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
+
+
+def share(part: float) -> range:
+    """The seeds of one test, which takes this part of them."""
+    return range(FIRST, FIRST + max(1, int(SEEDS * part)))
+
+
 SHOWN = 120
 """Last moves shown of a run that failed."""
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("seed", share(0.25))
 def test_every_disturbed_run_comes_to_the_undisturbed_end(seed: int) -> None:
     run_seed(seed)
 
@@ -54,7 +64,7 @@ def setting_of(rng: random.Random) -> Setting:
     )
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 2))
+@pytest.mark.parametrize("seed", share(0.15))
 def test_so_does_every_random_playbook(seed: int) -> None:
     run_random(seed)
 
@@ -71,7 +81,7 @@ def run_random(seed: int) -> None:
     assert wanted.status in ("completed", "failed"), text
     assert wanted.error is None or wanted.error[1] == "not_found", (wanted.error, text)
     try:
-        simulate(seed, rng, [(workload, wanted)], World(programs, setting_of(rng), rng))
+        simulate(f"random {seed}", rng, [(workload, wanted)], World(programs, setting_of(rng), rng))
     except BaseException:
         print(text)
         raise
@@ -81,38 +91,66 @@ def run_seed(seed: int) -> None:
     rng = random.Random(seed)
     picked = [rng.choice(FIXED) for _ in range(rng.choice((1, 1, 2, 3)))]
     simulate(
-        seed,
+        f"fixed {seed}",
         rng,
         [(workload, expected(workload.path)) for workload in picked],
         World(fixed_programs(), setting_of(rng), rng),
     )
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 12))
+@pytest.mark.parametrize("seed", share(0.05))
 def test_redriven_executions_keep_what_was_good(seed: int) -> None:
+    run_redriven(seed)
+
+
+@pytest.mark.parametrize("seed", share(0.05))
+def test_limits_hold_whatever_happens(seed: int) -> None:
+    run_limited(seed)
+
+
+@pytest.mark.parametrize("seed", share(0.5))
+def test_so_does_every_scene(seed: int) -> None:
+    play(seed)
+
+
+@pytest.fixture(scope="module")
+def postgres_ground(module_database: str) -> Iterator[PostgresGround]:
+    ground = PostgresGround(module_database)
+    yield ground
+    ground.close()
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seed", share(0.02))
+def test_so_does_every_scene_over_postgres(seed: int, postgres_ground: PostgresGround) -> None:
+    play(seed, postgres_ground.place)
+
+
+def run_redriven(seed: int) -> None:
     """What ended is redriven, from anywhere, twice; with the same disturbances."""
     rng = random.Random(f"redriven {seed}")
     picked = [rng.choice([one for one in FIXED if not one.waits]) for _ in range(rng.choice((1, 2)))]
     world = World(fixed_programs(), setting_of(rng), rng)
-    simulate(seed, rng, [(workload, expected(workload.path)) for workload in picked], world)
+    wanted = [(workload, expected(workload.path)) for workload in picked]
+    simulate(f"redriven {seed}", rng, wanted, world)
     for number in range(2):
         before, done = lanes(world), rounds(world)
         asked = redrives(world, rng, number)
         simulation = Simulation(world, rng, list(asked), budget=rng.randint(0, 40))
         try:
             simulation.run()
-            check_end(world.store, world.store.executions(limit=10_000))
+            check_end(world)
             after = lanes(world)
             assert all(after[lane] == rows for lane, rows in before.items())
             assert rounds(world) - done <= len(asked)
         except BaseException:
             print(f"redriven seed {seed}, {world.setting}, round {number}; the last moves:")
             print("\n".join(list(simulation.trace)[-SHOWN:]))
+            print(f"run it again: python -m tests.properties.seed redriven {seed}")
             raise
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS // 12))
-def test_limits_hold_whatever_happens(seed: int) -> None:
+def run_limited(seed: int) -> None:
     """Executions that share keys: the audit counts holders between any two moves."""
     rng = random.Random(f"limits {seed}")
     shared = [one for one in FIXED if one.path in ("properties/limited", "properties/alone")]
@@ -123,29 +161,23 @@ def test_limits_hold_whatever_happens(seed: int) -> None:
         for one in picked
     ]
     wanted = [(one, expected(one.path)) for one in picked]
-    simulate(seed, rng, wanted, World(fixed_programs(), setting_of(rng), rng))
+    simulate(f"limited {seed}", rng, wanted, World(fixed_programs(), setting_of(rng), rng))
 
 
-def simulate(seed: int, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:
+def simulate(name: str, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:
     world.hasty = rng.choice((0.0, 0.0, 0.1))
     asked = [happenings(workload, world, number, rng) for number, (workload, _) in enumerate(picked)]
     simulation = Simulation(world, rng, [one for some in asked for one in some], budget=rng.randint(0, 60))
     try:
         simulation.run()
-        check_end(
-            world.store,
-            world.store.executions(limit=10_000),
-            [workload.path for workload, _ in picked if workload.waits],
-        )
+        check_end(world, [workload.path for workload, _ in picked if workload.waits])
         check_keys(world.tools.calls)
         for (workload, wanted), mine in zip(picked, asked, strict=True):
             root = root_of(mine).execution_id
             compare(workload, wanted, observe(world.store, world.results, world.tools.calls, root))
     except BaseException:
         paths = ", ".join(workload.path for workload, _ in picked)
-        print(f"seed {seed} ({paths}), {world.setting}; the last moves:")
+        print(f"seed {name} ({paths}), {world.setting}; the last moves:")
         print("\n".join(list(simulation.trace)[-SHOWN:]))
-        print(
-            f"run it again: NOETL_FIRST_SEED={seed} NOETL_SOAK_SEEDS=1 python -m pytest tests/properties/test_simulator.py"
-        )
+        print(f"run it again: python -m tests.properties.seed {name}")
         raise

@@ -9,6 +9,9 @@ An ``http`` call is steered by its query parameters; everything else it is asked
 | ``pages: n``, ``page: k`` | answers page k of n: ``{rows: [two numbers], next: k + 1 or null}`` |
 | ``polls: n`` | goes on elsewhere: it is asked for n times before it comes to anything |
 | ``size: n`` | answers with a text of n bytes besides ``v`` |
+| ``run: x`` | answers with ``run: x`` besides ``v`` |
+| ``run: x``, ``saw: y`` | is noted in ``mixed`` unless both are the same: a run saw the result of another |
+| ``arrived: x``, ``sent: name`` | is noted in ``changed`` unless x is what was sent under that name |
 """
 
 from __future__ import annotations
@@ -39,8 +42,13 @@ class Call:
 
 
 class PureTools(Registry):
-    """``calls``: every call, repeated ones too. ``spend``: told of each call before it answers, so that time may pass. ``sent``: told of the
-    tokens of callbacks that are sent (``body: {callback: …}``)."""
+    """``calls``: every call, repeated ones too. ``poll_seconds``: between two questions of ``polls``.
+
+    ``spend``: told of each call before it answers, so that time may pass. ``sent``: told of the tokens of callbacks that are sent
+    (``body: {callback: …}``).
+    """
+
+    poll_seconds = 3.0
 
     def __init__(
         self, spend: Callable[[], None] = lambda: None, sent: Callable[[str], None] = lambda token: None
@@ -49,6 +57,10 @@ class PureTools(Registry):
         self.spend = spend
         self._sent = sent
         self.calls: list[Call] = []
+        self.sent: dict[str, bytes] = {}
+        """Values as they left, encoded, by name."""
+        self.mixed: list[str] = []
+        self.changed: list[str] = []
 
     def spec(self, name: str) -> KindSpec:
         found = super().spec(name)
@@ -65,10 +77,14 @@ class PureTools(Registry):
         if token:
             self._sent(token)
         self.calls.append(Call(context.execution_id, context.idempotency_key, asked))
+        if "saw" in params and params["saw"] != params.get("run"):
+            self.mixed.append(f"{context.step}: {params}")
+        if "sent" in params and codec.encode(params.get("arrived")) != self.sent[params["sent"]]:
+            self.changed.append(f"{context.step}: {params}, sent was {self.sent[params['sent']]!r}")
         self.spend()
         asked_for = (context.pending or {}).get("times", 0)
         if asked_for < params.get("polls", 0):
-            return PollRequest({"times": asked_for + 1}, 3.0)
+            return PollRequest({"times": asked_for + 1}, self.poll_seconds)
         body = _answer(params, context.attempt, index, asked)
         return TaskResult({"status_code": 200, "headers": {}, "url": "", "elapsed": 0.0, "data": body})
 
@@ -87,6 +103,10 @@ def _answer(
     inputs = {name: value for name, value in params.items() if name not in STEERING}
     digest = hashlib.sha256(codec.encode([*asked[:3], inputs])).digest()
     body: dict[str, Any] = {"v": int.from_bytes(digest[:4], "big") % 1000}
+    if "sent" in params:
+        body["echo"] = params.get("arrived")
+    if "run" in params:
+        body["run"] = params["run"]
     if "size" in params:
         body["text"] = digest.hex()[:1] * params["size"]
     return body

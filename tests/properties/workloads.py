@@ -13,12 +13,14 @@ from noetl.domain import codec
 from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, Start
 from noetl.domain.outcomes import Patch
 from noetl.domain.state import decode_state
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.runtime.programs import Programs
 from noetl.services import read_execution
 from noetl.services.start_execution import start_event
-from tests.properties.simulator import Happening
+from tests.properties.accounts import family
+from tests.properties.happening import Happening
+from tests.properties.laws import law
 from tests.properties.tools import Call
 from tests.properties.world import World, compile_all
 
@@ -61,6 +63,7 @@ FIXED = tuple(
             "limited",
             "alone",
             "callbacks",
+            "concurrent",
             "polls",
         )
     ]
@@ -156,7 +159,7 @@ def expected(workload_path: str) -> Seen:
 def observe(store: ExecutionStore, results: ResultStore, calls: Iterable[Call], root: int) -> Seen:
     info = read_execution.find(store, root)
     state = decode_state(info.state)
-    members = family(store, root)
+    members = family(store.executions(limit=100_000), root)
     paths = {member.execution_id: member.path for member in members}
     slots = store.slots(root)
 
@@ -181,21 +184,14 @@ def observe(store: ExecutionStore, results: ResultStore, calls: Iterable[Call], 
     )
 
 
-def family(store: ExecutionStore, root: int) -> list[ExecutionInfo]:
-    """An execution and its descendants."""
-    everyone = list(store.executions(limit=100_000))
-    found = [info for info in everyone if info.execution_id == root]
-    for info in found:
-        found += [child for child in everyone if child.parent_execution_id == info.execution_id]
-    return found
-
-
+@law("disturbances-change-no-result", "end")
 def compare(workload: Workload, wanted: Seen, seen: Seen) -> None:
-    """The execution came to the end it had to come to."""
+    """An execution reaches the same status, result, context, children and number of idempotency keys as an undisturbed run."""
     if not workload.exact:
         assert seen.status in workload.ends, f"{workload.path}: {seen.status} {seen.error}"
         if seen.status == wanted.status:
-            assert (seen.error, seen.result) == (wanted.error, wanted.result), workload.path
+            assert seen.error == wanted.error, f"{workload.path}: {seen.error} instead of {wanted.error}"
+            assert same(seen.result, wanted.result), f"{workload.path}: {seen.result}, not {wanted.result}"
         return
     assert (seen.status, seen.error) == (wanted.status, wanted.error), workload.path
     assert same(seen.result, wanted.result), f"{workload.path}: {seen.result} instead of {wanted.result}"
@@ -229,8 +225,9 @@ def difference(seen: dict[Any, int], wanted: dict[Any, int]) -> str:
     return "\n".join(lines)
 
 
+@law("keys-stand-for-one-call", "end")
 def check_keys(calls: Iterable[Call]) -> None:
-    """An idempotency key stands for one call: every attempt asked the same under it."""
+    """An idempotency key stands for one call: every attempt asks the same under it."""
     asked: dict[tuple[int, str], Any] = {}
     for call in calls:
         known = asked.setdefault((call.execution_id, call.key), call.asked)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore, MemoryResultStore
+from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
-from noetl.ports.execution_store import Change, Committed, ItemBatch, ItemsCommitted, Poll
 from noetl.runtime.programs import Programs
 from noetl.services.callback_keys import callback_key
 from noetl.services.engine_deps import EngineDeps
@@ -27,6 +26,7 @@ from noetl.testing.driver import Driver, VirtualClock
 from noetl.testing.memory import NoCredentials
 from tests.properties.chaos import Faults, FaultyPort
 from tests.properties.outside import Outside
+from tests.properties.places import MemoryPlace, Place
 from tests.properties.tools import PureTools
 
 LEASE = 30.0
@@ -44,10 +44,16 @@ def compile_all(extra: tuple[str, ...] = ()) -> Programs:
     return programs
 
 
+def own_programs(shared: Programs, size: int) -> Programs:
+    """What a process keeps of the programs there are."""
+    return Programs(shared.catalog, PureTools(), size, shared.cache)
+
+
 @dataclass(slots=True)
 class BeatingClock(VirtualClock):
     """Time passes in steps short enough for every living process to keep its lease."""
 
+    tick: Callable[[], None] = lambda: None
     beat: Callable[[], None] = lambda: None
 
     def pass_by(self, seconds: float) -> None:
@@ -55,56 +61,8 @@ class BeatingClock(VirtualClock):
             step = min(seconds, BEAT)
             self.seconds += step
             seconds -= step
+            self.tick()
             self.beat()
-
-
-class WatchedStore(MemoryExecutionStore):
-    """Sees to it that attempts go up with every delivery (what waited for a slot is delivered for the first time), and that only the
-    last one's outcome is ever applied."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        super().__init__(clock)
-        self.attempts: dict[tuple[int, str], int] = {}
-
-    def claim(self, owner: str, limit: int) -> Sequence[Command]:
-        with self.tables() as tables:
-            waited = {key for key, uses in tables.uses.items() if any(use.queued for use in uses)}
-        found = super().claim(owner, limit)
-        for command in found:
-            key = (command.execution_id, command.command_id)
-            assert command.attempt > self.attempts.get(key, 0 if key in waited else 1), (
-                f"{key} was claimed twice as attempt {command.attempt}"
-            )
-            self.attempts[key] = command.attempt
-        return found
-
-    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
-        found = super().ask_again(polls, owner)
-        for command in found:
-            self.attempts[command.execution_id, command.command_id] = command.attempt
-        return found
-
-    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
-        committed = super().commit(changes, owner)
-        for change in changes:
-            for command_id, attempt, _ in change.close:
-                self._check(change.execution_id, command_id, attempt)
-        return committed
-
-    def commit_items(
-        self, batches: Sequence[ItemBatch], owner: str | None = None
-    ) -> tuple[Sequence[ItemsCommitted], Committed]:
-        answers, committed = super().commit_items(batches, owner)
-        for batch, answer in zip(batches, answers, strict=True):
-            if answer.counted:
-                self._check(batch.event.execution_id, batch.event.command_id, batch.event.attempt)
-        return answers, committed
-
-    def _check(self, execution_id: int, command_id: str, attempt: int) -> None:
-        last = self.attempts.get((execution_id, command_id), 1)
-        assert attempt == last, (
-            f"the outcome of attempt {attempt} of {command_id} was applied after attempt {last} was given out"
-        )
 
 
 @dataclass(frozen=True)
@@ -123,6 +81,16 @@ class Setting:
     """Calls are only begun with their whole time-out left, as in a function."""
     processes: int = 1
     """How many there are at first."""
+    eager: float = 0.5
+    """How often a process handles events while it has commands to run; one that seldom does handles many at once."""
+    loops: int = 256
+    """Loops that a process remembers (where the store is Postgres)."""
+    recents: int = 1024
+    """Executions that a process remembers, if it does."""
+    programs: int = 256
+    """Programs that a process keeps."""
+    skew: float = 0.0
+    """Seconds by which the clocks of processes differ at most, each from the store's."""
 
 
 @dataclass
@@ -139,11 +107,15 @@ class World:
     seen: Callable[[Event], None] = lambda event: None
     hasty: float = 0.0
     """How often a worker finds its time short."""
+    ground: Callable[[Callable[[], float]], Place] = MemoryPlace
+    """What keeps executions: given the clock."""
 
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
         self.results = MemoryResultStore()
-        self.store = WatchedStore(self.clock.epoch)
+        self.place = self.ground(self.clock.epoch)
+        self.clock.tick = self.place.tick
+        self.store = self.place.store
         self.outside = Outside(self)
         self.tools = PureTools(lambda: self.spend(), self.outside.sent)
 
@@ -186,30 +158,33 @@ class Process:
         self.confused = False
         self.early: list[Event] = []
         self.doubtful = False
-        self.faults = Faults(owner, world.rng, world.meanwhile)
-        store, results = FaultyPort(world.store, self.faults), FaultyPort(world.results, self.faults)
+        self.faults = Faults(owner, world.rng, lambda who, call: world.meanwhile(who, call))
         setting = world.setting
+        kept = world.place.of_process(setting.loops)
+        store, results = FaultyPort(kept, self.faults), FaultyPort(world.results, self.faults)
+        programs = own_programs(world.programs, setting.programs)
+        skew = setting.skew and world.rng.uniform(-setting.skew, setting.skew)
         deps = EngineDeps(
             store=store,
             results=results,
-            programs=world.programs,
-            resolve=world.programs.resolve,
+            programs=programs,
+            resolve=programs.resolve,
             hydrate=make_hydrate(results),
             owner=None if setting.queues else owner,
             limits=Limits(inline_bytes=setting.inline_bytes, tier="memory", window=setting.window),
             workers=lambda pool: setting.workers,
-            recent=Recent(world.clock.now) if setting.remembers else None,
+            recent=Recent(world.clock.now, setting.recents) if setting.remembers else None,
         )
         self.worker = WorkerDeps(
-            programs=world.programs,
+            programs=programs,
             registry=world.tools,
             results=results,
             credentials=NoCredentials(),
             inline_bytes=setting.inline_bytes,
             clock=world.clock.now,
-            now=world.clock.epoch,
+            now=lambda: world.clock.epoch() + skew,
             chance=world.rng.random,
-            callback_key=lambda command: callback_key(command, world.programs, RING),
+            callback_key=lambda command: callback_key(command, programs, RING),
             deadline=self._deadline,
             longest=1e6 if setting.bounded else math.inf,
             revoked=lambda execution_id, run: (

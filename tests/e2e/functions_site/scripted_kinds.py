@@ -3,6 +3,8 @@
 While a script server says where it is (a file with its address), every call of a kind asks it first. It answers with the reply of
 the conformance case that the execution plays, or leaves the call to the real kind. What a reply means is ``noetl.testing.scripted``'s
 to say, as in local runs; that module is not in a layer, so it is loaded from the checkout.
+
+A queue may deliver a command twice, and then its calls are made twice. So each call says which one of its command it is.
 """
 
 from __future__ import annotations
@@ -12,69 +14,112 @@ import importlib.abc
 import importlib.util
 import json
 import sys
+import threading
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 REGISTRY = "noetl.kinds.registry"
-SECONDS = 120
+COMMANDS = "noetl.services.run_command"
+SECONDS = 600
+"""More than the server holds an answer back for."""
 
 
 def install(scripted: str, address: str) -> None:
     """Have the registry of kinds ask. ``scripted``: the file of ``noetl.testing.scripted``; ``address``: the file with the server's."""
-    sys.meta_path.insert(0, Finder(Path(scripted), Path(address)))
+    changes = {REGISTRY: functools.partial(asking, Path(scripted), Path(address)), COMMANDS: numbering}
+    sys.meta_path.insert(0, Finder(changes))
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Sees the registry's import, once."""
+    """Sees the import of each module that is changed, once."""
 
-    def __init__(self, scripted: Path, address: Path) -> None:
-        self.scripted = scripted
-        self.address = address
+    def __init__(self, changes: dict[str, Callable[[Any], None]]) -> None:
+        self.changes = changes
 
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if name != REGISTRY:
+        change = self.changes.pop(name, None)
+        if change is None:
             return None
-        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = Loader(spec.loader, self)
+            spec.loader = Loader(spec.loader, change)
         return spec
 
 
 class Loader(importlib.abc.Loader):
-    """Imports the registry and changes how it calls a kind."""
+    """Imports a module and changes it."""
 
-    def __init__(self, real: importlib.abc.Loader, finder: Finder) -> None:
+    def __init__(self, real: importlib.abc.Loader, change: Callable[[Any], None]) -> None:
         self.real = real
-        self.finder = finder
+        self.change = change
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self.real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         self.real.exec_module(module)
-        call_kind = module.Registry.run
-        scripted = functools.cache(functools.partial(load, self.finder.scripted))
+        self.change(module)
 
-        def run(registry: Any, name: str, raw_params: Mapping[str, Any], context: Any) -> Any:
-            try:
-                server = self.finder.address.read_text()
-            except FileNotFoundError:
-                return call_kind(registry, name, raw_params, context)
-            script = scripted()
-            reply = ask(server, script.call_of(name, raw_params, context), context)
-            if reply is None:
-                return call_kind(registry, name, raw_params, context)
-            registry._load(name).params.parse(raw_params)
-            return script.answer(reply)
 
-        module.Registry.run = run
+class Running(threading.local):
+    """The command that a thread runs, and how often it has made each of its calls."""
+
+    command: Any = None
+    calls: Counter[tuple[str, str, int | None]]
+
+
+running = Running()
+
+
+def numbering(module: Any) -> None:
+    """Have a thread know the command that it runs."""
+    run_command = module.run_command
+
+    def run(command: Any, *rest: Any) -> Any:
+        running.command, running.calls = command, Counter()
+        try:
+            return run_command(command, *rest)
+        finally:
+            running.command = None
+
+    module.run_command = run
+
+
+def asking(source: Path, address: Path, module: Any) -> None:
+    """Have the registry ask before it calls a kind."""
+    call_kind = module.Registry.run
+    scripted = functools.cache(functools.partial(load, source))
+
+    def run(registry: Any, name: str, raw_params: Mapping[str, Any], context: Any) -> Any:
+        try:
+            server = address.read_text()
+        except FileNotFoundError:
+            return call_kind(registry, name, raw_params, context)
+        script = scripted()
+        reply = ask(server, script.call_of(name, raw_params, context), context)
+        if reply is None:
+            return call_kind(registry, name, raw_params, context)
+        registry._load(name).params.parse(raw_params)
+        return script.answer(reply)
+
+    module.Registry.run = run
+
+
+def number(call: Any) -> list[Any] | None:
+    """Which call of its command this is: the same one when the command is delivered again."""
+    command = running.command
+    if command is None:
+        return None
+    place = (call.step, call.task, call.index)
+    running.calls[place] += 1
+    return [command.command_id, command.attempt, command.turn, *place, running.calls[place]]
 
 
 def load(path: Path) -> ModuleType:
@@ -98,6 +143,7 @@ def ask(server: str, call: Any, context: Any) -> Any:
         "task": call.task,
         "index": call.index,
         "told": call.told,
+        "number": number(call),
     }
     request = urllib.request.Request(server, data=codec.encode(asked), method="POST")
     with urllib.request.urlopen(request, timeout=SECONDS) as answer:

@@ -6,7 +6,6 @@ import base64
 import html
 import json
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -35,6 +34,7 @@ from tests.integration.api.canaries import (
 )
 from tests.integration.api.canary_playbooks import CHILD, CRASHES, DATABASE, EVERY_WAY, PARENT, PASSED_ON
 from tests.integration.api.test_serve import Client
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -157,12 +157,9 @@ def test_no_secret_is_found_anywhere_but_where_it_was_sent(database, tmp_path, u
         for text in (CHILD, PARENT, PASSED_ON, DATABASE, EVERY_WAY, CRASHES):
             client.register(text.replace("$URL", url))
         started = client.start("canary/parent")
-        for _ in range(600):
-            if Echo.late == 1:
-                break
-            time.sleep(0.05)
-        time.sleep(1.0)
-        assert client("GET", f"/api/executions/{started}/status")[1]["status"] == "running"
+        wait_until(lambda: Echo.late == 1, "the first try")
+        here = f"/api/executions/{started}/events"
+        wait_until(lambda: "retry.scheduled" in str(client("GET", here)[1]), "the wait for the second")
         assert not leaks(database, home, told(client, started)), "while it waits between two tries"
         failed = client.until(started, "failed", "completed")
         assert failed["status"] == "failed"

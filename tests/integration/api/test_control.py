@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.api.test_serve import GATED, Client, Serve, client, serve, server  # noqa: F401
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -24,28 +24,18 @@ workflow:
 MENDED = BROKEN.replace("args.n / 0", "args.n + 1")
 
 
-def until(ask: Client, execution_id: str, *statuses: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 20
-    while True:
-        _, status = ask("GET", f"/api/executions/{execution_id}/status")
-        if status["status"] in statuses:
-            return status
-        assert time.monotonic() < deadline, status
-        time.sleep(0.05)
-
-
 def test_a_paused_execution_takes_changes_and_enters_nothing_until_it_is_resumed(client: Client) -> None:  # noqa: F811
     client.register(GATED)
     execution_id = client.start("demo/gated")
-    until(client, execution_id, "waiting")
+    client.until(execution_id, "waiting")
     place = f"/api/executions/{execution_id}"
     assert client("POST", f"{place}/pause", {"reason": "a look"})[0] == 202
-    until(client, execution_id, "paused")
+    client.until(execution_id, "paused")
     assert client("PATCH", f"{place}/ctx", {"patch": {"approved": True}})[0] == 202
-    time.sleep(0.3)
-    assert until(client, execution_id, "paused")
+    wait_until(lambda: events_of(client, place, "ctx.patched"), "the change")
+    assert client("GET", f"{place}/status")[1]["status"] == "paused"
     assert client("POST", f"{place}/resume", {})[0] == 202
-    until(client, execution_id, "completed")
+    client.until(execution_id, "completed")
     assert client("POST", f"{place}/resume", {})[0] == 409
     names = [event["event_type"] for event in client("GET", f"{place}/events")[1]["events"]]
     during = names[names.index("execution.paused") : names.index("execution.resumed")]
@@ -55,13 +45,13 @@ def test_a_paused_execution_takes_changes_and_enters_nothing_until_it_is_resumed
 def test_an_execution_that_failed_goes_on_with_a_newer_version(client: Client) -> None:  # noqa: F811
     client.register(BROKEN)
     execution_id = client.start("demo/broken")
-    until(client, execution_id, "failed")
+    client.until(execution_id, "failed")
     client.register(MENDED)
     place = f"/api/executions/{execution_id}"
     status, refused = client("POST", f"{place}/redrive", {"from": "divde"})
     assert (status, refused["code"]) == (422, "unknown_step") and "divide" in refused["hint"]
     assert client("POST", f"{place}/redrive", {"version": 2, "reason": "mended"})[0] == 202
-    until(client, execution_id, "completed")
+    client.until(execution_id, "completed")
     assert client("GET", f"{place}/result")[1]["result"] == {"n": 2}
     names = [event["event_type"] for event in client("GET", f"{place}/events")[1]["events"]]
     assert names.count("playbook.failed") == names.count("execution.redriven") == 1
@@ -93,10 +83,8 @@ NO_LOOP = re.sub(r"    loop:.*\n    tool:.*", "    tool: { kind: noop }", LOOPED
 
 def until_round(ask: Client, execution_id: str, number: int) -> dict[str, Any]:
     """Until its end number ``number``, whatever that is."""
-    deadline = time.monotonic() + 20
-    while len(events_of(ask, f"/api/executions/{execution_id}", "workflow.completed")) < number:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    place = f"/api/executions/{execution_id}"
+    wait_until(lambda: len(events_of(ask, place, "workflow.completed")) >= number, f"end {number}")
     return ask("GET", f"/api/executions/{execution_id}/status")[1]
 
 
@@ -108,7 +96,7 @@ def test_a_loop_is_mended_item_by_item_and_its_results_are_where_they_were(clien
     client.register(LOOPED)
     execution_id = client.start("demo/looped")
     place = f"/api/executions/{execution_id}"
-    until(client, execution_id, "failed")
+    client.until(execution_id, "failed")
     client.register(LOOPED.replace("6 / row.n", "6 / row.n if row.n else 0"))
     client.register(NO_LOOP)
     for asked, status, code, told in (
@@ -122,7 +110,7 @@ def test_a_loop_is_mended_item_by_item_and_its_results_are_where_they_were(clien
         assert (found, refused["code"]) == (status, code), refused
         assert not told or told in refused["details"]["candidates"]
     assert client("POST", f"{place}/redrive", {"version": 2})[0] == 202
-    until(client, execution_id, "completed")
+    client.until(execution_id, "completed")
     assert client("GET", f"{place}/result")[1]["result"] == {"all": [6.0, 0, 2.0]}
     assert [one["payload"]["index"] for one in events_of(client, place, "loop.item")] == [0, 1, 2, 1]
     assert client("POST", f"{place}/redrive", {"from": "load[2]"})[0] == 202
@@ -143,7 +131,7 @@ def test_what_is_gone_from_the_result_store_is_told_and_made_anew(serve: Serve, 
         ask = Client(first.address, token)
         ask.register(LOOPED)
         execution_id = ask.start("demo/looped")
-        until(ask, execution_id, "failed")
+        ask.until(execution_id, "failed")
     kept = [file for file in (tmp_path / "home").rglob(f"*{execution_id}*/**/*") if file.is_file()]
     assert kept
     for file in kept:
@@ -163,7 +151,7 @@ def test_many_are_steered_by_what_they_have_in_common(client: Client) -> None:  
     client.register(BROKEN.replace("demo/broken", "demo/many"))
     ids = [client.start("demo/many") for _ in range(3)]
     for one in ids:
-        until(client, one, "failed")
+        client.until(one, "failed")
     client.register(MENDED.replace("demo/broken", "demo/many"))
     wish = {
         "filter": {"status": "failed", "path": "demo/many", "version": 1},
@@ -176,7 +164,7 @@ def test_many_are_steered_by_what_they_have_in_common(client: Client) -> None:  
     assert (status, done["done"], done["more"]) == (200, 2, True)
     assert client("POST", "/api/executions/redrive", {**wish, "after": done["next"]})[1]["done"] == 1
     for one in ids:
-        until(client, one, "completed")
+        client.until(one, "completed")
         (told,) = events_of(client, f"/api/executions/{one}", "execution.redriven")
         assert told["payload"]["reason"] == "mended" and told["payload"]["principal"]
     assert client("POST", "/api/executions/cancel", {"filter": {}})[1]["code"] == "empty_filter"

@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.shown import Example, differs, examples, parse
 from tests.integration.api.test_serve import Client
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.postgres,
@@ -29,7 +29,6 @@ pytestmark = [
 DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("api.md", "credentials.md", "logs.md", "operations.md", "schedules.md")
 ADDRESS = "http://127.0.0.1:8765"
-PATIENCE = 20.0
 DAILY = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -69,7 +68,7 @@ class Shell:
     def close(self) -> None:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(timeout=10)
+        self.process.wait(timeout=PATIENCE)
         self.process.stdout.close()
 
 
@@ -137,12 +136,17 @@ def check(shell: Shell, example: Example, page: str) -> None:
     """What only looks is run again for a while: the engine works meanwhile."""
     looks = example.command.strip().splitlines()[-1]
     again = (" -d " not in looks and " -X " not in looks) or "/commands/claim" in looks
-    deadline = time.monotonic() + PATIENCE
-    told = shell.run(example.command)
-    while (wrong := judge(told, example.shown)) and again and time.monotonic() < deadline:
-        time.sleep(0.1)
-        told = shell.run(looks)
-    assert not wrong, f"docs/{page}:{example.line}: {wrong}\n{example.command}\n{told}"
+    told = [shell.run(example.command)]
+
+    def right() -> bool:
+        if judge(told[-1], example.shown) and again:
+            told.append(shell.run(looks))
+        return not judge(told[-1], example.shown)
+
+    def wrong() -> str:
+        return f"docs/{page}:{example.line}: {judge(told[-1], example.shown)}\n{example.command}\n{told[-1]}\nanything better"
+
+    wait_until(right, wrong, seconds=PATIENCE if again else 0)
 
 
 def judge(told: str, shown: Any) -> str:

@@ -27,7 +27,7 @@ from tests.notes import NOTES
 pytestmark = pytest.mark.postgres
 
 RANDOM = int(os.environ.get("NOETL_SOAK_REQUESTS", "0"))
-SECONDS = 3600 if RANDOM else 60
+SECONDS = 3600 if RANDOM else 600
 OFF = {"enabled": False}
 CHECKS = {
     # A document cannot say which cursors, moments and templates are good ones, nor that `{path}` may be the word of another route.

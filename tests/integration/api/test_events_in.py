@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from noetl.domain.messages import decode_message, encode_message
 from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.serving import Server
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -40,7 +40,7 @@ def send(client: Client, path: str, body: bytes, headers: dict[str, str]) -> tup
     sent = {"Authorization": f"Bearer {client.token}", **JSON, **headers}
     request = urllib.request.Request(client.address + path, body, sent, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
             return reply.status, json.loads(reply.read()), reply.headers
     except HTTPError as refused:
         return refused.code, json.loads(refused.read()), refused.headers
@@ -50,13 +50,14 @@ def taken(client: Client, execution_id: str, command_id: str = "1") -> dict[str,
     """This command, claimed by hand."""
     worker = {"name": "hand", "pool": "python", "capacity": 1000}
     assert client("POST", "/api/worker/pool/register", worker)[0] == 200
-    for _ in range(200):
+
+    def claimed() -> Any:
         status, found = client("POST", f"/api/commands/{execution_id}:{command_id}/claim", {"name": "hand"})
-        if status == 200:
-            return found["command"]
-        assert status in (404, 409), found
-        time.sleep(0.05)
-    raise AssertionError(found)
+        assert status in (200, 404, 409), found
+        return found["command"] if status == 200 else None
+
+    command: dict[str, Any] = wait_until(claimed, f"command {command_id}")
+    return command
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(dat
         batch = {"events": [{"name": "call.done", "payload": {"result": 1}, "command": command["command"]}]}
         with pytest.raises(OSError):
             client("POST", "/api/events/batch", batch, Idempotency_Key="once")
-        assert first.wait(20) == -signal.SIGKILL
+        assert first.wait(PATIENCE) == -signal.SIGKILL
     finally:
         first.kill()
         first.communicate()
@@ -202,10 +203,13 @@ def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(dat
     try:
         taken(client, execution_id, "2")
         again = client("POST", "/api/events/batch", batch, Idempotency_Key="once")
-        assert again[0] == 202 and again[1]["duplicate"] and again[1]["status"] == "completed", again
+        assert again[0] == 202 and again[1]["duplicate"], again
+        # The second command exists before the batch is told to be over.
+        place = f"/api/events/batch/{again[1]['request_id']}/status"
+        wait_until(lambda: client("GET", place)[1]["status"] == "completed", "the end of the batch")
     finally:
         second.terminate()
-        second.communicate(timeout=30)
+        second.communicate(timeout=PATIENCE)
 
 
 def test_when_too_much_waits_starts_are_told_to_come_back_and_reports_still_count(serve: Serve):  # noqa: F811

@@ -15,6 +15,7 @@ from noetl.cli.errors import exit_code
 from noetl.domain.errors import NoetlError
 from noetl.local.emulator import free_port
 from tests.integration.api.test_serve import Client
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -24,7 +25,15 @@ kind: Playbook
 metadata: { name: slow, path: demo/slow }
 workflow:
   - step: start
-    tool: { kind: python, code: "import time\\ndef main():\\n    time.sleep(1.5)\\n    return 7" }
+    tool:
+      kind: python
+      code: |
+        import os, time
+        def main(go):
+            while not os.path.exists(go):
+                time.sleep(0.02)
+            return 7
+      args: { go: "{{ workload.go }}" }
 """
 
 
@@ -66,14 +75,17 @@ def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
 
         client = Client(f"http://127.0.0.1:{port}", (home / "token").read_text().strip())
         client.register(WORK)
-        execution_id = client.start("demo/slow")
+        execution_id = client.start("demo/slow", payload={"go": str(tmp_path / "go")})
         _, found = client("GET", "/api/worker/pools")
         assert [one["name"] for one in found["workers"]] == [worker["about"]["known as"]]
-        for _ in range(600):
+
+        def running() -> Any:
             (one,) = client("GET", "/api/worker/pools")[1]["workers"]
-            if one["running"]:
-                break
+            return one if one["running"] else None
+
+        one = wait_until(running, "the worker's claim")
         assert one["commands"][0]["execution_id"] == execution_id
+        (tmp_path / "go").touch()
         ended = noetl("worker", "stop", "--json")
         assert (ended["name"], ended["killed"]) == ("worker", False)
         client.until(execution_id, "completed")

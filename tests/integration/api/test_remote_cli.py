@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.api.test_serve import GATED, LARGE
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
@@ -34,7 +35,7 @@ class Machine:
             text=True,
             env=self.env,
             cwd=self.folder,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert ran.returncode == code, ran.stderr + ran.stdout
         return ran.stdout if code == 0 else ran.stderr
@@ -54,7 +55,7 @@ def served(database: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
             yield json.loads(process.stdout.readline())
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_the_commands_work_at_a_server(machine):
         assert machine("vars", "get", execution_id, "n") == "1\n"
         done = machine.json("ctx", "patch", execution_id, "--set", "approved=true")[-1]
         assert (done["status"], done["result"]) == ("completed", {"n": 1, "note": "by hand", "gone": False})
-        told, _ = follower.communicate(timeout=60)
+        told, _ = follower.communicate(timeout=PATIENCE)
     finally:
         follower.kill()
         follower.wait()

@@ -15,6 +15,7 @@ from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from noetl.services.fire_schedule import timing_of
 from tests.integration.api.test_serve import Client
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 PLAYBOOK = """
@@ -46,14 +47,6 @@ def client(server: Server) -> Client:
     return Client(server.address)
 
 
-def until(check: Any, seconds: float = 30.0) -> Any:
-    end = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
-    return found
-
-
 def register(client: Client, overlap: str = "allow", word: str = "fired") -> None:
     text = PLAYBOOK.replace("OVERLAP", overlap).replace("word: fired", f"word: {word}")
     assert client("POST", "/api/catalog/register", {"content": text})[0] in (200, 201)
@@ -74,7 +67,7 @@ def owe(server: Server, hours: int) -> None:
 def test_missed_moments_and_a_backfill_start_every_moment_once(server: Server, client: Client) -> None:
     register(client)
     owe(server, 5)
-    told = until(lambda: (found := listed(client, "completed")) and len(found) == 3 and found)
+    told = wait_until(lambda: (found := listed(client, "completed")) and len(found) == 3 and found)
     row = client("GET", "/api/schedules/demo.tick")[1]
     assert row["last_execution_id"] == max(told, key=lambda one: int(one["execution_id"]))["execution_id"]
     results = [client("GET", f"/api/executions/{one['execution_id']}/result")[1]["result"] for one in told]
@@ -88,7 +81,7 @@ def test_missed_moments_and_a_backfill_start_every_moment_once(server: Server, c
     assert missed and not set(missed) & set(newest), "what was fired is not missed"
     code, done = client("POST", "/api/schedules/demo.tick/backfill", span)
     assert code == 200 and [one["at"] for one in done["moments"]] == missed
-    until(lambda: len(listed(client, "completed")) == 3 + len(missed))
+    wait_until(lambda: len(listed(client, "completed")) == 3 + len(missed))
     assert client("POST", "/api/schedules/demo.tick/backfill", span)[1]["moments"] == []
 
 
@@ -100,10 +93,12 @@ def test_starts_that_meet_the_one_before(
 ) -> None:
     register(client, overlap, "held")
     owe(server, 3)
-    until(
+    wait_until(
         lambda: (client("GET", "/api/schedules/demo.tick")[1]["last_at"] or "") >= instant(time.time() - 3600)
     )
-    until(lambda: (len(listed(client, "waiting")), len(listed(client, "cancelled"))) == (waiting, cancelled))
+    wait_until(
+        lambda: (len(listed(client, "waiting")), len(listed(client, "cancelled"))) == (waiting, cancelled)
+    )
     error = client("GET", "/api/schedules/demo.tick")[1]["last_error"]
     assert ("still runs" in (error or "")) is (overlap == "skip")
 
@@ -123,6 +118,6 @@ def test_a_start_for_later_waits_runs_or_is_cancelled(server: Server, client: Cl
         far["execution_id"],
     }
     assert client("POST", f"/api/executions/{far['execution_id']}/cancel", {})[0] == 202
-    until(lambda: [one["execution_id"] for one in listed(client, "cancelled")] == [far["execution_id"]])
-    until(lambda: [one["execution_id"] for one in listed(client, "completed")] == [soon["execution_id"]])
+    wait_until(lambda: [one["execution_id"] for one in listed(client, "cancelled")] == [far["execution_id"]])
+    wait_until(lambda: [one["execution_id"] for one in listed(client, "completed")] == [soon["execution_id"]])
     assert instant(time.time()) >= at

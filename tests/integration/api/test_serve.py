@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,6 +15,7 @@ import pytest
 from noetl.domain.errors import InvalidInputError
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -54,7 +54,7 @@ class Client:
         url = path if path.startswith("http") else self.address + path
         request = urllib.request.Request(url, data, sent, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=30) as reply:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
                 return reply.status, json.loads(reply.read())
         except HTTPError as refused:
             return refused.code, json.loads(refused.read())
@@ -69,12 +69,14 @@ class Client:
         return answer["execution_id"]
 
     def until(self, execution_id: str, *wanted: str) -> Any:
-        for _ in range(600):
-            _, found = self("GET", f"/api/executions/{execution_id}/status")
-            if found["status"] in wanted:
-                return found
-            time.sleep(0.05)
-        raise AssertionError(found)
+        found: dict[str, Any] = {}
+
+        def reached() -> bool:
+            found.update(self("GET", f"/api/executions/{execution_id}/status")[1])
+            return found["status"] in wanted
+
+        wait_until(reached, lambda: f"{found}; one of {wanted}")
+        return found
 
 
 Serve = Callable[..., AbstractContextManager[Server]]
@@ -159,9 +161,7 @@ def test_variables_of_the_api_and_of_playbooks_are_one_store(client):
     client.register(GATED)
     execution_id = client.start("demo/gated")
     place = f"/api/vars/{execution_id}"
-    deadline = time.monotonic() + 20
-    while not client("GET", place)[1].get("count") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: client("GET", place)[1].get("count"), "a variable")
     status, found = client("GET", f"{place}/n")
     assert (status, found["value"], found["type"], found["source_step"]) == (200, 1, "step_result", "start")
     assert client("POST", place, {"variables": {"note": {"by": "hand"}, "n": 7}, "reason": "by hand"}) == (
@@ -198,14 +198,8 @@ def test_what_a_server_left_goes_on_in_the_next_one(serve):
         execution_id = client.start("demo/gated")
     with serve() as server:
         client = Client(server.address, token)
-        client("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})
-        for _ in range(100):
-            if (
-                client("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})[0]
-                != 202
-            ):
-                break
-            time.sleep(0.1)
+        approve = ("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})
+        wait_until(lambda: client(*approve)[0] != 202, "an end, after which nothing is taken")
         client.until(execution_id, "completed")
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
-from tests.integration.api.test_schedules import until
 from tests.integration.api.test_serve import Client
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 PLAYBOOK = """
@@ -61,18 +61,18 @@ def test_a_webhook_and_a_folder_start_once_and_what_they_started_is_pruned(
         for _ in range(2):
             status, fired = client("POST", made[1]["hook"], {"a": 1}, Webhook_Id="1")
             assert status == 202, fired
-        until(lambda: results(client) == [{"file": "none", "said": {"a": 1}}])
+        wait_until(lambda: results(client) == [{"file": "none", "said": {"a": 1}}])
         source = {"type": "file", "folder": str(folder), "pattern": "*.csv"}
         wish = {"name": "f", "path": "etl/load", "source": source, "payload": {"file": "{{ event.name }}"}}
         assert client("POST", "/api/triggers", wish)[0] == 201
-        until(lambda: list((folder.parent / "home" / "watched").glob("f-*.json")))
+        wait_until(lambda: list((folder.parent / "home" / "watched").glob("f-*.json")))
         (folder / "new.csv").write_text("2")
-        until(lambda: len(results(client)) == 2)
+        wait_until(lambda: len(results(client)) == 2)
         assert client("GET", "/api/triggers/f")[1]["fired"] == 1
     (folder / "while-away.csv").write_text("3")
     with serve() as server:
         client = Client(server.address)
-        until(lambda: len(results(client)) == 3)
+        wait_until(lambda: len(results(client)) == 3)
         assert [one["file"] for one in results(client)] == ["none", "new.csv", "while-away.csv"]
         with psycopg.connect(database, autocommit=True) as connection:
             connection.execute("UPDATE noetl.execution SET ended_at = ended_at - interval '40 days'")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +13,7 @@ import pytest
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import GATED, Client
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -72,7 +72,7 @@ def client(database, tmp_path):
 def raw(client: Client, method: str, path: str, body: str | None = None) -> str:
     request = urllib.request.Request(client.address + path, body.encode() if body else None, method=method)
     request.add_header("Authorization", f"Bearer {client.token}")
-    with urllib.request.urlopen(request, timeout=30) as reply:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as reply:
         return reply.read().decode()
 
 
@@ -144,11 +144,13 @@ def test_who_changed_what_and_why_is_told_by_history_and_analysis(client):
         client("PATCH", f"{here}/ctx", {"patch": stale, **asked})[1]["event_id"],
         client("POST", f"{here}/tokens", {"step": "gate", "args": {"n": 7}, **asked})[1]["event_id"],
     ]
-    for _ in range(200):
-        found = client("POST", f"{here}/analyze", {})[1]["changes"][1:]
-        if len(found) == 2:
-            break
-        time.sleep(0.05)
+    found: list[dict] = []
+
+    def told_of_both() -> bool:
+        found[:] = client("POST", f"{here}/analyze", {})[1]["changes"][1:]
+        return len(found) == 2
+
+    wait_until(told_of_both, "both changes")
     # Where one batch handles both, what is refused is told after what is done.
     found.sort(key=lambda one: one["name"])
     assert [(one["name"], one["correlation_id"], one["reason"]) for one in found] == [

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +23,9 @@ from noetl.services.read_history import history
 from noetl.services.register_playbook import playbooks_below
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 from tests.integration.examples.seen import Seen
+from tests.waiting import PATIENCE, wait_until
 
-SECONDS = 60.0
+SECONDS = PATIENCE
 
 
 @dataclass
@@ -86,10 +86,9 @@ class Local:
         taken = take_callback.answer(link.rpartition("/")[2], body, deps, runtime.owner)
         assert taken.event is not None
         runtime.accept([taken.event])
-        until = time.monotonic() + SECONDS
-        while read_execution.find(runtime.store, execution_id).status != "completed":
-            assert time.monotonic() < until, "the answer does not arrive"
-            time.sleep(0.05)
+        wait_until(
+            lambda: read_execution.find(runtime.store, execution_id).status == "completed", "the answer"
+        )
         return self.follow(execution_id)
 
 
@@ -131,7 +130,7 @@ class Cli:
             [sys.executable, "-m", "noetl.cli", *arguments],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             env=environment,
             check=False,
         )

@@ -14,6 +14,7 @@ import pytest
 
 from noetl.local.emulator import free_port
 from tests.integration.examples.api import EXAMPLES, Api
+from tests.waiting import PATIENCE
 
 # --- progress ---------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ def test_shelf_audit_beside_its_service(cli, tmp_path) -> None:
         env={**os.environ, "NOETL_HOME": str(cli.home), "EXAMPLE_PORT": str(port)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
 

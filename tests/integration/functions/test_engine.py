@@ -29,6 +29,7 @@ from noetl.services.worker_deps import WorkerDeps
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
 from tests.properties.world import NoCredentials
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "the key of the deployment"
@@ -185,7 +186,7 @@ def test_the_engine_is_imported_without_what_it_never_needs():
         env=settings | {"PYTHONPATH": libraries, "POWERTOOLS_SERVICE_NAME": "engine"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -113,7 +113,9 @@ def test_commands_of_samples_are_of_the_playbook_beside_them(deployment):
     for name in ("worker_commands", "engine_timers", "maintenance_dead_letters"):
         bodies = [record["body"] for record in sample(f"sqs/{name}.json")["Records"]]
         (command,) = [decode_message(body).command for body in bodies if '"command":{' in body]
-        assert command.program == deployment.program.hash, "the compiler makes another program of it now"
+        assert command.program == deployment.program.hash, (
+            "the compiler makes another program of it now: make samples"
+        )
 
 
 def test_the_engine_moves_what_is_proven_and_refuses_what_is_not(deployment):

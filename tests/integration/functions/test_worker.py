@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from noetl.domain.tokens import KeyRing, fits
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import encode
 from noetl.kinds.registry import default_registry
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "a key that no worker has"
@@ -75,7 +75,7 @@ def worker(code: str, payloads: list[dict[str, Any]], tmp_path: Path, **order: A
         cwd=ROOT / "functions" / "worker",
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
@@ -156,12 +156,9 @@ def test_a_command_for_which_no_time_is_left_is_given_back(tmp_path):
 def test_a_task_that_is_told_to_end_gives_back_what_it_runs(tmp_path):
     """``main.py`` in the place of the handler, with code that takes longer than it may."""
     marker = tmp_path / "begun"
-    code = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(50)"
+    code = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)"
     found, log = worker(code, [{"n": 1}], tmp_path, marker=str(marker))
-    assert found["answer"] < 6, "within its grace"
     assert (found["events"], found["visible_again"]) == ([], 2), "the command and the poison"
-    code_process, until = Path(f"/proc/{marker.read_text()}"), time.monotonic() + 10
-    while code_process.exists():
-        assert time.monotonic() < until, "the code ends with its worker"
-        time.sleep(0.05)
+    code_process = Path(f"/proc/{marker.read_text()}")
+    wait_until(lambda: not code_process.exists(), "the end of the code with its worker")
     assert any(json.loads(line).get("given_back") == 1 for line in log.splitlines())

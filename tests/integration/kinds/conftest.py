@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from psycopg import sql
 from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext, TaskSettings
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def make_context() -> Callable[..., TaskContext]:
     def make(
         *,
         credentials: dict[str, Credential] | None = None,
-        timeout: float = 10.0,
+        timeout: float = PATIENCE,
         input=None,
         **settings: Any,
     ) -> TaskContext:
@@ -72,9 +72,8 @@ class WebServer:
         return f"http://127.0.0.1:{self.port}"
 
     def drip(self, handler: BaseHTTPRequestHandler, piece: bytes, pause: float = 0.05) -> None:
-        """Send ``piece`` again and again until the client or the test hangs up (10 seconds at most)."""
-        until = time.monotonic() + 10
-        while time.monotonic() < until and not self.ending.wait(pause):
+        """Send ``piece`` again and again until the client or the test hangs up ."""
+        while not self.ending.wait(pause):
             handler.wfile.write(piece)
 
 
@@ -91,7 +90,7 @@ def web() -> Iterator[WebServer]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        timeout = 10
+        timeout = PATIENCE
 
         def answer(self) -> None:
             length = int(self.headers.get("content-length", 0))
@@ -126,7 +125,7 @@ def web() -> Iterator[WebServer]:
     state.ending.set()
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(PATIENCE)
 
 
 @pytest.fixture
@@ -140,7 +139,7 @@ def raw_server() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
 
         def serve_one(peer: socket.socket) -> None:
             with peer:
-                peer.settimeout(10)
+                peer.settimeout(PATIENCE)
                 try:
                     talk(peer)
                 except OSError:

@@ -15,6 +15,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.kinds.aws_client import forget_clients
 from noetl.kinds.registry import default_registry
+from tests.waiting import PATIENCE
 
 REGION = "eu-central-1"
 KEYS = {"access_key_id": "AKIA", "secret_access_key": "hidden", "region": REGION}
@@ -37,7 +38,11 @@ def aws(monkeypatch) -> Iterator[None]:
 @pytest.fixture
 def call(make_context):
     def call(
-        kind: str, credentials: dict[str, Credential] | None = None, input=None, timeout=10.0, **params: Any
+        kind: str,
+        credentials: dict[str, Credential] | None = None,
+        input=None,
+        timeout=PATIENCE,
+        **params: Any,
     ):
         context = make_context(
             credentials=credentials or CREDENTIALS, timeout=timeout, input=input, output_max_bytes=10_000

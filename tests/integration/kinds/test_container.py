@@ -17,6 +17,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
+from tests.waiting import wait_until
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 
@@ -51,16 +52,19 @@ class Place:
         return default_registry().run("container", {"image": "here", **params}, context)
 
     def run(self, **params: Any) -> Any:
-        answer = self.ask(**params)
-        for _ in range(200):
-            if not isinstance(answer, PollRequest):
-                return answer.result
-            self.waits.append(answer)
-            json.dumps(answer.state)
-            time.sleep(0.03)
-            self.again()
-            answer = self.ask(answer.state, **params)
-        raise AssertionError("it takes too long")
+        answers = [self.ask(**params)]
+
+        def over() -> bool:
+            answer = answers[-1]
+            if isinstance(answer, PollRequest):
+                self.waits.append(answer)
+                json.dumps(answer.state)
+                self.again()
+                answers.append(self.ask(answer.state, **params))
+            return not isinstance(answers[-1], PollRequest)
+
+        wait_until(over, "the container's end")
+        return answers[-1].result
 
     def fail(self, **params: Any) -> TaskError:
         with pytest.raises(TaskError) as caught:
@@ -89,9 +93,11 @@ def test_a_container_runs_to_its_end_and_its_last_line_is_its_value(home, place)
 
 
 def test_the_same_order_again_starts_nothing_twice(home, place):
-    words = code("import time; time.sleep(0.3); print(1)")
+    go = home / "go"
+    words = code(f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nprint(1)")
     assert place.ask(command=words).state == place.ask(command=words).state
     place.jobs = DockerJobs()
+    go.touch()
     assert place.run(command=words)["data"] == 1
     assert len(list((home / "containers").iterdir())) == 1
 
@@ -135,7 +141,7 @@ def test_a_service_that_is_away_for_a_moment_fails_no_container(home, place):
 
 
 def test_what_nobody_waits_for_is_stopped_there_also_when_its_process_died(home, place):
-    sleeper = code("import time; time.sleep(60)")
+    sleeper = code("import time; time.sleep(3600)")
     first = place.ask(command=sleeper)
     default_registry().stop("container", first.state, replace(place.context, jobs=place.jobs))
     default_registry().stop("container", first.state, replace(place.context, jobs=place.jobs))

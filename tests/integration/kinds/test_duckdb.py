@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 
 import pytest
 
@@ -12,6 +11,7 @@ from noetl.domain.errors import TaskError
 from noetl.dsl.program import Sql
 from noetl.kinds.registry import default_registry
 from noetl.templating import MappingScope, render_sql
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -261,19 +261,15 @@ def test_errors(failure, params, kind, code):
 
 
 def test_a_slow_query_is_interrupted(failure, make_context):
-    started = time.monotonic()
-    sql = "SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range + b.range = 3"
+    sql = "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 3"
     error = failure(sql, within=make_context(timeout=0.4))
     assert (error.kind, error.code) == ("db_timeout", "timeout")
-    assert time.monotonic() - started < 4
 
 
 def test_results_are_bounded_while_they_arrive(failure, make_context):
-    started = time.monotonic()
     context = make_context(output_max_bytes=100_000)
     error = failure("SELECT repeat('x', 1000) AS x FROM range(100000000)", within=context)
     assert (error.kind, error.code) == ("storage_quota", "result_too_large")
-    assert time.monotonic() - started < 4
 
 
 def test_memory_is_bounded(failure, make_context):
@@ -308,5 +304,5 @@ def test_a_database_file_serves_one_task_at_a_time(run):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert run("SELECT v FROM n", database="one")["rows"] == [{"v": 6}]

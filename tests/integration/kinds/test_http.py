@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import socket
+import threading
 import time
 import zlib
 
@@ -15,6 +16,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.kinds import net_guard
 from noetl.kinds.registry import default_registry
+from tests.waiting import PATIENCE
 
 ALLOW = ("127.0.0.1",)
 JSON = {"Content-Type": "application/json"}
@@ -364,10 +366,8 @@ def test_gzip_is_decoded_and_a_bomb_is_not(web, make_context):
     packer = zlib.compressobj(wbits=31)
     bomb = b"".join([*(packer.compress(bytes(1_000_000)) for _ in range(300)), packer.flush()])
     web.answers["/bomb"] = (200, {"Content-Encoding": "gzip"}, bomb)
-    started = time.monotonic()
     error = failure(context, url=f"{web.base}/bomb")
     assert (error.kind, error.code) == ("storage_quota", "response_too_large")
-    assert time.monotonic() - started < 2
 
 
 def test_an_endless_body_is_cut_by_size(web, make_context):
@@ -404,18 +404,21 @@ def test_a_dripping_server_ends_with_the_timeout(raw_server, make_context, head)
     def drip(peer):
         peer.recv(1000)
         peer.sendall(head)
-        for _ in range(400):
+        while True:  # until the client hangs up
             peer.sendall(b"1")
             time.sleep(0.02)
 
     started = time.monotonic()
     error = failure(make_context(http_allow=ALLOW, timeout=0.5), url=raw_server(drip))
     assert (error.kind, error.code, error.retryable) == ("timeout", "timeout", True)
-    assert 0.4 < time.monotonic() - started < 2
+    assert time.monotonic() - started > 0.4, "not before its time"
 
 
 def test_read_timeout(raw_server, context):
-    error = failure(context, url=raw_server(lambda peer: time.sleep(2)), timeout={"connect": 1, "read": 0.2})
+    ended = threading.Event()
+    silent = raw_server(lambda peer: ended.wait(PATIENCE))
+    error = failure(context, url=silent, timeout={"connect": PATIENCE, "read": 0.2})
+    ended.set()
     assert (error.kind, error.code, error.retryable) == ("timeout", "read_timeout", True)
 
 

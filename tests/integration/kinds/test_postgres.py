@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import psycopg
 import pytest
@@ -15,6 +14,7 @@ from noetl.dsl.program import Sql
 from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.registry import default_registry
 from noetl.templating import MappingScope, render_sql
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -299,17 +299,13 @@ def test_deadlocks_are_retryable(run, failure, dsn):
             )
         )
         task.start()
-        deadline = time.monotonic() + 5
+        blocked = (
+            "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
         with psycopg.connect(dsn, autocommit=True) as watch:
-            while (
-                time.monotonic() < deadline
-                and not watch.execute(
-                    "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-                ).fetchall()
-            ):
-                time.sleep(0.01)
+            wait_until(lambda: watch.execute(blocked).fetchall(), "a wait for the other's lock")
         other.execute("UPDATE t SET v = 1 WHERE id = 1")
-        task.join(10)
+        task.join(PATIENCE)
     assert (caught[0].kind, caught[0].code, caught[0].retryable) == ("db_deadlock", "40P01", True)
 
 
@@ -317,21 +313,17 @@ def test_deadlocks_are_retryable(run, failure, dsn):
 
 
 def test_a_slow_statement_is_stopped(run, failure, dsn, make_context):
-    started = time.monotonic()
-    error = failure("SELECT pg_sleep(20)", context=make_context(workspace_dsn=dsn, timeout=0.3))
+    error = failure("SELECT pg_sleep(3600)", context=make_context(workspace_dsn=dsn, timeout=0.3))
     assert (error.kind, error.code) == ("db_timeout", "57014")
-    assert time.monotonic() - started < 3
 
 
 def test_a_statement_that_lifts_the_server_limit_is_stopped_too(failure, dsn, make_context):
-    started = time.monotonic()
     context = make_context(workspace_dsn=dsn, timeout=0.3)
-    error = failure("SET LOCAL statement_timeout = 0; SELECT pg_sleep(20)", context=context)
+    error = failure("SET LOCAL statement_timeout = 0; SELECT pg_sleep(3600)", context=context)
     assert (error.kind, error.code) == ("db_timeout", "57014")
-    assert time.monotonic() - started < 5
     still_running = (
         "SELECT 1 FROM pg_stat_activity "
-        "WHERE query LIKE '%sleep(20)' AND state = 'active' AND pid <> pg_backend_pid()"
+        "WHERE query LIKE '%sleep(3600)' AND state = 'active' AND pid <> pg_backend_pid()"
     )
     with psycopg.connect(dsn) as connection:
         assert not connection.execute(still_running).fetchall()
@@ -341,18 +333,14 @@ def test_a_cancelled_execution_stops_its_statement(failure, dsn, make_context):
     import dataclasses
 
     context = dataclasses.replace(make_context(workspace_dsn=dsn), cancelled=lambda: True)
-    started = time.monotonic()
-    assert failure("SELECT pg_sleep(20)", context=context).kind == "cancelled"
-    assert time.monotonic() - started < 3
+    assert failure("SELECT pg_sleep(3600)", context=context).kind == "cancelled"
 
 
 def test_results_are_bounded_while_they_arrive(run, failure, dsn, make_context):
     context = make_context(workspace_dsn=dsn, output_max_bytes=100_000)
-    started = time.monotonic()
     error = failure("SELECT repeat('x', 1000), generate_series(1, 100000000)", context=context)
     assert (error.kind, error.code) == ("storage_quota", "result_too_large")
     assert error.details["size"] < 300_000
-    assert time.monotonic() - started < 3
     assert run("SELECT 1 AS one").result["rows"] == [{"one": 1}]
 
 
@@ -392,7 +380,7 @@ def test_threads_share_the_cache(run):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert sorted(results) == list(range(12))
 
 

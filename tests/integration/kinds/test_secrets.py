@@ -21,6 +21,7 @@ from noetl.kinds.registry import default_registry
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services import read_execution
+from tests.waiting import PATIENCE
 
 REGION = "eu-central-1"
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
@@ -148,7 +149,7 @@ def test_a_secret_stays_in_its_step(database, tmp_path, monkeypatch):
     settings = Settings.from_env({}, home=tmp_path, database_url=database)
     with LocalRuntime(settings, on_log=lines.append) as runtime:
         execution_id = runtime.start(runtime.register(PLAYBOOK, source_name="secret.yaml"), {})
-        runtime.run_until([execution_id], timeout=60)
+        runtime.run_until([execution_id], timeout=PATIENCE)
         stored = [row.facts for row in runtime.store.events(execution_id)]
         result = read_execution.result(runtime.store, runtime.results, execution_id)
     assert result["digest"] == {"digest": hashlib.sha256(CANARY.encode()).hexdigest(), "token": "***"}

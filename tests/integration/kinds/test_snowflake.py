@@ -28,6 +28,7 @@ from noetl.domain.kinds import Credential
 from noetl.domain.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
 from noetl.kinds.snowflake.values import read
+from tests.waiting import PATIENCE
 
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PEM = KEY.private_bytes(
@@ -87,7 +88,7 @@ class Snowflake:
         raw = base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
         KEY.public_key().verify(raw, f"{head}.{claims}".encode(), padding.PKCS1v15(), hashes.SHA256())
         said = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
-        assert 0 < said["exp"] - said["iat"] <= 3600 and abs(said["iat"] - time.time()) < 60
+        assert 0 < said["exp"] - said["iat"] <= 3600 and said["iat"] <= time.time() + 60 < said["exp"]
         known = {"iss": f"AB12345.LOADER.SHA256:{FINGERPRINT}", "sub": "AB12345.LOADER"}
         return None if known.items() <= said.items() else "JWT token is invalid."
 
@@ -217,7 +218,7 @@ def server() -> Iterator[Snowflake]:
     yield played
     http.shutdown()
     http.server_close()
-    thread.join(5)
+    thread.join(PATIENCE)
     played.database.close()
 
 

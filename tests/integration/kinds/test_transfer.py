@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -25,6 +24,7 @@ from noetl.kinds.registry import default_registry
 from noetl.kinds.transfer.stores import Progress
 from noetl.services.artifacts import TaskArtifacts
 from tests.integration.kinds.test_snowflake import PEM, Snowflake, server  # noqa: F401
+from tests.waiting import PATIENCE, wait_until
 
 REGION = "eu-central-1"
 CREDENTIALS = {
@@ -50,7 +50,7 @@ class Ground:
         self.s3 = boto3.client("s3", REGION)
         self.s3.create_bucket(Bucket="lake", CreateBucketConfiguration={"LocationConstraint": REGION})
         made = make_context(
-            credentials=CREDENTIALS, timeout=30, workspace_dsn=dsn, work_dir=str(folder / "work")
+            credentials=CREDENTIALS, timeout=PATIENCE, workspace_dsn=dsn, work_dir=str(folder / "work")
         )
         self.context = replace(made, artifacts=TaskArtifacts(MemoryResultStore(), 1, "s", max_bytes=10**8))
         self.again()
@@ -212,8 +212,9 @@ def test_what_replaces_a_table_waits_for_others_who_write_it(ground: Ground, dsn
         other.execute(f"INSERT INTO {target} VALUES (3)")  # not committed yet: a DELETE does not see it
         replaced = pool.submit(default_registry().run, kind, given, ground.context)
         waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{}'::regclass"
-        while not ground.sql(waiting.format(target)) and not replaced.done():
-            time.sleep(0.01)
+        wait_until(
+            lambda: ground.sql(waiting.format(target)) or replaced.done(), "a wait for the other's rows"
+        )
         other.commit()
         replaced.result()
     assert ground.sql(f"SELECT id FROM {target} ORDER BY id") == [(1,), (2,)]

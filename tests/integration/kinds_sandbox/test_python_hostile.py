@@ -8,12 +8,12 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from noetl.domain.kinds import TaskSettings
+from tests.waiting import wait_until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and address space limits")
 
@@ -87,10 +87,8 @@ def test_closed_output_does_not_reach_the_next_call(python_task):
 def test_cancel_stops_code(python_task):
     stop = threading.Event()
     threading.Timer(0.3, stop.set).start()
-    begun = time.monotonic()
-    error = python_task.error({"code": "import time\ntime.sleep(60)"}, timeout=60, cancelled=stop.is_set)
+    error = python_task.error({"code": "import time\ntime.sleep(3600)"}, timeout=3600, cancelled=stop.is_set)
     assert (error.kind, error.code) == ("cancelled", "cancelled")
-    assert time.monotonic() - begun < 10
 
 
 def test_environment_is_scrubbed(python_task, monkeypatch):
@@ -167,7 +165,7 @@ from noetl.kinds.registry import default_registry
 
 def call(execution_id, code):
     context = TaskContext(execution_id=execution_id, step='s', task='t', attempt=1, idempotency_key='k',
-        timeout=20, settings=TaskSettings(), credential=None)
+        timeout=150, settings=TaskSettings(), credential=None)
     return default_registry().run('python', {'code': code}, context).result
 
 sibling = call(1, 'import os\\nresult = os.getpid()')
@@ -218,7 +216,4 @@ def test_child_ends_when_its_parent_is_killed(tmp_path):
         assert Path(f"/proc/{child}").exists()
         process.send_signal(signal.SIGKILL)
         process.wait()
-    deadline = time.monotonic() + 10
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{child}").exists()
+    wait_until(lambda: not Path(f"/proc/{child}").exists(), "the child's end")

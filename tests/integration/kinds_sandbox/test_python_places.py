@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: places }\nworkflow:\n  - step: start\n"
 TOOL = "    tool:\n      kind: python\n      code: "
 """What follows begins on line 8."""
@@ -54,7 +56,7 @@ def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
         [sys.executable, "-m", "noetl.cli", *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env=environment,
         cwd=folder,
         check=False,

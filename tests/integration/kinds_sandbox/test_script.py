@@ -9,6 +9,7 @@ import threading
 import pytest
 
 from noetl.domain.kinds import TaskSettings
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -27,7 +28,15 @@ def run(script_task, folder):
     """Writes a script and runs it; ``fail=True`` expects and gives the error."""
 
     def call(
-        name, text, given=None, *, fail=False, timeout=20.0, cancelled=lambda: False, limit=1 << 20, **params
+        name,
+        text,
+        given=None,
+        *,
+        fail=False,
+        timeout=PATIENCE,
+        cancelled=lambda: False,
+        limit=1 << 20,
+        **params,
     ):
         if text is not None:
             (folder / name).write_text(text)
@@ -118,7 +127,7 @@ def test_time_and_cancel(run):
 
 
 def test_background_programs_are_not_waited_for(run):
-    assert run("a.sh", "sleep 60 & echo done", timeout=10)["stdout"] == "done\n"
+    assert run("a.sh", "sleep 3600 & echo done", timeout=3600)["stdout"] == "done\n"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from pathlib import Path
 
 import psycopg
@@ -16,6 +15,7 @@ from noetl.local import database, grant
 from noetl.local.emulator import free_port
 from noetl.local.layout import Layout
 from noetl.local.state import runs
+from tests.waiting import wait_until
 
 PASSWORD = 'it\'s "odd" \\ %s {x} é'
 
@@ -29,10 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory):
     yield layout, port
     database.stop(layout)
     # Its lock file goes a moment before the process does.
-    until = time.monotonic() + 10
-    while runs(started) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not runs(started)
+    wait_until(lambda: not runs(started), "the end of the server")
 
 
 def _connect(port: int, user: str, password: str, name: str):

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).parents[3]
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -45,7 +47,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--no-build-isolation",
     ]
     place = ["--disable-pip-version-check", "--target", str(folder / "site"), str(folder / "package")]
-    done = subprocess.run([*command, *place], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, *place], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return folder / "site"
 
@@ -107,7 +109,12 @@ def noetl(site: Path, redis: int, tmp_path_factory: pytest.TempPathFactory):
     def run(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "noetl.cli", *words]
         return subprocess.run(
-            command, cwd=home, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120
+            command,
+            cwd=home,
+            env={**os.environ, **settings},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
         )
 
     return run

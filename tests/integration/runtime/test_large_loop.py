@@ -10,6 +10,7 @@ from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.read_execution import result
 from noetl.services.replay import replay
+from tests.waiting import PATIENCE
 
 ITEMS = 10_000
 PLAYBOOK = """
@@ -36,7 +37,7 @@ def runtime(database, tmp_path):
 def play(runtime, items):
     entry = runtime.register(PLAYBOOK, source_name="large_loop.yaml")
     execution = runtime.start(entry, {"items": items})
-    runtime.run_until([execution], timeout=120)
+    runtime.run_until([execution], timeout=PATIENCE)
     assert runtime.status(execution) == "completed"
     return execution
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.register_schedules import register_schedule
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 PLAYBOOK = """\
@@ -23,14 +24,6 @@ workflow:
   - step: start
     tool: { kind: noop, args: { said: "{{ workload.word }}" } }
 """
-
-
-def wait_for(check, seconds: float = 30.0):
-    until = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
-    return found
 
 
 def test_several_schedulers_fire_a_moment_once(database, tmp_path):
@@ -58,8 +51,8 @@ def test_several_schedulers_fire_a_moment_once(database, tmp_path):
         due = float(int(time.time()) - 10)
         for number in range(3):
             table.put(replace(row, name=f"tick-{number}", next_at=due))
-        wait_for(lambda: [one.status for one in executions()] == ["completed"] * 3)
-        wait_for(lambda: [one.last_at for one in rows()] == [due] * 3)
+        wait_until(lambda: [one.status for one in executions()] == ["completed"] * 3)
+        wait_until(lambda: [one.last_at for one in rows()] == [due] * 3)
         assert {one.last_execution for one in rows()} == {one.execution_id for one in executions()}
         assert all(one.next_at > time.time() for one in rows())
         assert sum(one.event is not None for one in told) == 3

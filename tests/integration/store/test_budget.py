@@ -170,8 +170,6 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
         "list_executions",
         "record_superseded",
         "list_playbooks",
-        "old_executions",
-        "claim_old_executions",
         "remove_events",
         "remove_executions",
         "remove_variables",
@@ -182,12 +180,34 @@ def test_plans_of_hot_queries_use_indexes_on_full_tables(admin, store, make, nam
     for base in range(3):
         for _ in zip(range(4), exercise(store, make, EID + base * 10_000), strict=False):
             pass
+    assert_uses_indexes(admin, query(name).text)
+
+
+@pytest.mark.parametrize("name", ["old_roots", "children_after", "tree_is_old", "tree_is_wanted"])
+def test_plans_of_what_retention_asks_use_indexes(admin, store, make, name):
+    for _ in zip(range(4), exercise(store, make), strict=False):
+        pass
+    (body,) = admin.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", (name,)).fetchone()
+    for parameter, value in {
+        "p_before": "now()",
+        "p_limit": "10",
+        "p_parent": f"{EID}::bigint",
+        "p_after": "0::bigint",
+        "= root": f"= {EID}",
+        "root AS": f"{EID}::bigint AS",
+        "<> root": f"<> {EID}",
+        "before)": "now())",
+        ">= before": ">= now()",
+    }.items():
+        body = body.replace(parameter, value)
+    assert_uses_indexes(admin, body.encode())
+
+
+def assert_uses_indexes(admin, text):
     admin.execute("ANALYZE")
     admin.execute("SET plan_cache_mode = force_generic_plan")
     admin.execute("SET enable_seqscan = off")
-    plan = "\n".join(
-        row[0] for row in admin.execute(b"EXPLAIN (GENERIC_PLAN) " + query(name).text).fetchall()
-    )
+    plan = "\n".join(row[0] for row in admin.execute(b"EXPLAIN (GENERIC_PLAN) " + text).fetchall())
     assert "Seq Scan on" not in plan, plan
     assert "Index" in plan, plan
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -12,8 +13,15 @@ from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.connection import Session
 from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import LoopDone
-from noetl.ports.execution_store import GateChange, LoadRequest, VersionConflictError
+from noetl.domain.events import LoopDone, Pause, Start
+from noetl.ports.execution_store import (
+    ChildrenWord,
+    ExecutionIdTakenError,
+    GateChange,
+    LoadRequest,
+    VersionConflictError,
+)
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
@@ -34,7 +42,7 @@ def together(*jobs):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not errors, errors
     assert not any(thread.is_alive() for thread in threads)
 
@@ -69,6 +77,34 @@ def test_versions_of_overlapping_batches_move_one_at_a_time(store, make):
         assert store.info(eid).version == 1 + wins.count(eid)
         assert len(store.events(eid)) == 1 + wins.count(eid)
     assert wins
+
+
+def test_only_one_of_many_parents_gets_an_id_for_its_child(store, make):
+    """Whether the others' Start still waits, has begun its execution, or is being committed at this moment."""
+    parents, children = range(4), [EID + 1000 + number for number in range(30)]
+    got, barrier = [], threading.Barrier(len(parents), timeout=60)
+
+    def parent(number):
+        version, eid = 1, EID + number
+        store.commit([make.change(execution_id=eid)])
+        for child in children:
+            start = Start(child, ids.start_event(f"{eid}/1:1"), "kid")
+            barrier.wait()
+            try:
+                store.commit([make.change(version, eid, outbox=(start,))], ME)
+            except ExecutionIdTakenError as refused:
+                assert refused.children == {child}
+                continue
+            version += 1
+            got.append(child)
+            created = make.created(start=start.event_id, parent_execution_id=eid)
+            row = make.row(start.event_id)
+            store.commit(
+                [make.change(execution_id=child, created=created, events=(row,), handled=(start.event_id,))]
+            )
+
+    together(*(lambda number=number: parent(number) for number in parents))
+    assert sorted(got) == children
 
 
 def test_only_one_of_many_first_commits_makes_an_execution(store, make):
@@ -240,3 +276,48 @@ def test_ids_that_text_cannot_hold_are_refused_before_anything_is_sent(store, ma
     with pytest.raises(InvalidInputError):
         store.commit([change], bad if name == "owner" else ME)
     assert store.info(EID) is None
+
+
+@pytest.mark.parametrize("of", ["step", "item"])
+def test_a_child_that_begins_while_its_parent_is_paused_is_told_or_waits(store, make, of):
+    """Its Start is committed, or posted by an item, at the same moment: it never runs on, and is never told twice."""
+    store.heartbeat(ME, 60)
+    told = waits = 0
+    for number in range(40):
+        parent, child = EID + 10 * number, EID + 10 * number + 1
+        start = make.start(child, path="demo/kid")
+        loops = (make.loop(2, 1),) if of == "item" else ()
+        commands = store.commit([make.change(execution_id=parent, loops=loops)], ME).commands
+        if of == "step":
+            store.commit([make.change(1, parent, outbox=(start,))], ME)
+        version = 2 if of == "step" else 1
+        words = (ChildrenWord("pause", "pause:5", 5),)
+        ours = make.created(parent_execution_id=parent)
+        begin = make.change(execution_id=child, created=ours, events=(make.row("start"),), handled=("start",))
+        items = make.items(commands[0], 0, outbox=(start,)) if of == "item" else None
+        pausing, ready = make.change(version, parent, status="paused", words=words), threading.Barrier(2)
+        events: list[object] = []
+
+        def pause(change=pausing, ready=ready, events=events):
+            ready.wait()
+            events += store.commit([change], ME).events
+
+        def beginning(items=items, begin=begin, ready=ready):
+            ready.wait()
+            if items is not None:
+                (answer,), _ = store.commit_items([items], ME)
+                if answer.paused:
+                    return
+            with suppress(VersionConflictError):
+                store.commit([begin], ME)
+
+        together(pause, beginning)
+        info = store.info(child)
+        if info is not None and info.version:
+            assert events == [Pause(child, "pause:5", "prog", word=5)]
+            told += 1
+        else:
+            assert events == [] and (info is None or info.status == "paused")
+            assert info is not None or of == "item", "the item was not counted"
+            waits += 1
+    assert told + waits == 40

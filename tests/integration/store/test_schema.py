@@ -51,6 +51,26 @@ def test_all_migrations_together_make_schema_sql(database, empty):
     assert len(expected["columns"]) > 80
 
 
+def test_history_of_every_partition_is_kept_when_the_table_becomes_plain(empty):
+    before = [name for name in migrations.scripts() if name < "migrations/0021"]
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(migrations._JOURNAL)
+        for name in (one for one in before if one.startswith("migrations/")):
+            text = migrations.scripts()[name]
+            connection.execute(text.encode())
+            migrations._record(connection, name, migrations._checksum(text))
+        connection.execute(
+            "CREATE TABLE noetl.event_week PARTITION OF noetl.event FOR VALUES FROM (100) TO (200)"
+        )
+        connection.execute(
+            "INSERT INTO noetl.event SELECT n, 'start', 0, 1, 't', now(), '[]' FROM unnest(ARRAY[1, 150, 300]) AS u (n)"
+        )
+    migrations.migrate(empty)
+    with psycopg.connect(empty) as connection:
+        kept = connection.execute("SELECT execution_id FROM noetl.event ORDER BY 1").fetchall()
+    assert kept == [(1,), (150,), (300,)]
+
+
 def test_migrating_is_done_once_and_then_costs_nothing(empty):
     assert migrations.pending(empty) == list(migrations.scripts())
     assert migrations.migrate(empty) == list(migrations.scripts())

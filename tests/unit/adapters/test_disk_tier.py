@@ -6,7 +6,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError, TaskError
 from noetl.domain.results import ref_uri
 from noetl.services.stored_bytes import fetch
+from tests.waiting import PATIENCE, wait_until
 
 MIB = 1024 * 1024
 A, B, C = (ref_uri(7, "load", name) for name in "abc")
@@ -72,7 +72,7 @@ def test_what_is_written_here_comes_to_the_cloud_by_itself(ground):
     writer = store.writer(B)
     writer.write(b"b" * (2 * MIB + 1))
     writer.commit()
-    assert store.spill.drain(10)
+    assert store.spill.drain(PATIENCE)
     assert cloud.get(A) == b"a" * 1000 and len(cloud.get(B)) == 2 * MIB + 1
     assert list((folder / "pending").iterdir()) == []
     cloud.reads = 0
@@ -94,7 +94,7 @@ def test_a_crash_between_the_disk_and_the_cloud(ground):
         cloud.get(A)
     after = disk()
     after.start()
-    assert after.spill.drain(10) and cloud.get(A) == b"a"
+    assert after.spill.drain(PATIENCE) and cloud.get(A) == b"a"
     assert list((folder / "pending").iterdir()) == []
 
 
@@ -111,7 +111,7 @@ def test_crashes_around_the_mark(ground):
     MemoryResultStore.put(cloud, B, b"b")
     after = disk()
     after.start()
-    assert after.spill.drain(10) and list((folder / "pending").iterdir()) == []
+    assert after.spill.drain(PATIENCE) and list((folder / "pending").iterdir()) == []
     with pytest.raises(NotFoundError):
         cloud.get(A)
     assert cloud.get(B) == b"b" and not any("other content" in line for line in lines)
@@ -165,7 +165,7 @@ def test_damage_of_the_only_copy_is_told_and_never_reaches_the_cloud(ground):
     cloud.away = False
     after = disk()
     after.start()
-    assert after.spill.drain(10) and any("is lost" in line for line in lines)
+    assert after.spill.drain(PATIENCE) and any("is lost" in line for line in lines)
     with pytest.raises(NotFoundError):
         after.get(A)
 
@@ -208,12 +208,10 @@ def test_a_cloud_that_is_away_is_waited_for_or_told(ground):
     assert caught.value.retryable
     store = disk()
     store.put(B, b"b")
-    end = time.monotonic() + 5
-    while not lines and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: lines, "a line about the cloud")
     assert "results wait on this disk" in lines[0]
     cloud.away = False
-    assert store.spill.drain(10) and cloud.get(B) == b"b"
+    assert store.spill.drain(PATIENCE) and cloud.get(B) == b"b"
 
 
 def test_budgets(ground):
@@ -263,11 +261,11 @@ def test_a_new_process_begins_warm_and_without_a_word(ground):
     store = disk(data_bytes=150)
     store.start()
     store.put(B, b"b" * 100)
-    assert store.spill.drain(10)
+    assert store.spill.drain(PATIENCE)
     assert lines == [] and not (folder / "data" / "7" / "rubbish").exists()
     assert store.get(B) == b"b" * 100 and cloud.reads == 0
     store.put(C, b"c" * 100)
-    assert store.spill.drain(10) and len(list(folder.glob("data/7/*"))) == 1
+    assert store.spill.drain(PATIENCE) and len(list(folder.glob("data/7/*"))) == 1
 
 
 def test_budgets_hold_for_what_earlier_processes_left(ground):
@@ -276,9 +274,7 @@ def test_budgets_hold_for_what_earlier_processes_left(ground):
     for uri in (A, B, C):
         disk(waits=True).put(uri, b"x" * 100)
     disk(waits=True, data_bytes=150).start()
-    end = time.monotonic() + 10
-    while len(list(folder.glob("data/7/*"))) > 1 and time.monotonic() < end:
-        time.sleep(0.01)
+    wait_until(lambda: len(list(folder.glob("data/7/*"))) <= 1, "the tidying")
     assert len(list(folder.glob("data/7/*"))) == 1
 
 
@@ -286,12 +282,12 @@ def test_an_execution_that_is_deleted_leaves_nothing_anywhere(ground):
     disk, cloud, folder, _ = ground
     store = disk()
     store.put(A, b"a")
-    assert store.spill.drain(10)
+    assert store.spill.drain(PATIENCE)
     cloud.away = True
     store.put(B, b"b")
     cloud.away = False
     store.delete_execution(7)
-    assert store.spill.drain(10)
+    assert store.spill.drain(PATIENCE)
     for uri in (A, B):
         with pytest.raises(NotFoundError):
             store.get(uri)

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
+from tests.waiting import PATIENCE
 
 URL = "https://sqs.eu-central-1.amazonaws.com/000000000000/q"
 
@@ -144,6 +145,6 @@ def test_the_engines_path_loads_neither_pydantic_nor_boto3():
         env={"AWS_REGION": "eu-central-1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert found.stdout.strip() == "[]", found.stderr

@@ -19,6 +19,7 @@ from noetl.api.gateway import make_resolver
 from noetl.api.openapi import document
 from noetl.api.routing import Router
 from noetl.api.table import ROUTES
+from noetl.domain.callbacks import proofs
 from noetl.domain.capability import Capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
@@ -153,6 +154,7 @@ class Ground:
             log=self.logs.append,
         )
         self.deps = replace(self.deps, **deps)
+        self.runtime.deps = replace(self.runtime.deps, proofs=lambda found: proofs(found, self.keys))
         self.opened = 0
         self.api = Api(
             self._open, auth, grants or {}, {"stack": "Noetl-test", "version": "1"}, self.logs.append, workers

@@ -114,6 +114,61 @@ def test_a_large_answer_travels_as_a_reference(ground):
     assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == body
 
 
+TWO = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: two, path: demo/two}
+workflow:
+  - step: start
+    tool:
+      - first: {kind: wait, callback: true}
+      - second: {kind: wait, callback: true}
+"""
+
+
+def rotate(ground: Ground, secret: str, times: int = 1) -> None:
+    """As a deployment does: the ring has the current key and the one before it."""
+    for number in range(times):
+        current = ground.keys.current
+        fresh = KeyRing.of([f"{secret}, number {number}"])
+        ground.keys = KeyRing(fresh.current, {**fresh.keys, current: ground.keys.keys[current]})
+
+
+@pytest.mark.parametrize("text", [FREE, ASK])
+def test_a_callback_is_answered_however_often_the_key_changed_while_it_was_awaited(ground, text):
+    execution_id, path = asked(ground, text)
+    rotate(ground, "a later key", times=5)
+    told = ground.ask("GET", path, authorizer={}, headers={"accept": "application/json"})
+    assert told.status == 200 and told.json["waiting"]
+    token = path.rpartition("/")[2]
+    for forged in (
+        token[:-1] + ("0" if token[-1] != "0" else "1"),
+        token.replace("-1-0-", "-1-1-"),
+        "x" + token,
+    ):
+        assert ground.ask("GET", f"/api/callbacks/{forged}", authorizer={}).status == 404
+    again = ground.ask("GET", f"/api/executions/{execution_id}/callbacks").json["callbacks"][0]
+    assert again["token"] != token, "a new one is made with the new key, and counts as well"
+    assert answer(ground, path, {"approved": True}).status == 202
+    ground.settle()
+    assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == {"approved": True}
+    shown = ground.ask("GET", f"/api/executions/{execution_id}/events").text
+    assert "proofs" not in shown
+
+
+def test_an_address_that_was_made_before_a_rotation_counts_when_the_wait_begins_after_it(ground):
+    execution_id, path = asked(ground, TWO)
+    name = CallbackId(int(execution_id), "1", 1)
+    second = f"/api/callbacks/{make_token(run_key(name.execution_id, 1, ground.keys), name)}"
+    rotate(ground, "between the turns")
+    assert answer(ground, path, 1).status == 202
+    ground.settle()
+    rotate(ground, "while it waits", times=2)
+    assert answer(ground, second, 2).status == 202
+    ground.settle()
+    assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == 2
+
+
 def test_what_is_no_token_of_ours_tells_nothing(ground):
     execution_id, path = asked(ground, FREE)
     token = path.rpartition("/")[2]

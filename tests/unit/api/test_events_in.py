@@ -10,6 +10,7 @@ import pytest
 from noetl.domain.events import Cancel, CommandDone, encode_event
 from noetl.domain.outcomes import Outcome
 from noetl.domain.tokens import KeyRing, grant
+from noetl.services.take_events import resume_batches
 from tests.unit.api.ground import HELLO, Ground
 
 LOOP = HELLO.replace("demo/hello", "demo/loop").replace(
@@ -235,6 +236,25 @@ def test_what_was_accepted_survives_an_engine_that_is_away(ground):
     ground.database.now += 120
     assert ground.ask("GET", reply.headers["Location"]).json["status"] == "completed"
     assert len(ground.forwarded) == 1
+
+
+def test_a_batch_that_breaks_its_handler_ends_where_its_sender_sees_it(ground):
+    from dataclasses import replace
+
+    def broken(found):
+        raise ValueError("a defect")
+
+    there = ground.deps
+    ground.deps = replace(there, events=replace(there.events, forward=broken))
+    command = ground.issued()
+    reply = ground.ask("POST", "/api/events/batch", {"events": [body_of(ground, command)] * 2})
+    assert reply.status == 202, "it is durable"
+    where = reply.headers["Location"]
+    for seconds, status in ((120, "processing"), (700, "failed")):
+        ground.database.now += seconds
+        resume_batches(ground.deps.events)
+        assert ground.ask("GET", where).json["status"] == status
+    assert [one["code"] for one in ground.ask("GET", where).json["told"]] == ["batch_broken"] * 2
 
 
 @pytest.mark.parametrize(

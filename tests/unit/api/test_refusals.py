@@ -251,7 +251,7 @@ def test_a_body_may_be_too_large():
         ({"program": "xyz"}, "body_invalid"),
         ({"path": "\u0000"}, "invalid_path"),
         ({"path": "demo/hello\n"}, "invalid_path"),
-        ({"path": "demo/hello", "payload": {"a": json.loads("[" * 250 + "]" * 250)}}, "payload_invalid"),
+        ({"path": "demo/hello", "payload": {"a": json.loads("[" * 250 + "]" * 250)}}, "size_limit"),
         ({"path": "demo/strict", "payload": {"n": "many"}}, "payload_invalid"),
     ],
 )  # fmt: skip
@@ -481,3 +481,11 @@ def test_every_error_of_the_domain_belongs_to_a_family():
 def test_events_with_nothing_in_them(ground, broken):
     event = {**request("GET", "/api/executions"), **broken}
     assert Reply(ground.resolve(event, None)).status == 200
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t"])
+def test_a_blank_idempotency_key_is_refused_instead_of_left_out(ground, blank: str):
+    ground.register(HELLO)
+    asked = ground.ask("POST", "/api/executions", {"path": "demo/hello"}, headers={"idempotency-key": blank})
+    assert "1 to 255 printable characters" in refused(asked, 400, "invalid_parameter")["detail"]
+    assert ground.ask("GET", "/api/executions").json["executions"] == []

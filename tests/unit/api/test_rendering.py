@@ -46,6 +46,23 @@ def test_a_step_brings_its_arguments(ground):
     assert ground.ask("POST", "/api/context/render", {**asked, "step": "gat"}).json["code"] == "unknown_step"
 
 
+ANSWERED = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: answered, path: demo/answered }
+workflow:
+  - step: ask
+    tool: { kind: noop, args: { seat: b } }
+    case:
+      - { when: "{{ event.name == 'step.exit' }}", then: [{ answer: { kind: wait, callback: true } }] }
+"""
+
+
+def test_a_step_brings_what_its_run_gave_so_far(ground):
+    asked = {"execution_id": int(ground.run(ANSWERED)), "template": "{{ ask.seat }}"}
+    assert ground.ask("POST", "/api/context/render", {**asked, "step": "ask"}).json["rendered"] == "b"
+    assert ground.ask("POST", "/api/context/render", asked).json["status"] == "partial"
+
+
 @pytest.mark.parametrize(
     ("template", "more", "code"),
     [

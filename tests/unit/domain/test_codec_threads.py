@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+from tests.waiting import PATIENCE
+
 ROUNDS = """
 import sys, threading
 from typing import Any
@@ -28,5 +30,5 @@ print("done")
 
 
 def test_threads_that_meet_at_a_new_type():
-    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", ROUNDS], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -10,10 +10,67 @@ def test_execution_ids_follow_time_and_fit_64_bits():
 
 def test_a_child_is_the_same_child_however_often_it_is_asked_for():
     parent = ids.execution_id(1_800_000_000_000, 7)
-    children = {ids.child_execution_id(parent, f"{run}", turn) for run in range(200) for turn in range(3)}
-    assert len(children) == 600
-    assert ids.child_execution_id(parent, "5", 1) in children
-    assert all(child >> ids.RANDOM_BITS == parent >> ids.RANDOM_BITS for child in children)
+    origins = [ids.child_origin(f"{run}", turn) for run in range(200) for turn in range(3)]
+    children = [ids.child_execution_id(parent, origin) for origin in origins]
+    assert children == [ids.child_execution_id(parent, origin) for origin in origins]
+    assert len(set(children)) > 590
+
+
+def test_children_sort_soon_after_their_parent_and_share_its_shard():
+    parent = ids.execution_id(1_800_000_000_000, 2**22 - 5)
+    last = ids.execution_id(1_800_000_000_000 + 2**14, 0)
+    shard = (1 << ids.SHARD_BITS) - 1
+    for item in range(500):
+        child = ids.child_execution_id(parent, ids.child_origin("3", 1, item), item=item**3)
+        assert parent >> ids.RANDOM_BITS << ids.RANDOM_BITS <= child < last
+        assert child & shard == parent & shard
+
+
+def test_a_child_of_a_small_loop_belongs_to_its_parents_millisecond():
+    parent = ids.execution_id(1_800_000_000_000, 7)
+    for item in (-1, 0, 5, 63):
+        child = ids.child_execution_id(parent, ids.child_origin("3", 1, item), item=item)
+        assert child >> ids.RANDOM_BITS == parent >> ids.RANDOM_BITS
+
+
+def test_every_child_of_one_turn_has_an_origin_of_its_own():
+    asked = [
+        ("3", 1, -1, 0),
+        ("3", 1, -1, 1),
+        ("3", 1, 1, 0),
+        ("3", 11, -1, 0),
+        ("3", 1, 1, 1),
+        ("31", 1, -1, 0),
+    ]
+    assert len({ids.child_origin(*one) for one in asked}) == len(asked)
+
+
+def test_an_id_that_is_taken_is_derived_again_and_again_the_same():
+    parent, origin = ids.execution_id(1_800_000_000_000, 7), ids.child_origin("5", 1)
+    taken: set[int] = set()
+    for _ in range(200):
+        child = ids.child_execution_id(parent, origin, taken)
+        assert child == ids.child_execution_id(parent, origin, frozenset(taken)) and child not in taken
+        taken.add(child)
+
+
+def test_a_crowded_place_is_left_for_a_wider_one(monkeypatch):
+    monkeypatch.setattr(ids, "SPREAD_BITS", 2)
+    parent, taken = ids.execution_id(1_800_000_000_000, 7), set[int]()
+    for item in range(300):
+        taken.add(ids.child_execution_id(parent, ids.child_origin("5", 1, item), taken))
+    assert len(taken) == 300
+
+
+def test_a_million_children_of_one_parent_rarely_ask_for_the_same_id():
+    """The figure that ADR 0038 gives: n² / 2^31 pairs, which the store tells apart."""
+    parent = ids.execution_id(1_800_000_000_000, 7)
+    asked = 200_000
+    found = {
+        ids.child_execution_id(parent, ids.child_origin("5", 1, item), (), item) for item in range(asked)
+    }
+    expected = asked**2 / 2 ** (ids.SPREAD_BITS + 1)
+    assert asked - len(found) < 3 * expected
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from noetl.domain.messages import (
     event_dedup,
     event_group,
 )
-from noetl.domain.owners import QUEUE, holds, invocation
+from noetl.domain.owners import QUEUE, holds, invocation, later, lease
 
 EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
 REF = MessageRef("noetl://execution/7/result/message/x", "0" * 64, 3)
@@ -73,9 +73,9 @@ def test_control_events_of_an_execution_follow_each_other_and_items_spread():
     assert event_group(EVENT) == "7"
     assert {event_group(one) for one in items} == {f"7.{shard}" for shard in range(SHARDS)}
     assert (
-        event_dedup(EVENT)
-        == event_dedup(Cancel(7, "stop", "other"))
-        != event_dedup(Cancel(8, "stop", "prog"))
+        event_dedup(EVENT, "one")
+        == event_dedup(Cancel(7, "stop", "other"), "one")
+        != event_dedup(Cancel(8, "stop", "prog"), "one")
     )
     assert event_dedup(EVENT, "one") != event_dedup(EVENT, "two")
 
@@ -86,6 +86,9 @@ def test_control_events_of_an_execution_follow_each_other_and_items_spread():
         (QUEUE, 1e12, True),
         (invocation(100.0, "engine:ab"), 100.9, True),
         (invocation(100.0, "engine:ab"), 101.0, False),
+        (invocation(1000.0, "engine:ab"), 100.0, False),
+        (later(1000.0), 100.0, True),
+        (lease(1000.0, "io", "w"), 100.0, True),
         ("until:soon:me", 0.0, False),
         ("until::me", 0.0, False),
         ("until:-5:me", -9.0, False),

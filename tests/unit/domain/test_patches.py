@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import Patch
-from noetl.domain.patches import MISSING, apply_patch, combine, deep_merge
+from noetl.domain.patches import MISSING, apply_patch, combine, compacted, deep_merge
 
 NUMBERS = st.integers(-(10**30), 10**30)
 CHANGES = {
@@ -89,3 +89,14 @@ def test_deep_merge_replaces_lists_and_merges_mappings():
         "d": 1,
         "e": 2,
     }
+
+
+def test_changes_that_do_not_fit_each_other_stay_as_they_are():
+    reference = Patch("ctx", "x", {"kind": "result_ref", "ref": "noetl://execution/1/result/a/1"})
+    for op, value in (("append", 1), ("extend", [1]), ("union", 1), ("add", 1)):
+        change = Patch("ctx", "x", value, op)
+        assert combine([reference, change]) == [reference, change]
+    most = 10**4000 - 1
+    sums = [Patch("ctx", "x", most, "add"), Patch("ctx", "x", most, "add")]
+    assert compacted(sums) == sums
+    assert compacted([*sums, Patch("ctx", "x", 1)]) == [*sums, Patch("ctx", "x", 1)]

@@ -3,10 +3,12 @@
 import msgspec
 import pytest
 
+from noetl.domain.outcomes import ErrorInfo, Outcome, Target
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Arc, Program, Step
 from noetl.dsl.reachability import with_reachability
 from noetl.engine.joins import Firing, WaveOver, next_ready, stuck
+from tests.unit.engine.stepping import Stepping, compiled
 
 
 def graph(arcs: str, joins: dict[str, str] | None = None) -> Program:
@@ -33,6 +35,7 @@ def graph(arcs: str, joins: dict[str, str] | None = None) -> Program:
                 Arc(target, number) for number, (source, target) in enumerate(pairs) if source == name
             ),
             incoming=sum(target == name for _, target in pairs),
+            ways=sum(target == name for _, target in pairs),
             reaches=reaches(name),
             join=(joins or {}).get(name, "sync"),
         )
@@ -194,3 +197,58 @@ def test_waves_that_wait_for_each_other_do_not_wait_for_ever():
 def test_who_leads_to_a_join_alone(arcs, feeders):
     found = with_reachability(with_join(arcs, join="any", join_rest="cancel"))
     assert sorted(found.step("j").feeders) == sorted(feeders.split())
+
+
+ROUTED = """
+  - { step: start, next: [a, b] }
+  - step: a
+    tool: { kind: http, url: "http://api.test/a" }
+    case: [{ when: "{{ event.name == 'call.done' }}", then: { next: end } }]
+  - { step: b, tool: { kind: http, url: "http://api.test/b" }, next: end }
+  - { step: end, spec: { join: all }, tool: { kind: http, url: "http://api.test/end" } }
+"""
+
+
+def test_a_target_that_no_next_of_the_step_names_is_part_of_no_merge():
+    """Only a worker that does not keep to the program names one."""
+    one = Stepping(compiled(ROUTED))
+    one.start()
+    one.answer(one.at("b")[0], Outcome("ok", route=[Target("end"), Target("end")]))
+    first, second = one.at("end")
+    assert (first.phase, first.arc, first.sync) == ("arrived", one.program.step("b").arcs[0].index, True)
+    assert (second.phase, second.arc, second.sync) == ("body", -1, False)
+
+
+def test_a_target_that_the_playbook_does_not_have_fails_the_step():
+    one = Stepping(compiled(ROUTED))
+    one.start()
+    one.answer(one.at("a")[0], Outcome("ok", route=[Target("x" * 1000)]))
+    error = one.state.error
+    assert one.state.status == "failed" and error is not None
+    assert (error.code, error.position) == ("unknown_step", "t.yaml:7:5")
+    assert len(error.message) < 300
+
+
+CHOSEN = """
+  - {{ step: start, next: [a, b] }}
+  - step: a
+    tool: {{ kind: http, url: "http://api.test/a" }}
+    next:
+      arcs: [{{ step: end, when: "{{{{ outcome.status == 'error' }}}}", args: {{ a: bad }} }}, {{ step: end, args: {{ a: good }} }}]
+  - {{ step: b, tool: {{ kind: http, url: "http://api.test/b" }}, next: [{{ step: end, args: {{ b: good }} }}] }}
+  - {{ step: end, spec: {{ join: {join} }}, tool: {{ kind: http, url: "http://api.test/end" }} }}
+"""
+
+
+@pytest.mark.parametrize("join", ["sync", "all", "2"])
+@pytest.mark.parametrize("a", ["good", "bad"])
+def test_an_arc_that_counts_is_waited_for_on_failure_too(join, a):
+    """Two arcs of one exclusive choice lead to the join: one is taken when the step is done, the other one when it failed."""
+    one = Stepping(compiled(CHOSEN.format(join=join)))
+    one.start()
+    failed = Outcome("error", error=ErrorInfo(message="no"))
+    one.answer(one.at("a")[0], failed if a == "bad" else Outcome("ok"))
+    assert [token.phase for token in one.at("end")] == ["arrived"]
+    one.answer(one.at("b")[0], Outcome("ok"))
+    [run] = one.at("end")
+    assert (run.phase, one.slots["args", str(run.run)]) == ("body", {"a": a, "b": "good"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -14,6 +13,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError
 from noetl.local import state
 from noetl.local.layout import Layout
+from tests.waiting import wait_until
 
 SLEEP = "import time; time.sleep(60)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"
@@ -65,10 +65,7 @@ def test_the_group_goes_with_its_leader() -> None:
         child = state.process(int(started.stdout.readline()))
         assert state.runs(child)
         assert state.end(state.process(started.pid))
-        deadline = time.monotonic() + 5
-        while state.runs(child) and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not state.runs(child)
+        wait_until(lambda: not state.runs(child), "the child's end")
 
 
 def test_what_is_saved_is_read_again(layout: Layout) -> None:

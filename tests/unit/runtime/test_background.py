@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime import background
 from noetl.runtime.background import Processes
+from tests.waiting import wait_until
 
 HOLDS = """
 import signal, sys, time
@@ -93,8 +93,7 @@ def test_a_number_that_belongs_to_somebody_else_by_now_is_never_signalled(runnin
         made = running.start("worker", "w", command(running.folder, "w"), tmp_path / "log", os.environ)
         os.kill(made.pid, signal.SIGKILL)
         path = running.folder / "worker.w.json"
-        while running.find("worker", "w"):
-            time.sleep(0.01)
+        wait_until(lambda: not running.find("worker", "w"), "the worker's end")
         path.write_text(json.dumps({**vars_of(made), "pid": stranger.pid}))
         assert running.stop(type(made)(**{**vars_of(made), "pid": stranger.pid}), 0.5)
         assert running.running("worker") == [] and stranger.poll() is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import socket
@@ -12,6 +13,7 @@ from waitress.server import create_server
 
 from noetl.domain.errors import InvalidInputError
 from noetl.runtime.http_server import Channel, HttpServer, listen
+from tests.waiting import PATIENCE, wait_until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LARGE = b"x" * 3_000_000
@@ -34,7 +36,7 @@ def test_who_is_being_answered_when_the_server_ends_gets_the_whole_answer_and_no
 
     def application(environ, start_response):
         begun.set()
-        go.wait(5)
+        assert go.wait(PATIENCE)
         start_response("201 Created", [("Content-Length", str(len(LARGE)))])
         return [LARGE]
 
@@ -42,26 +44,90 @@ def test_who_is_being_answered_when_the_server_ends_gets_the_whole_answer_and_no
     running = threading.Thread(target=server.run, daemon=True)
     running.start()
     with (
-        socket.create_connection(("127.0.0.1", server.port), timeout=5) as one,
-        socket.create_connection(("127.0.0.1", server.port), timeout=5) as waiting,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as one,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as waiting,
     ):
         one.sendall(GET)
-        assert begun.wait(5)
+        assert begun.wait(PATIENCE)
         waiting.sendall(GET)
-        while not server.waiting:
-            pass
-        closing = threading.Thread(target=server.close, args=(5.0,))
+        wait_until(lambda: server.waiting, "the second request")
+        closing = threading.Thread(target=server.close, args=(PATIENCE,))
         closing.start()
         go.set()
         answer = _everything(one)
         assert answer.startswith(b"HTTP/1.1 201 ") and answer.endswith(LARGE[-10:])
         assert len(answer) > len(LARGE)
         assert _everything(waiting) == b"", "nothing of it was done, and nothing is said"
-    closing.join(5)
-    running.join(5)
+    closing.join(PATIENCE)
+    running.join(PATIENCE)
     assert not running.is_alive() and not [one for one in caplog.records if one.exc_info]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.port), timeout=1)
+
+
+def test_an_answer_that_outlasts_the_server_writes_to_no_descriptor_of_others(monkeypatch):
+    """The answering thread wakes the server, whose end has closed the descriptor for that: another file may have the number now."""
+    begun, go, answered = threading.Event(), threading.Event(), threading.Event()
+
+    def application(environ, start_response):
+        begun.set()
+        assert go.wait(PATIENCE)
+        start_response("200 OK", [("Content-Length", "2")])
+        return [b"hi"]
+
+    serve = Channel.service
+
+    def service(channel):
+        try:
+            serve(channel)
+        finally:
+            answered.set()
+
+    monkeypatch.setattr(Channel, "service", service)
+    server = listen(application, "127.0.0.1", 0, 1)
+    triggers = [one.trigger.trigger for one in server._listeners]
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as one:
+        one.sendall(GET)
+        assert begun.wait(PATIENCE)
+        server.close(0.0)
+        running.join(PATIENCE)
+        assert not running.is_alive()
+        pipe = os.pipe()
+        reading, writing = (fcntl.fcntl(number, fcntl.F_DUPFD, 600) for number in pipe)
+        for number in pipe:
+            os.close(number)
+        os.set_blocking(reading, False)
+        for number in triggers:
+            os.dup2(writing, number)
+        try:
+            go.set()
+            assert answered.wait(PATIENCE)
+            server.close(0.0)
+            with pytest.raises(BlockingIOError):
+                os.read(reading, 1)
+        finally:
+            for number in (reading, writing, *triggers):
+                os.close(number)
+
+
+def test_a_server_that_ends_before_it_is_woken_is_closed_without_an_error():
+    """Its thread may see the end that ``close`` has declared, and close its descriptors, before ``close`` wakes it."""
+    server = listen(_hello, "127.0.0.1", 0, 1)
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    listener = server._listeners[0]
+    wake = listener.pull_trigger
+
+    def wake_late() -> None:
+        wake()
+        running.join(PATIENCE)
+        assert not running.is_alive()
+        wake()
+
+    listener.pull_trigger = wake_late
+    server.close(1.0)
 
 
 def test_descriptors_may_be_many():
@@ -74,13 +140,13 @@ def test_descriptors_may_be_many():
     running = threading.Thread(target=server.run, daemon=True)
     running.start()
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as one:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as one:
             assert one.fileno() > 1023
             one.sendall(GET)
             assert one.recv(100).startswith(b"HTTP/1.1 200 ")
     finally:
-        server.close(1.0)
-        running.join(5)
+        server.close(PATIENCE)
+        running.join(PATIENCE)
         for one in held:
             os.close(one)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Cancel, Event
+from noetl.domain.events import Cancel, CommandDone, Event
+from noetl.domain.outcomes import Outcome
 from noetl.runtime import inbox as inboxes
 from noetl.runtime.inbox import Inbox
+from tests.waiting import PATIENCE
 
 
 class Engine:
@@ -22,9 +24,21 @@ class Engine:
         self.handled: list[int] = []
         self.lines: list[str] = []
         self.changed = threading.Condition()
-        self.inbox = Inbox(self.handle, self.changed, self.lines.append)
+        self.failures: list[tuple[str, int, int]] = []
+        self.settled: set[str] = set()
+        self.inbox = Inbox(self.handle, self.failed, self.changed, self.lines.append)
+
+    def failed(self, event: Event, error: Exception, tries: int) -> float | None:
+        with self.changed:
+            self.failures.append((event.event_id, getattr(event, "attempt", 0), tries))
+            self.changed.notify_all()
+        return None if event.event_id in self.settled else 0.01
 
     def handle(self, events: Sequence[Event]) -> None:
+        if any(event.event_id == "refused" for event in events):
+            raise InfrastructureError("access denied", code="aws_refused", retryable=False)
+        if any(event.event_id.startswith("poison") for event in events):
+            raise ValueError("a defect")
         if self.away and any(event.execution_id in self.needs for event in events):
             raise InfrastructureError("it does not answer", code=self.away)
         with self.changed:
@@ -33,7 +47,7 @@ class Engine:
 
     def wait(self, wanted: list[int]) -> None:
         with self.changed:
-            assert self.changed.wait_for(lambda: self.handled == wanted, 10), (self.handled, self.lines)
+            assert self.changed.wait_for(lambda: self.handled == wanted, PATIENCE), (self.handled, self.lines)
 
 
 @pytest.fixture(autouse=True)
@@ -66,3 +80,48 @@ def test_everything_waits_for_the_database_in_its_order() -> None:
     engine.away = ""
     engine.wait([1, 2, 3])
     engine.inbox.close()
+
+
+@pytest.mark.parametrize("name", ["poison", "refused"])
+def test_what_the_engine_fails_on_is_tried_alone_until_it_is_settled(name: str) -> None:
+    engine = Engine("", set())
+    engine.inbox.put(Cancel(number, name if number == 2 else "fine", "p") for number in (1, 2, 3))
+    engine.inbox.start()
+    engine.wait([1, 3])
+    with engine.changed:
+        assert engine.changed.wait_for(lambda: len(engine.failures) >= 3, 10)
+        assert any(engine.inbox.counts()), "it is not dropped"
+        engine.settled.add(name)
+        assert engine.changed.wait_for(lambda: engine.inbox.counts() == (0, 0), 10)
+        assert engine.failures[:3] == [(name, 0, 1), (name, 0, 2), (name, 0, 3)]
+    engine.inbox.close()
+
+
+def test_outcomes_of_two_attempts_are_set_aside_both() -> None:
+    engine = Engine("", set())
+    engine.inbox.put(
+        CommandDone(1, "poison", "p", "1", attempt, 0, 1, "s", Outcome("ok")) for attempt in (2, 1)
+    )
+    engine.inbox.start()
+    with engine.changed:
+        wanted = {("poison", 1, 3), ("poison", 2, 3)}
+        assert engine.changed.wait_for(lambda: wanted <= set(engine.failures), 10), engine.failures
+    engine.inbox.close()
+
+
+def test_events_that_are_always_due_again_keep_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trying them takes longer than their pauses, as it does when what they need hangs."""
+    monkeypatch.setattr(inboxes, "ASIDE_SECONDS", (0.0,))
+    engine = Engine("aws_unreachable", {2})
+    engine.inbox.put([Cancel(2, "cancel", "p")])
+    engine.inbox.start()
+    with engine.changed:
+        assert engine.changed.wait_for(
+            lambda: engine.inbox.counts()[0] == 1 and len(engine.lines) > 1, PATIENCE
+        )
+    engine.inbox.put([Cancel(3, "cancel", "p")])
+    try:
+        engine.wait([3])
+    finally:
+        engine.away = ""
+        engine.inbox.close()

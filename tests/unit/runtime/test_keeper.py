@@ -1,7 +1,6 @@
 """The keeper holds the lease, so nothing that goes wrong in it may end it."""
 
 import threading
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime import keeper as keeping
 from noetl.runtime.keeper import Keeper
+from tests.waiting import PATIENCE, wait_until
 
 
 class Counting(MemoryExecutionStore):
@@ -43,10 +43,9 @@ def test_a_delayed_command_that_cannot_be_given_is_given_later_and_the_lease_is_
     keeper.start()
     try:
         keeper.delay(Command(1, "1", 1, "a", "hash", "io", delay=0.05))
-        assert done.wait(10)
+        assert done.wait(PATIENCE)
         beats = store.beats
-        time.sleep(0.3)
-        assert store.beats > beats
+        wait_until(lambda: store.beats > beats, "a heartbeat")
     finally:
         keeper.close()
     assert [command.delay for command in given] == [0.0, 0.0]
@@ -67,6 +66,38 @@ def test_chores_are_done_again_and_again_whatever_one_of_them_raises(monkeypatch
     keeper.chores += [keeping.Chore(0.05, broken), keeping.Chore(0.05, done.release)]
     keeper.start()
     try:
-        assert all(done.acquire(timeout=10) for _ in range(3)) and "a defect" in told[0]
+        assert all(done.acquire(timeout=PATIENCE) for _ in range(3)) and "a defect" in told[0]
     finally:
         keeper.close()
+
+
+def test_a_duty_that_fails_every_time_keeps_no_other_from_being_done(monkeypatch):
+    """A delayed command that can never be given, and commands that can never be claimed: timers fire all the same."""
+    monkeypatch.setattr(keeping, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(keeping, "SWEEP_SECONDS", 0.02)
+    fired, told, beats = threading.Semaphore(0), [], threading.Semaphore(0)
+
+    class Broken(Counting):
+        def claim(self, owner, limit, offer=None):
+            raise ValueError("a row that cannot be read")
+
+        def due_timers(self, owner, limit):
+            fired.release()
+            return (), None
+
+        def heartbeat(self, owner, lease_seconds):
+            beats.release()
+
+    def dispatch(command):
+        raise TypeError("a defect")
+
+    keeper = Keeper(Broken(), "me", 0.06, lambda commands, events: None, dispatch, told.append)
+    keeper.delay(Command(1, "1", 1, "a", "hash", "io"))
+    keeper.start()
+    try:
+        assert all(one.acquire(timeout=10) for one in (fired, beats) for _ in range(4))
+    finally:
+        keeper.close()
+    assert keeper.delayed() == 1 and {"a defect", "a row that cannot be read"} <= {
+        word for line in told for word in line.split("'")
+    }

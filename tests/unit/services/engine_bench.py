@@ -96,8 +96,12 @@ class Bench:
         self.store.create(event, CreatedExecution("it", "it"), "until:1:nobody")
         return event
 
+    def text(self, event: Event) -> str:
+        """Return a message about ``event``, as a sender with the key writes it."""
+        return signed_event(event, "client", RING, self.results, 10**6).body
+
     def put(self, *events: Event) -> list[Delivery]:
-        self.events.send([signed_event(event, RING, self.results, 10**6) for event in events])
+        self.events.send([signed_event(event, "client", RING, self.results, 10**6) for event in events])
         return self.receive()
 
     def receive(self) -> list[Delivery]:
@@ -133,14 +137,15 @@ class Bench:
             Message(VERSION, grant(command, RING) if token is None else token, event=event), self.results
         )
 
-    def items(self, command: Command) -> str:
-        """What a worker says about all items of a chunk."""
+    def items(self, command: Command, count: int | None = None) -> str:
+        """What a worker says about the first ``count`` items of a chunk; None: about all of them, so that it is closed."""
         loop = command.loop
         assert loop is not None
-        done = [ItemOutcome(index, Outcome("ok", index)) for index in range(loop.start, loop.stop)]
+        stop = loop.stop if count is None else loop.start + count
+        done = [ItemOutcome(index, Outcome("ok", index)) for index in range(loop.start, stop)]
         event = ItemsDone(
             command.execution_id, f"items:{command.command_id}", command.program, command.command_id,
-            command.attempt, command.turn, command.run, command.step, loop.round, done,
+            command.attempt, command.turn, command.run, command.step, loop.round, done, closed=count is None,
         )  # fmt: skip
         return pack(Message(VERSION, grant(command, RING), event=event), self.results)
 

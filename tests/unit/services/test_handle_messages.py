@@ -8,21 +8,31 @@ import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryResultStore
-from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Cancel
+from noetl.adapters.memory.retention import MemoryRetention
+from noetl.adapters.memory.schedule_store import MemoryScheduleStore
+from noetl.adapters.memory.task_logs import MemoryTaskLogs
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.events import Cancel, Pause, Resume
 from noetl.domain.messages import VERSION, Message, decode_message
+from noetl.domain.state import decode_state
 from noetl.domain.tokens import KeyRing, grant
+from noetl.ports.execution_store import CreatedExecution
 from noetl.ports.queue import MAX_DELAY
+from noetl.services import admit_messages
+from noetl.services import bury as burying
 from noetl.services.bury import bury
+from noetl.services.failed_events import ASIDE_SECONDS, TRIES
 from noetl.services.handle_messages import AGAIN_SECONDS
 from noetl.services.large_messages import pack, unpack
+from noetl.services.prune import DAY, PruneDeps, RetentionDays, keep_to
 from noetl.services.sweep import sweep
-from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, delivery
+from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, RefusingQueue, delivery
 
 LOOP = (
     "  - step: start\n    loop: { in: [1, 2, 3], iterator: n, spec: { mode: parallel } }\n"
     "    tool: { kind: http, url: 'http://a.test/' }\n"
 )
+ONE_AT_A_TIME = STEP.replace("metadata:", "executor: { spec: { concurrency: { limit: 1 } } }\nmetadata:")
 RETRY = HEAD + (
     "  - step: start\n    spec: { timeout: 4000 }\n    tool:\n"
     "      - a: { kind: http, url: 'http://a.test/' }\n      - b: { kind: noop }\n"
@@ -87,6 +97,46 @@ def test_a_long_delay_outlives_the_key_it_began_with():
     bench.rings = [KeyRing.of(["the key after a rotation"])]
     assert bench.handle([delivery(again.body)], bench.timers).refused == 0
     assert [one.command_id for one, _ in bench.given()] == [command.command_id]
+
+
+def test_a_large_command_keeps_its_body_and_its_proof_however_long_it_is_sent_again():
+    """Its body goes with its execution, not by age; and every relay signs it with the key of the day."""
+    bench = Bench(limit=300)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    retention = MemoryRetention(bench.store, MemoryScheduleStore())
+    prune = PruneDeps(retention, bench.results, MemoryTaskLogs(), lambda: bench.time, RetentionDays(1, 1))
+    days = 400
+    text = bench.deps.publisher.command_message(command, due=NOW + days * DAY)
+    assert decode_message(text).ref is not None
+    secrets = ["the key of this deployment", *(f"the key of day {number}" for number in range(1, days + 1))]
+    for day in range(days):
+        bench.rings = [KeyRing.of([secrets[day + 1], secrets[day]])]
+        bench.timers.sent.clear()
+        assert bench.handle([delivery(text)], bench.timers).give_back == []
+        (again,) = bench.timers.sent
+        text = again.body
+        bench.time += DAY
+        assert keep_to(prune, lambda: True).executions == 0
+    assert bench.handle([delivery(text)], bench.timers).refused == 0
+    assert [one for one, _ in bench.given()] == [command]
+
+
+def test_a_message_whose_body_is_gone_is_dropped_with_its_execution_alone():
+    bench = Bench(limit=300)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    text = bench.deps.publisher.command_message(command, due=NOW + 1000)
+    bench.results.delete_execution(start.execution_id)
+    assert bench.handle([delivery(text)], bench.timers).give_back == ["m"], (
+        "somebody removed it: an operator is told"
+    )
+    with bench.store.tables() as tables:
+        del tables.executions[start.execution_id]
+    managed = bench.handle([delivery(text)], bench.timers)
+    assert (managed.give_back, managed.refused) == ([], 0) and "has been removed" in bench.log[-1]
 
 
 @pytest.mark.parametrize("wait", [0.0, 5000.0])
@@ -184,13 +234,57 @@ def test_a_poisonous_event_takes_nothing_with_it(received):
         starts[0].execution_id,
         starts[2].execution_id,
     }
-    alone = [[one.execution_id] for one in starts]
-    assert [batch for batch in poison.batches if len(batch) == 1] == alone
-    assert [len(batch) for batch in poison.batches] == ([3, 1, 1, 1] if received == 1 else [1, 1, 1])
+    assert poison.batches[-1] == [starts[2].execution_id]
+    # The third time its execution was to fail, which could not be committed either.
+    assert [len(batch) for batch in poison.batches] == [[3, 1, 1, 1], [1, 1, 1], [1, 1, 1, 1]][received - 1]
     noted = [row.event_id.partition(":")[0] for row in bench.store.item_events(starts[1].execution_id, -1)]
     assert noted == (["failed"] if received == 3 else []), "a trace before it ends among the dead letters"
-    bench.time += AGAIN_SECONDS
+    bench.time += ASIDE_SECONDS if received == 3 else AGAIN_SECONDS
     assert len(bench.events.receive(10)) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("no such value\nDETAIL: Failing row contains (secret)"),
+        InfrastructureError("no such value", code="aws_refused", retryable=False),
+    ],
+)
+def test_an_execution_fails_when_its_event_cannot_be_handled(error):
+    """What breaks is the commit of this outcome, each time: a check of the database on its data, or a bucket that refuses for good."""
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    answer = delivery(bench.answer(command))
+    bench.deps = replace(
+        bench.deps, engine=replace(bench.deps.engine, store=Choosy(bench.store, "cmd:1:0", error))
+    )
+    for received in range(1, TRIES):
+        managed = bench.handle([msgspec.structs.replace(answer, received=received)])
+        assert managed.give_back == ["m"] and status(bench, start.execution_id) == "running"
+    managed = bench.handle([msgspec.structs.replace(answer, received=TRIES)])
+    assert managed.give_back == [] and status(bench, start.execution_id) == "failed"
+    failed = decode_state(bench.store.info(start.execution_id).state).error
+    assert failed.code == "engine_error" and "Error: no such value" in failed.message
+    assert "secret" not in failed.message
+    assert not any(bench.store.open_work(start.execution_id).values())
+    assert bench.handle([answer]).give_back == [], "a repeat changes nothing"
+
+
+class Choosy:
+    """A store that refuses a change which applies one event."""
+
+    def __init__(self, store, event_id, error):
+        self.store, self.event_id, self.error = store, event_id, error
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def commit(self, changes, owner=None):
+        if any(row.event_id == self.event_id for change in changes for row in change.events):
+            raise self.error
+        return self.store.commit(changes, owner)
 
 
 def test_an_outage_gives_everything_back():
@@ -211,8 +305,8 @@ def test_what_a_queue_refuses_is_free_for_the_sweep():
     assert (managed.commands, managed.unsent, managed.give_back) == (2, 1, [])
     assert len(bench.given()) == 2
     bench.commands["http"].refuses = set()
-    swept = sweep(bench.store, bench.deps.publisher, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
-    assert (swept.commands, swept.events, swept.unsent) == (1, 0, 0), "at once: it belongs to nobody"
+    done = swept(bench)
+    assert (done.commands, done.events, done.unsent) == (1, 0, 0), "at once: it belongs to nobody"
     ((command, token),) = bench.given()
     assert command.attempt == 2 and token == grant(command, RING)
 
@@ -227,8 +321,8 @@ def test_what_could_not_be_marked_is_published_again_when_its_owner_is_over():
     plain = replace(publisher, store=bench.store)
     for after, found in ((0, 0), (62, 1), (62, 0)):
         bench.time += after
-        swept = sweep(bench.store, plain, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
-        assert swept.commands == found
+        done = sweep(bench.store, plain, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
+        assert done.commands == found
 
 
 class Unmarking:
@@ -257,6 +351,148 @@ def test_what_a_batch_causes_is_handled_at_once_or_through_the_queue_when_time_i
     assert status(bench, start.execution_id) == "completed"
     bench.time += 1e6
     assert not any(bench.store.open_work(start.execution_id).values())
+
+
+def test_an_event_that_is_held_again_after_its_release_is_not_lost_to_the_queue():
+    """A FIFO queue remembers a deduplication id for five minutes, although the message was consumed."""
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+
+    def say(kind, name):
+        bench.handle([delivery(bench.text(kind(start.execution_id, name, bench.program.hash)))])
+
+    say(Pause, "pause-1")
+    bench.handle([delivery(bench.answer(command))])
+    bench.left = 1.0  # Too little time: what is released goes through the queue.
+    say(Resume, "resume-1")
+    say(Pause, "pause-2")
+    released = bench.receive()
+    assert len(released) == 1 and bench.handle(released).give_back == [], "it is held once more"
+    say(Resume, "resume-2")
+    bench.handle(bench.receive())
+    assert status(bench, start.execution_id) == "completed"
+
+
+def test_a_second_run_of_a_chunk_that_cuts_its_messages_elsewhere_is_held_whole():
+    """The worker died after its first message; the queue gave the same attempt to another one (docs/adr/0018)."""
+    bench = Bench(HEAD + LOOP.replace("parallel", "sequential"))
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    bench.handle([delivery(bench.text(Pause(start.execution_id, "p", bench.program.hash)))])
+    for text in (bench.items(command, 1), bench.items(command)):
+        bench.handle([delivery(text)])
+    bench.handle([delivery(bench.text(Resume(start.execution_id, "r", bench.program.hash)))])
+    assert status(bench, start.execution_id) == "completed"
+
+
+def test_a_start_that_waited_for_its_slot_is_not_lost_to_the_queue():
+    """It was sent once before it was queued, and once more within five minutes when its slot came free."""
+    bench = Bench(ONE_AT_A_TIME)
+    first, second = bench.start(), bench.start()
+    bench.handle(bench.put(first))
+    ((command, _),) = bench.given()
+    bench.time += 100
+    assert swept(bench).events == 1 and bench.handle(bench.receive()).commands == 0, "no slot is free"
+    bench.left = 1.0
+    bench.handle([delivery(bench.answer(command))])
+    bench.handle(bench.receive())
+    assert len(bench.given()) == 1 and status(bench, second.execution_id) == "running"
+
+
+def test_an_operator_may_have_a_row_published_again_at_once():
+    """docs/operations.md, step 6: a message was lost, and its row is given back."""
+    bench = Bench()
+    bench.start()
+    assert swept(bench).events == 1
+    bench.events.ack(bench.receive())
+    bench.store.release("queue")
+    assert swept(bench).events == 1 and len(bench.receive()) == 1
+
+
+def swept(bench):
+    return sweep(bench.store, bench.deps.publisher, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
+
+
+def test_what_can_never_be_sent_keeps_nothing_else_from_being_sent():
+    """A sweep takes what is left all at once: poison in it would come back with its neighbours, each time."""
+    bench = Bench()
+    starts = [bench.start() for _ in range(3)]
+    bad = msgspec.structs.replace(
+        starts[1], execution_id=starts[1].execution_id + 1, payload={"x": "y" * 999}
+    )
+    bench.store.create(bad, CreatedExecution("it", "it"), "until:1:nobody")
+    refusing = replace(bench.deps.publisher, results=Unstorable(), limit=500)
+    bench.deps = replace(bench.deps, publisher=refusing)
+    done = swept(bench)
+    assert (done.events, done.unsent) == (4, 1) and len(bench.receive()) == 3
+    unread = RefusingQueue(fifo=True, clock=lambda: bench.time)
+    bench.deps = replace(bench.deps, publisher=replace(refusing, events=Strict(unread), limit=10**6))
+    assert swept(bench).unsent == 1 and any("can never be sent" in line for line in bench.log)
+
+
+class Unstorable(MemoryResultStore):
+    def put(self, uri, data, media=""):
+        raise ValueError("a defect of the tier")
+
+
+class Strict:
+    """A queue that takes small messages alone."""
+
+    def __init__(self, queue):
+        self.queue = queue
+
+    def send(self, messages):
+        if any(len(message.body) > 900 for message in messages):
+            raise InvalidInputError("too large", code="message_too_large")
+        return self.queue.send(messages)
+
+
+def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_handled(monkeypatch):
+    bench = Bench()
+    start = bench.start()
+    bad = msgspec.structs.replace(start, execution_id=1, event_id="bad")
+    texts = [bench.text(bad), bench.text(start)]
+
+    def signed(token, encoded, ring, true=admit_messages.signed):
+        if b'"bad"' in encoded:
+            raise UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates not allowed")
+        return true(token, encoded, ring)
+
+    monkeypatch.setattr(admit_messages, "signed", signed)
+    managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(texts)])
+    assert managed.give_back == ["0"] and managed.commands == 1
+    ((command, token),) = bench.given()
+    due = pack(Message(VERSION, token, command=command), bench.results)
+    bench.deps = replace(bench.deps, publisher=replace(bench.deps.publisher, workers={}))
+    timers = [delivery(due, name="due"), delivery(bench.answer(command), name="answer")]
+    assert bench.handle(timers, bench.timers).give_back == ["due"]
+    assert status(bench, start.execution_id) == "completed"
+
+
+def test_a_dead_letter_that_breaks_its_handler_is_left_and_the_others_are_answered(monkeypatch):
+    bench = Bench()
+    bench.handle(bench.put(*(bench.start() for _ in range(2))))
+    letters = [
+        delivery(pack(Message(VERSION, token, command=command), bench.results), name=command.step + str(n))
+        for n, (command, token) in enumerate(bench.given())
+    ]
+    true = burying.answer_lost
+    broken = iter([True, False])
+
+    def answer(*args):
+        if next(broken):
+            raise KeyError("a defect")
+        return true(*args)
+
+    monkeypatch.setattr(burying, "answer_lost", answer)
+    buried = bury(
+        letters, programs=bench.programs, results=bench.results, events=bench.events, limit=10**6,
+        log=bench.log.append,
+    )  # fmt: skip
+    assert (buried.lost, buried.give_back) == (1, ["start0"])
 
 
 def test_a_dead_letter_is_answered_for_its_worker():

@@ -81,3 +81,25 @@ def test_endless_output_of_a_step_is_cut_with_a_word():
     kept = logs.lines[7]
     assert sum(len(line.line) for line in kept) < COMMAND_BYTES + 200
     assert "not kept" in kept[-1].line and len(kept[-2].line) == 8000
+
+
+def test_a_defect_of_the_logs_ends_neither_the_writer_nor_the_task(monkeypatch):
+    monkeypatch.setattr(keep_lines, "FLUSH_SECONDS", 0.01)
+    kept, told = threading.Event(), []
+
+    class Once(MemoryTaskLogs):
+        broken = True
+
+        def append(self, execution_id, lines):
+            if self.broken:
+                self.broken = False
+                raise OSError(28, "No space left on device")
+            super().append(execution_id, lines)
+            kept.set()
+
+    keeper = LineKeeper(Once(), told.append)
+    keeper.of(Command).add("a", 1, None, "lost")
+    while not told:
+        threading.Event().wait(0.01)
+    keeper.of(Command).add("a", 1, None, "kept")
+    assert kept.wait(10) and "No space left" in told[0]

@@ -114,7 +114,9 @@ def test_a_sub_playbook_fails_before_its_first_step(runtime):
     parent = start(runtime, PARENT)
     found = ended(runtime, parent)
     assert found.status == "failed"
-    child = max(one.execution_id for one in runtime.store.executions(limit=10) if one.parent_execution_id)
+    (child,) = (
+        one.execution_id for one in runtime.store.executions(limit=10) if one.parent_execution_id == parent
+    )
     told = ended(runtime, child)
     assert (told.status, told.error["code"]) == ("failed", "keychain_unresolved")
     assert told.error["position"] == "secretive.yaml:5:5" and "'warehouse'" in told.error["message"]

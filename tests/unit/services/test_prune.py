@@ -8,6 +8,7 @@ import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
+from noetl.runtime.retention import tidy
 from noetl.services import collect_results
 from noetl.services import prune as pruning
 from noetl.services.prune import DAY, RetentionDays, keep_to
@@ -83,6 +84,21 @@ def test_maintenance_keeps_to_the_settings_and_stops_when_time_is_short(ground):
     assert keep_to(replace(deps, days=RetentionDays()), YES).executions == 0, "kept for ever"
     ground.database.now += 8 * DAY
     assert keep_to(deps, YES).executions == 1
+
+
+def test_a_prune_that_was_interrupted_is_finished_without_days_and_takes_no_redrive_meanwhile(ground):
+    execution_id = ground.run()
+    ground.database.now += 10 * DAY
+    told = iter([True, True, False])
+    deps = replace(ground.deps.prune, days=RetentionDays())
+    wish = pruning.PruneWish(older_than_days=5)
+    assert pruning.prune(wish, deps, lambda: next(told, False)).status == "partly"
+    refused = ground.ask("POST", f"/api/executions/{execution_id}/redrive", {"from": "start"})
+    assert (refused.status, refused.json["code"]) == (409, "execution_leaving")
+    said: list[str] = []
+    tidy(ground.store, ground.deps.credentials.store, deps, said.append)
+    assert said == ["1 executions are gone: their removal had begun"]
+    assert ground.ask("GET", f"/api/executions/{execution_id}").status == 404
 
 
 def test_moments_of_schedules_are_known_for_a_year(ground):

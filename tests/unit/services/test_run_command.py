@@ -169,6 +169,21 @@ def test_what_a_task_is_told_about_itself() -> None:
         second.lookup("nobody")
 
 
+def test_tasks_of_case_entries_that_are_named_alike_have_keys_of_their_own() -> None:
+    entry = "      - when: \"{{{{ event.name == '{0}' }}}}\"\n        then: [{{ tell: {{ kind: tool }} }}]\n"
+    body = ONE + "    case:\n" + entry.format("step.enter") + entry.format("step.exit")
+    worker = Worker(body)
+    scope = FrozenScope(extra={"event": {"name": "step.enter", "step": "s", "payload": {}}})
+    for rule, event in ((0, "step.enter"), (1, "step.exit"), (1, "loop.done")):
+        command = worker.command(stage="case", rule=rule, scope=scope)
+        worker.run(msgspec.structs.replace(command, command_id=ids.command_id(1, f"case.{rule}.{event}")))
+    assert [context.idempotency_key for context in worker.kinds.contexts] == [
+        "7/1.case.0.step.enter/tell",
+        "7/1.case.1.step.exit/tell",
+        "7/1.case.1.loop.done/tell",
+    ]
+
+
 def fails(error: Exception) -> Tool:
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
         raise error

@@ -299,6 +299,25 @@ def test_a_store_that_is_away_loses_no_moment(world, monkeypatch):
     assert fired.at == MONDAY + 600
 
 
+def test_a_schedule_that_cannot_be_fired_does_not_hold_up_the_others(world, monkeypatch):
+    for path in ("a", "b", "c"):
+        world.register("rate: 10 minutes", path=path)
+    world.now += 600
+    find = world.catalog.get
+
+    def broken(path, *args, **kwargs):
+        if path == "b":
+            raise ValueError("a row that cannot be read")
+        return find(path, *args, **kwargs)
+
+    monkeypatch.setattr(world.catalog, "get", broken)
+    fired = []
+    with pytest.raises(ValueError, match="cannot be read"):
+        for one in fire_due(world.table, world.deps):
+            fired.append(one.name)
+    assert fired == ["a", "c"] and world.row("b").next_at == world.now, "it is still due"
+
+
 def test_a_schedule_by_hand(world):
     world.register(extra="input: { type: object, properties: { n: { type: integer } } }\n")
     wish = ScheduleWish("etl/daily", name="hourly", rate="1 hours", payload={"n": 1}, version=1)

@@ -19,6 +19,7 @@ from noetl.domain.triggers import EventBridgeSource, SqsSource
 from noetl.kinds.registry import default_registry
 from noetl.ports.trigger_store import TriggerRow
 from noetl.runtime.programs import Programs
+from noetl.services import take_starts
 from noetl.services.register_schedules import register_schedule
 from noetl.services.start_playbook import StartDeps
 from noetl.services.take_starts import TakeDeps, take
@@ -235,3 +236,20 @@ def test_anything_else_is_refused(ground, invocation):
         ground.take(invocation)
     assert refused.value.code in ("invocation_unknown", "invalid_time", "not_an_event")
     assert ground.count() == 0
+
+
+def test_a_message_that_breaks_its_handler_takes_no_other_with_it(ground, monkeypatch):
+    invocation = sample("sqs/orders.json")
+    broken = copy.deepcopy(invocation["Records"][0])
+    broken["messageId"], broken["body"] = "broken", 7
+    invocation["Records"].insert(1, broken)
+    true = take_starts.start_from_message
+
+    def start(path, record, deps):
+        if record["body"] == 7:
+            raise TypeError("a defect")
+        return true(path, record, deps)
+
+    monkeypatch.setattr(take_starts, "start_from_message", start)
+    taken = ground.take(invocation)
+    assert taken.give_back == ["broken"] and len(taken.events) == 4

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -20,11 +21,12 @@ from noetl.domain.tokens import fits
 from noetl.ports.queue import Outgoing
 from noetl.services.work_batch import work_batch
 from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
+from tests.waiting import PATIENCE, wait_until
 
 
 def test_a_batch_goes_out_in_one_request_each_outcome_with_its_own_token():
     together = threading.Barrier(10)
-    bench = Bench(tool=lambda params, context: (together.wait(10) and None) or params["v"])
+    bench = Bench(tool=lambda params, context: (together.wait(PATIENCE) and None) or params["v"])
     worked = bench.work(bench.put(*(bench.command(number) for number in range(10))))
     said = bench.said()
     assert {event.execution_id: event.outcome.result for _, event in said} == {100 + n: n for n in range(10)}
@@ -41,7 +43,7 @@ def test_a_slow_command_does_not_hold_back_the_outcomes_of_quick_ones():
     quick = threading.Event()
 
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
-        return params["v"] if params["v"] else quick.wait(10)
+        return params["v"] if params["v"] else quick.wait(PATIENCE)
 
     bench = Bench(tool=tool)
     bench.events.refuse = lambda messages: quick.set() or []
@@ -55,7 +57,7 @@ def test_items_leave_while_their_chunk_goes_on():
 
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
         if params["v"] == 3:
-            assert flushed.wait(10), "two items were done a second ago"
+            assert flushed.wait(PATIENCE), "two items were done a second ago"
         time_now[0] += 0.6
         return params["v"]
 
@@ -140,9 +142,9 @@ def test_after_an_unsent_message_a_command_says_no_more():
 
     bench = Bench(LOOP, tool, clock=lambda: now[0] + time.monotonic())
     bench.events.refuse = lambda messages: [0] if len(bench.events.requests) == 0 else []
-    worked = bench.work(bench.put(bench.chunk(list(range(20)))))
+    worked = bench.work(bench.put(bench.chunk(list(range(200)))))
     assert bench.said() == [] and len(worked.give_back) == 1
-    assert len(ran) < 20, "and stops working for nothing"
+    assert len(ran) < 200, "and stops working for nothing"
 
 
 def test_a_second_run_of_a_chunk_is_not_taken_for_the_first():
@@ -258,19 +260,18 @@ def test_a_call_that_outlives_the_worker_is_given_back_and_then_lost_and_says_no
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
         if params["v"] == 1:
             bench.left[0] = 0.0
-            release.wait(10)
+            release.wait(10 * PATIENCE)
             ended.set()
         return params["v"]
 
     bench = Bench(tool=tool)
     bench.left[0] = 10.0
     (delivery,) = bench.put(bench.command(1))
-    began = time.monotonic()
     worked = work_batch([delivery], bench.deps)
-    assert time.monotonic() - began < 5
+    assert not ended.is_set(), "it does not wait for the call"
     assert worked.give_back == [delivery.message_id] and bench.said() == []
     release.set()
-    assert ended.wait(10)
+    assert ended.wait(PATIENCE)
     time.sleep(0.1)
     assert bench.events.requests == [], "what it says afterwards is for nobody"
     release.clear()
@@ -283,13 +284,16 @@ def test_a_call_that_outlives_the_worker_is_given_back_and_then_lost_and_says_no
 
 def test_pools_bound_what_runs_at_once():
     lock, running, most = threading.Lock(), {"io": 0, "python": 0}, {"io": 0, "python": 0}
+    two = threading.Event()
 
     def tool(params: dict[str, Any], context: TaskContext) -> Any:
         pool = "python" if params["v"] % 2 else "io"
         with lock:
             running[pool] += 1
             most[pool] = max(most[pool], running[pool])
-        time.sleep(0.02)
+        if running["io"] > 1:
+            two.set()
+        assert pool == "python" or two.wait(PATIENCE)
         with lock:
             running[pool] -= 1
 
@@ -301,8 +305,9 @@ def test_pools_bound_what_runs_at_once():
 
 def test_the_queue_hears_of_commands_that_take_long():
     """So that those of a worker that dies come back after the lease, not after the queue's visibility."""
-    bench = Bench(tool=lambda params, context: time.sleep(0.8), lease_seconds=1)
     held: list[tuple[int, int]] = []
+    twice = partial(wait_until, lambda: len(held) >= 2, "two signs of life")
+    bench = Bench(tool=lambda params, context: twice() and None, lease_seconds=1)
     original = bench.commands.nack
     bench.commands.nack = lambda deliveries, delay=0: (
         held.append((len(deliveries), delay)),
@@ -312,7 +317,7 @@ def test_the_queue_hears_of_commands_that_take_long():
     quick.commands.nack = lambda deliveries, delay=0: pytest.fail("a quick command costs no request")
     quick.work(quick.put(quick.command(1)))
     assert bench.work(bench.put(bench.command(1), bench.command(2))).give_back == []
-    assert len(held) >= 2 and set(held) == {(2, 1)}
+    assert len(held) >= 2 and held[:2] == [(2, 1), (2, 1)]
     assert len(bench.commands) == 0, "a receipt stays good"
 
 

@@ -281,3 +281,22 @@ def test_the_clock_stops_what_the_counters_let_through() -> None:
         render(source, MappingScope({}), limits)
     assert caught.value.code == "template_limit"
     assert "0.1 s" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "('9' * 4001) | int",
+        "('f' * 5000) | int(0, 16)",
+        "'x' ~ (('f' * 5000) | int(0, 16))",
+        "('[' ~ '9' * 4001 ~ ']') | fromjson",
+        "('[' * 300 ~ ']' * 300) | fromjson",
+    ],
+)
+def test_a_number_longer_than_numbers_are_stops_at_its_filter(source: str) -> None:
+    """One that JSON cannot write would break the commit that keeps it."""
+    assert failure(Expr(source, Pos(7, 3))).code == "template_limit"
+
+
+def test_a_number_as_long_as_numbers_are() -> None:
+    assert render(Expr("('9' * 4000) | int", Pos(7, 3)), MappingScope({})) == 10**4000 - 1

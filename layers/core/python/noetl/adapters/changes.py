@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from noetl.domain import ids
 from noetl.ports.execution_store import Change, EventRow
 
 SUPERSEDED_LANE = -1
@@ -29,3 +30,8 @@ def applied_timers(rows: Iterable[EventRow]) -> list[tuple[str, int]]:
         if prefix == "timer" and generation.isdigit():
             found.append((timer, int(generation)))
     return found
+
+
+def cascade_of(change: Change) -> str:
+    """Return the event id of the Cancel that ``change`` sends to children it gives up."""
+    return ids.cascade_event(change.execution_id, change.events[-1].seq)

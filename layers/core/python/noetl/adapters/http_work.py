@@ -57,8 +57,8 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
     if 200 <= status < 300:
         return body
     try:
-        problem = codec.decoder(_Problem).decode(body)
-    except msgspec.DecodeError:
+        problem = codec.decode_as(codec.decoder(_Problem), body)
+    except ValueError:
         problem = _Problem("", f"status {status}")
     told = f"{path.partition('?')[0]}: {problem.detail or status}"[:500]
     if status == 404:
@@ -109,7 +109,7 @@ class HttpCommands:
         except NotFoundError:
             self.register()
             body = call(self._exchange, "POST", "/api/commands/claim", asked)
-        return [self._delivery(one) for one in codec.decoder(_Claims).decode(body).commands]
+        return [self._delivery(one) for one in codec.decode_as(codec.decoder(_Claims), body).commands]
 
     def _delivery(self, one: _Claimed) -> Delivery:
         name = f"{one.execution_id}/{one.command_id}/{one.attempt}.{one.turn}"

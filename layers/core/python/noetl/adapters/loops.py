@@ -17,9 +17,17 @@ from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.events import LoopAlert, LoopDone
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.patches import combine
-from noetl.ports.execution_store import EventRow, ItemBatch, LoopRow
+from noetl.ports.execution_store import Change, EventRow, ItemBatch, LoopRow
 
 OUTCOME = codec.decoder(Outcome)
+
+
+def is_given_up(change: Change, loop: LoopRow) -> bool:
+    """Tell whether a loop is over in the commit that begins it: its row is stored closed, and nothing of it is issued.
+
+    The row has to be there because history tells of the loop, and a redrive goes on from it.
+    """
+    return change.end or loop.run in change.drop_runs
 
 
 def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from noetl.domain.sizes import PRIORITY
 from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.history import HistoryEvent
@@ -49,7 +50,7 @@ class StartBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resource_kind: Literal["playbook", "Playbook"] | None = None
     parent_execution_id: None = None
     trigger_at: str | None = None
-    priority: Annotated[int, msgspec.Meta(ge=-1000, le=1000)] | None = None
+    priority: Annotated[int, msgspec.Meta(ge=-PRIORITY.value, le=PRIORITY.value)] | None = None
 
 
 class CancelBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -215,12 +216,15 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     parent_execution_id: str | None
     error: dict[str, Any] | None
     outstanding: dict[str, int]
+    unreadable: str | None = None
+    """Why the state of the execution cannot be read."""
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
     """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
-    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks."""
+    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks.
+    ``unreadable``: rows of the execution that cannot be read, and why."""
 
     execution_id: str
     path: str
@@ -238,6 +242,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     waits: list[WaitView] = []
     awaiting: list[AwaitedCallback] = []
+    unreadable: list[str] = []
 
 
 class StepPage(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Protocol
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.results import INLINE_LIMIT
+from noetl.domain.sizes import ANSWER_BYTES, BODY_BYTES
 from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
@@ -28,9 +29,9 @@ from noetl.services.prune import PruneDeps
 from noetl.services.register_playbook import Compiled
 from noetl.services.take_events import EventsDeps
 
-MAX_BODY = 5 * 1024 * 1024
+MAX_BODY = BODY_BYTES.value
 """Bytes of a request's body; Lambda takes 6 MB with everything around it."""
-MAX_ANSWER = 5_500_000
+MAX_ANSWER = ANSWER_BYTES.value
 """Bytes of an answer as Lambda counts them (the body escaped once more); it gives 6 MB."""
 
 

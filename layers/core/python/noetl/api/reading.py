@@ -17,10 +17,12 @@ from noetl.api.exchange import Request
 from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError, UnsupportedMediaError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import check_value, exceeded, too_many_digits
+from noetl.domain.sizes import IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS
 
 B = TypeVar("B")
-MAX_KEY = 255
-MOST_IDS = 100
+MAX_KEY = IDEMPOTENCY_KEY.value
+MOST_IDS = REQUEST_IDS.value
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
@@ -148,12 +150,16 @@ def bad_cursor(text: str) -> BadRequestError:
 
 def idempotency_key(request: Request) -> str:
     """The key of this request among all of them: what the caller sent, kept apart by who sent it. Empty without one."""
-    sent = request.headers.get("idempotency-key", "").strip()
-    if not sent:
+    header = request.headers.get("idempotency-key")
+    if header is None:
         return ""
-    if len(sent) > MAX_KEY or not sent.isprintable():
+    sent = header.strip()
+    if not sent or len(sent) > MAX_KEY or not sent.isprintable():
+        # A caller that sends a blank key relies on one: without it, a repeated request would be another one.
         raise BadRequestError(
-            f"an Idempotency-Key is at most {MAX_KEY} printable characters", code="invalid_parameter"
+            f"an Idempotency-Key has 1 to {MAX_KEY} printable characters",
+            code="invalid_parameter",
+            hint="send a key of this request, or leave the header out",
         )
     whose = f"{request.principal.kind}\n{request.principal.account}\n{sent}"
     return f"api:{hashlib.sha256(whose.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -180,11 +186,14 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     try:
         return codec.decode_as(codec.decoder(shape), data)
     except msgspec.ValidationError as error:
+        if too_many_digits(error):
+            raise exceeded(INTEGER_DIGITS, None, "the body: a whole number") from None
         raise InvalidInputError(f"the body does not fit: {error}", code="body_invalid") from error
-    except (ValueError, RecursionError) as error:
-        what = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+    except ValueError as error:
+        if too_many_digits(error):
+            raise exceeded(INTEGER_DIGITS, None, "the body: a whole number") from None
         raise BadRequestError(
-            f"the body is not JSON: {what}", code="body_not_json", hint="send one JSON mapping as UTF-8"
+            f"the body is not JSON: {error}", code="body_not_json", hint="send one JSON mapping as UTF-8"
         ) from error
 
 
@@ -210,7 +219,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> None:
 
 
 def storable(value: object, what: str) -> None:
-    """Raises InvalidInputError when ``value`` cannot be kept as JSON."""
-    found = codec.find_unstorable(value, what)
-    if found:
-        raise InvalidInputError(f"{found}", code=f"{what}_invalid")
+    """Hold a value against the limits of documents.
+
+    Raises InvalidInputError(code="size_limit", or ``<what>_invalid`` for what JSON cannot hold).
+    """
+    check_value(value, what)

@@ -244,7 +244,8 @@ class RunningHere(Here):
 
     def cancel(self, execution_id: int, reason: str, *, cascade: bool) -> None:
         self._refuse_ended(execution_id, "cancelled")
-        self.runtime.cancel(execution_id, reason, principal(), cascade)
+        asked = _asked(self.runtime.owner, reason)
+        self.runtime.cancel(execution_id, asked.reason, asked.principal, cascade)
         self._let_children_end(execution_id)
 
     def steer_many(self, verb: Verb, wish: ManyWish) -> SteeredMany:
@@ -282,12 +283,15 @@ class RunningHere(Here):
         self._steer(event)
 
     def _steer(self, event: Event) -> None:
-        """It is applied when this returns, unless that takes long."""
+        """Return when the event is applied, or was handled without effect; at the latest after CANCEL_SECONDS."""
         store, execution_id = self.runtime.store, event.execution_id
         before = read_execution.find(store, execution_id).version
         self.runtime.accept([event])
         until = time.monotonic() + CANCEL_SECONDS
-        while read_execution.find(store, execution_id).version == before and time.monotonic() < until:
+        # A change that has no effect (another process was faster) gives no new version.
+        while _is_handling(self.runtime) and time.monotonic() < until:
+            if read_execution.find(store, execution_id).version != before:
+                return
             time.sleep(0.02)
 
     def patch(self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = "") -> None:
@@ -337,6 +341,12 @@ class RunningHere(Here):
         if children:
             with suppress(TimeoutError):
                 self.runtime.run_until(children, timeout=CANCEL_SECONDS)
+
+
+def _is_handling(runtime: wiring.Runtime) -> bool:
+    """Whether events wait in this process, or are being handled."""
+    events = runtime.gauges()[0]
+    return bool(events.waiting or events.in_flight)
 
 
 def principal() -> str:

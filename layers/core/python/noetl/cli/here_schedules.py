@@ -12,6 +12,7 @@ from noetl.services import manage_schedules
 from noetl.services.backfill import Backfill, BackfillWish, backfill
 from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
 from noetl.services.start_playbook import StartDeps
+from noetl.services.store_time import store_clock
 
 _CHANGES = {
     "pause": manage_schedules.pause_schedule,
@@ -53,4 +54,6 @@ class SchedulesHere:
 
     def _schedules(self) -> ScheduleDeps:
         reading = self._reading
-        return ScheduleDeps(reading.schedules, None, reading.catalog, reading.programs, time.time)
+        return ScheduleDeps(
+            reading.schedules, None, reading.catalog, reading.programs, store_clock(reading.store.load)
+        )

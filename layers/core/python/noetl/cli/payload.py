@@ -11,8 +11,10 @@ from typing import Any
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.patches import deep_merge
+from noetl.domain.size_gate import check_document, exceeded, too_many_digits
+from noetl.domain.sizes import INTEGER_DIGITS, SET_DEPTH
 
-_SEGMENTS = 32
+_SEGMENTS = SET_DEPTH.value
 
 
 def read_payload(source: str | None, sets: Sequence[str]) -> dict[str, Any]:
@@ -23,9 +25,7 @@ def read_payload(source: str | None, sets: Sequence[str]) -> dict[str, Any]:
         for key in reversed(keys):
             value = {key: value}
         payload = deep_merge(payload, value)
-    problem = codec.find_unstorable(payload)
-    if problem:
-        raise InvalidInputError(f"the payload cannot be used: {problem}", code="invalid_payload")
+    check_document(payload, "payload")
     return payload
 
 
@@ -67,6 +67,8 @@ def _parse_json(name: str, data: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         if not name.endswith(".json"):
             return None
+        if too_many_digits(error):
+            raise exceeded(INTEGER_DIGITS, None, f"{name}: a whole number") from None
         place, what = name, "nested too deeply" if isinstance(error, RecursionError) else str(error)
         if isinstance(error, json.JSONDecodeError):
             place, what = f"{name}:{error.lineno}:{error.colno}", error.msg
@@ -118,6 +120,8 @@ def parse_value(text: str) -> Any:
         except (ValueError, RecursionError) as error:
             if stripped[0] == '"' or stripped.startswith("{{"):
                 return text
+            if too_many_digits(error):
+                raise exceeded(INTEGER_DIGITS, None, "--set: a whole number") from None
             raise InvalidInputError(
                 f"--set: {stripped[:60]!r} begins like JSON but is not: {error}",
                 code="invalid_set",
@@ -136,7 +140,9 @@ def _scalar(text: str, stripped: str) -> Any:
     try:
         tag = loader.resolve(yaml.ScalarNode, stripped, (True, False))
         return text if tag.endswith(":str") else typed_value(tag, stripped)
-    except BadScalar:
+    except BadScalar as bad:
+        if bad.too_long:
+            raise exceeded(INTEGER_DIGITS, len(stripped), "--set: a whole number") from None
         return text
     finally:
         loader.dispose()

@@ -17,11 +17,12 @@ from noetl.cli.saving import saved
 from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, printable, table
 from noetl.cli.watch import run_of, step_line
 from noetl.domain import codec
-from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.task_lines import TaskLine
+from noetl.domain.unreadable import UnreadableRowError
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.history import HistoryEvent
-from noetl.services.read_execution import STATUSES, ExecutionView
+from noetl.services.read_execution import STATUSES, ExecutionSummary, ExecutionView
 from noetl.services.replay import ReplayReport
 from noetl.services.replay import replay as replay_one
 from noetl.services.steer_many import ManyFilter
@@ -47,11 +48,15 @@ def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> in
             note("nothing has been executed yet: try `noetl run FILE`")
         return errors.DONE
     rows = [
-        (s.execution_id, s.status, clock(s.started_at), duration(s.duration_ms), s.path or s.name)
+        (s.execution_id, _shown_status(s), clock(s.started_at), duration(s.duration_ms), s.path or s.name)
         for s in found
     ]
     out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "PLAYBOOK"), rows))
     return errors.DONE
+
+
+def _shown_status(summary: ExecutionSummary) -> str:
+    return summary.status if summary.unreadable is None else f"{summary.status} (unreadable)"
 
 
 def show_status(name: str, *, as_json: bool, at: Where) -> int:
@@ -89,6 +94,8 @@ def _tell_status(view: ExecutionView) -> None:
     outstanding = ", ".join(f"{what} {count}" for what, count in view.outstanding.items() if count)
     if outstanding:
         out(f"outstanding: {outstanding}")
+    for row in view.unreadable:
+        out(f"unreadable: {row}")
 
 
 def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: Where) -> int:
@@ -169,26 +176,32 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
     differing = 0
     with wiring.open_reading(home) as reading:
         ids = _all_ids(reading) if name is None else iter([resolve_id(Here(reading), name)])
-        count = 0
+        count = unread = 0
         for execution_id in ids:
             count += 1
-            report = _replayed(reading, execution_id)
+            try:
+                report = replay_one(reading.store, execution_id)
+            except UnreadableRowError as error:
+                if not everything:
+                    raise
+                unread += 1
+                _tell_unread(execution_id, error, as_json)
+                continue
             differing += not report.agrees
             _tell_replay(report, as_json)
     if everything and not as_json:
-        out(f"{count} executions replayed, {differing} differ")
-    return errors.FAILED if differing else errors.DONE
+        out(
+            f"{count} executions replayed, {differing} differ"
+            + (f", {unread} cannot be read" if unread else "")
+        )
+    return errors.FAILED if differing or unread else errors.DONE
 
 
-def _replayed(reading: wiring.Reading, execution_id: int) -> ReplayReport:
-    try:
-        return replay_one(reading.store, execution_id)
-    except ValueError as error:
-        raise NoetlError(
-            f"execution {execution_id}: its history cannot be read: {error}",
-            code="newer_history",
-            hint="it was probably written by a newer version",
-        ) from error
+def _tell_unread(execution_id: int, error: UnreadableRowError, as_json: bool) -> None:
+    if as_json:
+        out_json({"execution_id": str(execution_id), "unreadable": error.message, "agrees": False})
+    else:
+        out(f"execution {execution_id}: {error.message}")
 
 
 def _all_ids(reading: wiring.Reading) -> Iterator[int]:

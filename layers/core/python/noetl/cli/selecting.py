@@ -74,7 +74,10 @@ def chosen(name: str | None, selection: Selection) -> bool:
             hint="such as `latest`, or --filter status=failed",
         )
     if not many and (selection.dry_run or selection.yes):
-        raise _invalid("--dry-run and --yes belong to a --filter", "leave them away")
+        raise _invalid(
+            "--dry-run and --yes belong to a --filter",
+            "leave them out, or name what to do with --filter KEY=VALUE",
+        )
     return many
 
 

@@ -5,6 +5,9 @@ place is the command whose pipeline waits (of a loop: the item's own), the seria
 is known before the wait begins, so an earlier task of the same pipeline can send the address to whoever is to answer.
 
 No worker has the key of tokens. One that runs a pipeline which waits is given a key of its own, made from it for that step run alone.
+
+A wait may outlive every key of the ring. So it keeps proofs of its tokens (digests, which answer nothing): a token counts that was made with
+a key of the ring, or that has its proof there.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.sizes import CALLBACK_MESSAGE, CALLBACK_SCHEMA
 from noetl.domain.state import ExecutionState, Token
 from noetl.domain.tokens import KeyRing
 
@@ -24,9 +28,11 @@ PATH = "/api/callbacks/"
 """Where tokens are answered, below the address of a deployment."""
 SCOPE = "callback"
 """Slots about callbacks, by place."""
-MAX_MESSAGE = 1000
+TIMER = "callback"
+"""Kind of the timers of callbacks (``ids.callback_timer``)."""
+MAX_MESSAGE = CALLBACK_MESSAGE.value
 """Characters of what a waiting task says to people."""
-MAX_SCHEMA = 16 * 1024
+MAX_SCHEMA = CALLBACK_SCHEMA.value
 """Bytes of the schema of a body."""
 _TOKEN = re.compile(
     r"(?P<kid>[0-9a-f]{8})-(?P<execution>[1-9][0-9]{0,18})-(?P<place>[1-9][0-9]{0,9}(?:\.[a-z0-9]{1,20}){0,6})-"
@@ -68,6 +74,8 @@ class Awaited(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     approve: bool = False
     schema: dict[str, Any] | None = None
+    proofs: list[str] = []
+    """Digests of the tokens that answer it, whichever keys there are by then."""
 
 
 def run_of(place: str) -> int:
@@ -101,7 +109,7 @@ def awaited_in(slot: Any) -> Awaited | None:
 
 def digest_of(body: Any) -> str:
     """The same for equal JSON values, however they were written."""
-    text = msgspec.json.encode(codec.decode(codec.encode(body)), order="sorted")
+    text = codec.encode_sorted(codec.decode(codec.encode(body)))
     return hashlib.sha256(text).hexdigest()
 
 
@@ -110,7 +118,11 @@ def digest_of(body: Any) -> str:
 
 def run_key(execution_id: int, run: int, ring: KeyRing) -> str:
     """What a worker makes the tokens of one step run with: ``<key id>.<secret>``."""
-    return f"{ring.current}.{_run_secret(ring.keys[ring.current], execution_id, run)}"
+    return _run_key(ring.current, execution_id, run, ring)
+
+
+def _run_key(kid: str, execution_id: int, run: int, ring: KeyRing) -> str:
+    return f"{kid}.{_run_secret(ring.keys[kid], execution_id, run)}"
 
 
 def make_token(key: str, found: CallbackId) -> str:
@@ -119,14 +131,39 @@ def make_token(key: str, found: CallbackId) -> str:
     return f"{kid}-{found.execution_id}-{found.place}-{found.serial}-{_mac(secret, found)}"
 
 
+def proofs(found: CallbackId, ring: KeyRing) -> list[str]:
+    """Return a digest for each token of a callback that there is when its wait begins: with the current key, and with those before it."""
+    return [
+        _proof(make_token(_run_key(kid, found.execution_id, found.run, ring), found)) for kid in ring.keys
+    ]
+
+
+def proven(token: str, awaited: Awaited) -> bool:
+    """Whether ``token`` is one of those that the wait keeps proofs of."""
+    told = _proof(token)
+    return any(hmac.compare_digest(told, one) for one in awaited.proofs)
+
+
+def token_name(token: str) -> CallbackId | None:
+    """Return what a token names, true or not; None when it is no token."""
+    parts = _TOKEN.fullmatch(token)
+    if parts is None or int(parts["execution"]) >= 2**63:
+        return None
+    return CallbackId(int(parts["execution"]), parts["place"], int(parts["serial"]))
+
+
 def read_token(token: str, ring: KeyRing) -> CallbackId | None:
     """What a token names; None unless it was made with a key of ``ring``."""
-    parts = _TOKEN.fullmatch(token)
-    if parts is None or parts["kid"] not in ring.keys or int(parts["execution"]) >= 2**63:
+    found = token_name(token)
+    kid = token.partition("-")[0]
+    if found is None or kid not in ring.keys:
         return None
-    found = CallbackId(int(parts["execution"]), parts["place"], int(parts["serial"]))
-    secret = _run_secret(ring.keys[parts["kid"]], found.execution_id, found.run)
-    return found if hmac.compare_digest(parts["mac"], _mac(secret, found)) else None
+    secret = _run_secret(ring.keys[kid], found.execution_id, found.run)
+    return found if hmac.compare_digest(token.rpartition("-")[2], _mac(secret, found)) else None
+
+
+def _proof(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
 
 
 def _run_secret(key: bytes, execution_id: int, run: int) -> str:

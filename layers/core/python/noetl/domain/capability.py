@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-import binascii
 
 import msgspec
 
 from noetl.domain import codec
 from noetl.domain.commands import Command, LoopSlice, Stage
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import CAPABILITY
 from noetl.domain.tokens import KeyRing, granted
 
 HEADER = "Noetl-Command"
-MAX_HEADER = 4096
+MAX_HEADER = CAPABILITY.value
 
 
 class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,7 +51,7 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def header(self) -> str:
         """The value of the header ``Noetl-Command``."""
-        return base64.urlsafe_b64encode(_ENCODER.encode(self)).decode().rstrip("=")
+        return base64.urlsafe_b64encode(codec.encode(self)).decode().rstrip("=")
 
     def holds(self, ring: KeyRing) -> bool:
         """Whether the token was granted to this command."""
@@ -73,7 +73,6 @@ class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
         return granted(self.token, command, ring)
 
 
-_ENCODER = msgspec.json.Encoder()
 _DECODER = codec.decoder(Capability)
 
 
@@ -82,8 +81,10 @@ def read_capability(header: str) -> Capability:
     try:
         if len(header) > MAX_HEADER:
             raise ValueError("too long")
-        return _DECODER.decode(base64.b64decode(header + "=" * (-len(header) % 4), b"-_", validate=True))
-    except (ValueError, binascii.Error, msgspec.DecodeError, RecursionError):
+        return codec.decode_as(
+            _DECODER, base64.b64decode(header + "=" * (-len(header) % 4), b"-_", validate=True)
+        )
+    except ValueError:
         raise InvalidInputError(
             f"`command` (or the header {HEADER}) is not what a worker was given with its command",
             code="capability_invalid",

@@ -16,6 +16,7 @@ import msgspec
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
+_sorting = msgspec.json.Encoder(order="sorted")
 _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _making = threading.Lock()
 
@@ -42,37 +43,102 @@ def decoder(shape: Any) -> msgspec.json.Decoder[Any]:
 
 
 def convert(value: Any, shape: type[T]) -> T:
-    """Plain JSON values → ``shape``. Raises msgspec.ValidationError."""
+    """Plain JSON values (numbers that are keys may be text) → ``shape``. Raises msgspec.ValidationError."""
     decoder(shape)
-    return msgspec.convert(value, shape)
+    try:
+        return msgspec.convert(value, shape, str_keys=True)
+    except (
+        UnicodeEncodeError
+    ) as error:  # msgspec reads a text where the shape wants none, and stumbles over half of a surrogate pair
+        raise msgspec.ValidationError("a text with a lone surrogate stands where no text fits") from error
 
 
 def encode(value: Any) -> bytes:
-    """Value → compact JSON bytes. NaN and infinities become null; check results with ``find_unstorable`` first."""
+    """Value → compact JSON bytes. NaN and infinities become null; check results with ``find_unstorable`` first.
+
+    Raises ValueError for an integer of more digits than ``MAX_DIGITS``.
+    """
     try:
         return _encoder.encode(value)
     except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
-        return json.dumps(
-            msgspec.to_builtins(value), ensure_ascii=True, separators=(",", ":"), allow_nan=False
-        ).encode()
+        return _dumps(value)
+
+
+def encode_sorted(value: Any) -> bytes:
+    """Encode with keys in order: the same bytes for equal values."""
+    try:
+        return _sorting.encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
+        return _dumps(value, in_order=True)
+
+
+def _dumps(value: Any, in_order: bool = False) -> bytes:
+    """Encode by the standard library, which escapes half of a surrogate pair where msgspec refuses it."""
+    plain = _finite_only(msgspec.to_builtins(value, enc_hook=_document))
+    return json.dumps(plain, separators=(",", ":"), allow_nan=False, sort_keys=in_order).encode()
+
+
+def _finite_only(value: Any) -> Any:
+    """Replace NaN and infinities by None, as msgspec does when it encodes."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite_only(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite_only(item) for item in value]
+    return value
+
+
+def _document(value: Any) -> Any:
+    """Decode a document that is kept as bytes (for what ``to_builtins`` does not know)."""
+    if isinstance(value, msgspec.Raw):
+        return decode(bytes(value))
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def decode(data: bytes | str) -> Any:
-    """JSON → value. Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON."""
+    """JSON → value. Raises ValueError (msgspec.DecodeError is one) for anything that is not JSON, or is nested too deeply."""
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        return _loads(data)
+    except RecursionError:
+        raise _too_deep() from None
 
 
 def decode_as(reader: msgspec.json.Decoder[T], data: bytes | str) -> T:
-    """JSON → the type of a ``decoder``, with the same latitude as ``decode``. Raises msgspec.DecodeError (a ValueError) otherwise."""
+    """JSON → the type of a ``decoder``; reads everything that ``encode`` writes.
+
+    Raises ValueError (msgspec.DecodeError is one) for anything else.
+    """
     try:
         return reader.decode(data)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        return msgspec.convert(json.loads(data, parse_constant=_refuse, parse_float=_finite), reader.type)
+        # msgspec cannot read half of a surrogate pair. ``str_keys``: in JSON, numbers that are keys are text.
+        return msgspec.convert(_with_documents(_loads(data), reader.type), reader.type, str_keys=True)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _loads(data: bytes | str) -> Any:
+    try:
+        return json.loads(data, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise _too_deep() from None
+
+
+def _with_documents(value: Any, shape: Any) -> Any:
+    """Encode the fields that ``shape`` keeps as documents (``msgspec.Raw``), which ``convert`` cannot make."""
+    if not (isinstance(value, dict) and isinstance(shape, type) and issubclass(shape, msgspec.Struct)):
+        return value
+    raw = [field.encode_name for field in msgspec.structs.fields(shape) if field.type is msgspec.Raw]
+    return value | {name: msgspec.Raw(encode(value[name])) for name in raw if name in value}
+
+
+def _too_deep() -> ValueError:
+    return ValueError("the document is nested too deeply")
 
 
 def _refuse(name: str) -> Any:
@@ -88,14 +154,23 @@ def _finite(text: str) -> float:
 
 
 MAX_DEPTH = 200
+MAX_DIGITS = 4300
+"""Of an integer: Python neither writes nor reads longer ones as text."""
+_TOO_LONG = 10**MAX_DIGITS
 
 
 def find_unstorable(value: Any, path: str = "$", depth: int = 0) -> str | None:
     """Why ``value`` cannot be kept as JSON (with the place, as ``$.a[3]``), or None when it can."""
     if depth > MAX_DEPTH:
         return f"{path[:80]}… is nested more than {MAX_DEPTH} levels deep"
-    if value is None or isinstance(value, (str, bool, int)):
+    if value is None or isinstance(value, (str, bool)):
         return None
+    if isinstance(value, int):
+        return (
+            None
+            if -_TOO_LONG < value < _TOO_LONG
+            else f"{path} is an integer of more than {MAX_DIGITS} digits"
+        )
     if isinstance(value, float):
         return None if math.isfinite(value) else f"{path} is {value!r}, which JSON cannot hold"
     if isinstance(value, dict):

@@ -8,11 +8,12 @@ from typing import Any
 
 from noetl.domain.credential_shapes import close_to, problem_of
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import CREDENTIAL_BYTES, CREDENTIAL_NAME, CREDENTIAL_TYPE
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@/-]{0,127}", re.ASCII)
-MAX_BYTES = 64 * 1024
+NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.@/-]{{0,{CREDENTIAL_NAME.value - 1}}}", re.ASCII)
+MAX_BYTES = CREDENTIAL_BYTES.value
 """Most bytes of a credential's data as JSON: a service account's key has about 2.4 kB."""
-MAX_TYPE = 64
+MAX_TYPE = CREDENTIAL_TYPE.value
 
 _ADDRESS = (("dsn", "connection_string", "uri", "url"), ("host", "db_host", "hostname"))
 
@@ -53,7 +54,7 @@ def check_name(name: str) -> str:
         raise InvalidInputError(
             f"{name[:80]!r} is not a name for a credential",
             code="invalid_credential_name",
-            hint="up to 128 letters, digits and _ . @ / -, beginning with a letter or digit",
+            hint=f"up to {CREDENTIAL_NAME.value} letters, digits and _ . @ / -, beginning with a letter or digit",
         )
     return name
 

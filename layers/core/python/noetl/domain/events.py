@@ -33,6 +33,11 @@ class Parent(msgspec.Struct, frozen=True, omit_defaults=True):
     wait: bool = True
     return_step: str | None = None
 
+    @property
+    def waiting_run(self) -> int | None:
+        """The run that waits for the child; None when none does."""
+        return self.run if self.wait else None
+
 
 class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_defaults=True):
     """Begin: materialise the workload, enter the entry step. ``path``/``version`` find the playbook when ``program`` is empty."""
@@ -49,6 +54,11 @@ class Start(msgspec.Struct, frozen=True, tag="start", tag_field="type", omit_def
     principal_kind: str = ""
     priority: int | None = None
     """Instead of the playbook's own."""
+
+    @property
+    def awaited_by(self) -> int | None:
+        """The run of the parent that waits for this execution; None when none does."""
+        return None if self.parent is None else self.parent.waiting_run
 
 
 class CommandDone(msgspec.Struct, frozen=True, tag="command", tag_field="type", omit_defaults=True):
@@ -94,6 +104,16 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
     rest: Rest | None = None
     elapsed: float = 0.0
     undone: int | None = None
+
+    @property
+    def last(self) -> bool:
+        """Whether the turn of its command is over: its worker sends no more messages of it."""
+        return self.closed or self.rest is not None or any(map(self._alone, self.items))
+
+    def _alone(self, item: ItemOutcome) -> bool:
+        """Whether ``item`` was suspended in a command of its own, which goes on as another turn."""
+        own = ids.item_command_id(self.run, self.round, item.index)
+        return item.outcome.status == "suspended" and self.command_id == own
 
     @classmethod
     def of(

@@ -12,7 +12,8 @@ from typing import Literal, NamedTuple, get_args
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.schedules import Timing, fires, rate_seconds
+from noetl.domain.schedules import Timing, fires, next_fire, rate_seconds
+from noetl.domain.sizes import CATCH_UP
 
 CatchUp = Literal["once", "all", "none"]
 """``once``: of the missed moments the newest. ``all``: every one, oldest first, at most ``catch_up_max``: the newest. ``none``: no one."""
@@ -23,7 +24,7 @@ TOLD_LATE_SECONDS = 180.0
 """The same where EventBridge Scheduler tells of moments: it does within the minute, and a cold start comes on top."""
 MOST_CAUGHT_UP = 100
 """``catch_up_max`` unless given."""
-MAX_CATCH_UP = 1000
+MAX_CATCH_UP = CATCH_UP.value
 
 
 class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,7 +36,8 @@ class Conduct(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Due(NamedTuple):
-    """``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them."""
+    """``times``: to be fired, ascending. ``dropped``: the newest moment that is left out for good, if any is newer than all of them.
+    Neither: every moment up to now is settled."""
 
     times: list[float]
     dropped: float | None = None
@@ -72,8 +74,19 @@ def latest_moments(timing: Timing, since: float, until: float, count: int) -> li
         span *= 4
 
 
-def due_moments(conduct: Conduct, timing: Timing, since: float, now: float) -> Due:
-    """What has to be fired ``now`` of a schedule that should have fired at ``since`` first (``since`` ≤ ``now``)."""
+def due_moments(
+    conduct: Conduct, timing: Timing, since: float, now: float, last_at: float | None = None
+) -> Due:
+    """Return what has to be fired ``now`` of a schedule whose next moment is ``since``.
+
+    ``last_at``: the newest moment that is settled; it and all before it are never due again. ``since`` may be one of them, because a process
+    with a slow clock, or one that read the schedule before that moment, has written it. Epoch seconds.
+    """
+    if last_at is not None and since <= last_at:
+        following = next_fire(timing, last_at)
+        since = math.inf if following is None else following
+    if since > now:
+        return Due([])
     count = conduct.catch_up_max if conduct.catch_up == "all" else 1
     found = [since, *latest_moments(timing, since + 1, now, count)][-count:]
     if conduct.catch_up == "none" and now - found[-1] >= LATE_SECONDS:

@@ -1,4 +1,4 @@
-"""Identity: execution ids are time-ordered 64-bit numbers; every other id is derived, never random.
+"""Identity: execution ids are time-ordered 63-bit numbers; every other id is derived, never random.
 
 Derived ids make repeats recognisable: handling the same happening twice gives the same event id, and the unique key
 (execution, event id) drops the second. The attempt is in no event id, so two attempts of one command cannot both count.
@@ -6,20 +6,37 @@ Derived ids make repeats recognisable: handling the same happening twice gives t
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Container
+
 EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z: 41 bits of milliseconds last until 2093."""
 RANDOM_BITS = 22
+SHARD_BITS = 6
+"""The lowest bits: chance for an execution that a client starts, its parent's for every other one. So a family shares them."""
+SPREAD_BITS = 30
+"""Most bits that tell the children of one parent apart: 16 beside the shard, and up to 14 of time, for the later items of large loops."""
 LARGEST_ID = (1 << 63) - 1
 """Ids have 18 digits until 2031, then 19."""
 
 
 def execution_id(now_ms: int, random_bits: int) -> int:
-    """41 bits of milliseconds since EPOCH_MS, then 22 random bits (unique by constraint, not by luck)."""
+    """41 bits of milliseconds since EPOCH_MS, then 22 random bits. The store keeps it unique: see ADR 0038."""
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
 
 
-def start_event() -> str:
-    return "start"
+START = "start"
+"""What the id of every Start begins with."""
+
+
+def start_event(origin: str = "") -> str:
+    """``origin``: tells this Start from others that might get the same execution id. Stores need none for what ``create`` made."""
+    return f"{START}:{origin}" if origin else START
+
+
+def is_start(event_id: str) -> bool:
+    """Tell whether this is the id of a Start."""
+    return event_id.startswith(START)
 
 
 def command_id(run: int, stage: str = "body") -> str:
@@ -68,16 +85,31 @@ def timer_event(timer: str, generation: int) -> str:
     return f"timer:{timer}:{generation}"
 
 
-def child_execution_id(parent: int, command: str, turn: int) -> int:
-    """A child's id is derived from who asked for it, so that asking twice starts one child.
+def child_execution_id(parent: int, origin: str, taken: Container[int] = (), item: int = -1) -> int:
+    """Derive the id of the child that ``origin`` (``child_origin``) asks for: the same for the same question.
 
-    The time part is the parent's (children live in their parent's partition); the random part is a hash.
+    It shares its parent's shard and sorts soon after it: within a millisecond, or within 17 s for items of large loops (``item``: which).
+    ``taken``: ids that other executions have; the next derivation that is not among them is used.
     """
-    value = 1469598103934665603
-    for byte in f"{parent}/{command}/{turn}".encode():
-        value = ((value ^ byte) * 1099511628211) & 0xFFFFFFFFFFFFFFFF
-    value ^= value >> 32
-    return ((parent >> RANDOM_BITS) << RANDOM_BITS) | (value & ((1 << RANDOM_BITS) - 1))
+    bits = min(SPREAD_BITS, max(RANDOM_BITS - SHARD_BITS, 2 * item.bit_length() + 4))
+    derivation = 0
+    while (child := _derived(parent, origin, bits, derivation)) in taken:
+        derivation += 1
+    return child
+
+
+def _derived(parent: int, origin: str, bits: int, derivation: int) -> int:
+    digest = hashlib.blake2b(f"{parent}/{origin}/{derivation}".encode(), digest_size=8).digest()
+    # Where many in a row are taken, the ids around the parent are used up: look further ahead.
+    bits += derivation // 16
+    spread = int.from_bytes(digest, "big") & ((1 << bits) - 1)
+    base = (parent >> RANDOM_BITS) << RANDOM_BITS | parent & ((1 << SHARD_BITS) - 1)
+    return (base + (spread << SHARD_BITS)) & LARGEST_ID
+
+
+def child_origin(command: str, turn: int, item: int = -1, number: int = 0) -> str:
+    """Which of its children an execution asks for. ``item``: of a loop; ``number``: among those that the turn does not wait for, from 1."""
+    return command + (f"/{item}" if item >= 0 else "") + (f"#{number}" if number else "") + f":{turn}"
 
 
 def child_done_event(command: str, turn: int) -> str:
@@ -98,9 +130,19 @@ def item_awaits_event(place: str, serial: int) -> str:
     return f"await:{place}:{serial}"
 
 
-def held_event(event_id: str, attempt: int = 0) -> str:
-    """The row that keeps an event of a paused execution; outcomes of two attempts are two."""
-    return f"held:{event_id}:{attempt}"
+def held_event(event_id: str, attempt: int = 0, digest: str = "") -> str:
+    """The row that keeps an event of a paused execution; outcomes of two attempts are two.
+
+    ``digest``: of an event's text, where two events may share an id and an attempt (docs/adr/0018).
+    """
+    return f"held:{event_id}:{attempt}{digest and f':{digest}'}"
+
+
+def given_up_event(event_id: str) -> str:
+    """Name the row with which an execution fails on an event that the engine cannot handle.
+
+    ``event_id``: of that event; its text may be anything."""
+    return f"given-up:{hashlib.sha256(event_id.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
 
 def word_event(what: str, parent: int, seq: int) -> str:
@@ -108,12 +150,15 @@ def word_event(what: str, parent: int, seq: int) -> str:
     return f"{what}:{parent}:{seq}"
 
 
-def cascade_event(parent: int) -> str:
-    """The end of ``parent`` cancels its children."""
-    return f"cancel:{parent}"
+def cascade_event(parent: int, seq: int) -> str:
+    """Name the cancel of children that row ``seq`` of ``parent``'s history gives up.
+
+    A child may be redriven, and be given up by a later row."""
+    return f"cancel:{parent}:{seq}"
 
 
 def cascade_parent(event_id: str) -> int | None:
-    """Whose end sent this cancel; None when somebody asked for it."""
-    prefix, _, parent = event_id.partition(":")
-    return int(parent) if prefix == "cancel" and parent.isdigit() else None
+    """Return the execution that gave up this child; None: the cancel came through a door."""
+    prefix, _, rest = event_id.partition(":")
+    parent, _, seq = rest.partition(":")
+    return int(parent) if prefix == "cancel" and parent.isdigit() and seq.isdigit() else None

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import exceeded, weight
+from noetl.domain.sizes import DOCUMENT_BYTES, DOCUMENT_DEPTH, PATCH_OPERATIONS
 
 OPERATIONS = ("add", "remove", "replace", "move", "copy", "test")
-MOST = 1000
+MOST = PATCH_OPERATIONS.value
 """Most operations of one patch."""
 _LONE_TILDE = re.compile(r"~(?![01])")
 
@@ -34,6 +36,8 @@ def pointer(text: Any, where: str) -> list[str]:
     if _LONE_TILDE.search(text):
         raise refused(f"{where}: {text!r} is not a JSON pointer", "write ~ as ~0, and / in a key as ~1")
     keys = [key.replace("~1", "/").replace("~0", "~") for key in text[1:].split("/")]
+    if len(keys) > DOCUMENT_DEPTH.value:
+        raise exceeded(DOCUMENT_DEPTH, len(keys), where)
     if not keys[0]:
         raise refused(f"{where}: {text!r} names no key", "such as /approved")
     return keys
@@ -61,14 +65,36 @@ def roots(operations: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(pointer(path, "path")[0] for path in paths))
 
 
+def read_roots(operations: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The top-level keys whose values operations read: not those that are only added, replaced or removed as a whole."""
+    read: set[str] = set()
+    for one in operations:
+        path = pointer(one["path"], "path")
+        if len(path) > 1 or one["op"] == "test":
+            read.add(path[0])
+        if one["op"] in ("copy", "move"):
+            read.add(pointer(one["from"], "from")[0])
+    return read
+
+
 def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """``document`` after all operations, or InvalidInputError(code="patch_conflict") naming the one that does not fit. ``document`` itself
-    stays as it is."""
+    stays as it is.
+
+    Copies share what they copy, so each one can double a document that is written out later: together they are held against the limit of
+    a document. Raises InvalidInputError(code="size_limit") then.
+    """
     root: Any = document
+    copied = 0
     for number, operation in enumerate(operations):
         where = f"patch[{number}]"
         path = pointer(operation["path"], f"{where}.path")
         try:
+            if operation["op"] == "copy" and copied <= DOCUMENT_BYTES.value:
+                source = pointer(operation["from"], f"{where}.from")
+                copied += weight(_get(root, source), DOCUMENT_BYTES.value)
+            if copied > DOCUMENT_BYTES.value:
+                raise exceeded(DOCUMENT_BYTES, None, f"{where}: what the patch copies")
             root = _apply(root, operation, path, where)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise conflict(

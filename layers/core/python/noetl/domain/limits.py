@@ -11,13 +11,14 @@ from typing import Literal
 import msgspec
 
 from noetl.domain.errors import ConflictError
+from noetl.domain.sizes import LIMIT_KEY, STEP_LIMITS
 
 EXECUTIONS = "execution:"
 """What the keys of ``executor.spec.concurrency`` begin with: an execution that holds its slot never waits for itself."""
 WHOLE = ""
 """Stands where a command's id would: the execution itself holds the slot."""
-LONGEST_KEY = 200
-MOST = 8
+LONGEST_KEY = LIMIT_KEY.value
+MOST = STEP_LIMITS.value
 """Limits of one step."""
 
 

@@ -95,7 +95,10 @@ def event_group(event: Event) -> str:
     return str(event.execution_id)
 
 
-def event_dedup(event: Event, sender: str = "") -> str:
-    """What makes two sendings of one control event (by ``sender``, if it matters) the same. (Outcomes of workers are told apart by their
-    text: a second run of a chunk may cut its items into other messages under the same event ids.)"""
-    return hashlib.sha256(f"{event.execution_id}/{event.event_id}{sender}".encode()).hexdigest()
+def event_dedup(event: Event, sender: str) -> str:
+    """Return what makes two sendings of one control event by ``sender`` the same.
+
+    (Outcomes of workers are told apart by their text: a second run of a chunk may cut its items into other messages under the same
+    event ids.)"""
+    text = f"{event.execution_id}/{event.event_id}/{sender}"
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -7,16 +7,25 @@
 * A **pool** (``pool:…``, with a lease of its own in ``runtime``) has what is offered to workers that fetch commands over HTTP; what one of
   them has taken is a **lease**: an invocation's name that says the worker, too.
 * What a **paused** execution has to wait with is held, until it is resumed.
+* A row that cannot be read is **set aside**: its owner is an invocation's name that says ``unreadable`` (``set_aside`` in recovery.sql).
 * Nobody: the empty text.
 """
 
 from __future__ import annotations
 
+import math
 import re
 
 QUEUE = "queue"
 HELD = "held"
+ASIDE_SECONDS = 600
+"""How long, at least, a row that cannot be read is left alone before it is tried again."""
+LONGEST_SECONDS = 180.0
+"""Longest that an invocation can own what it has: no lifetime is longer (services/invocations.py). A name that says more was made by a clock
+that is ahead, and counts for nothing: what it has is taken up now, and not when that clock says so."""
 _UNTIL = "until:"
+_LATER = "later"
+_UNREADABLE = "unreadable"
 _POOL = "pool:"
 _LEASE = re.compile(r"until:\d{1,12}:http:([a-z][a-z0-9_-]*):(.+)", re.DOTALL | re.ASCII)
 
@@ -28,7 +37,7 @@ def invocation(until: float, who: str) -> str:
 
 def later(at: float) -> str:
     """The owner name of what nobody is to touch before ``at`` (epoch seconds), and whoever sweeps takes up then."""
-    return invocation(at - 1, "later")
+    return invocation(at - 1, _LATER)
 
 
 def offered(pool: str) -> str:
@@ -63,6 +72,7 @@ def holds(owner: str, now: float) -> bool | None:
     if owner in (QUEUE, HELD):
         return True
     if owner.startswith(_UNTIL):
-        until = owner.removeprefix(_UNTIL).partition(":")[0]
-        return until.isdigit() and int(until) > now
+        until, _, who = owner.removeprefix(_UNTIL).partition(":")
+        named = who in (_LATER, _UNREADABLE) or leaseholder(owner) is not None
+        return until.isdigit() and now < int(until) <= (math.inf if named else now + LONGEST_SECONDS)
     return None

@@ -11,6 +11,8 @@ from typing import Any
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import Patch
+from noetl.domain.size_gate import exceeded, number_fits
+from noetl.domain.sizes import INTEGER_DIGITS
 
 REDUCERS = ("add", "append", "max", "min", "union", "first")
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
@@ -19,13 +21,17 @@ MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 def apply_patch(current: Any, patch: Patch) -> Any:
     """The value after ``patch`` (``MISSING`` after ``unset``); ``current`` is ``MISSING`` when the name was not set.
 
-    Raises InvalidInputError(code="patch_type") when the operation does not fit the values.
+    Raises InvalidInputError(code="patch_type") when the operation does not fit the values, and code="size_limit" for a sum of more
+    digits than numbers have.
     """
     try:
-        return _OPERATIONS[patch.op](current, patch.value)
-    except (TypeError, ValueError) as error:
+        value = _OPERATIONS[patch.op](current, patch.value)
+    except (TypeError, ValueError, OverflowError) as error:
         why, hint = _why(patch.op, current, patch.value)
         raise misfit(patch, why, hint) from error
+    if patch.op == "add" and not number_fits(value):
+        raise exceeded(INTEGER_DIGITS, None, f"{patch.scope}.{patch.name[:80]}: the sum")
+    return value
 
 
 def misfit(patch: Patch, why: str, hint: str) -> InvalidInputError:
@@ -82,8 +88,34 @@ def combine(patches: Iterable[Patch]) -> list[Patch]:
     return [patch for pending in folded.values() for patch in pending]
 
 
+def compacted(patches: list[Patch]) -> list[Patch]:
+    """``combine``, or the patches as they are when their sum has more digits than numbers have: applying them tells which one is too much."""
+    if len(patches) < 2:
+        return patches
+    try:
+        return combine(patches)
+    except InvalidInputError:
+        return patches
+
+
 def _merge(first: Patch, second: Patch) -> Patch | None:
-    """One patch with the effect of both, or None when they have to stay two."""
+    """One patch with the effect of both, or None when they have to stay two.
+
+    Changes that do not fit each other (a list behind a reference is appended to) stay two: applying them tells the misfit.
+    Raises InvalidInputError(code="size_limit") for a sum of more digits than numbers have.
+    """
+    try:
+        return _merged(first, second)
+    except TypeError:
+        return None
+    except InvalidInputError as error:
+        if error.code != "patch_type":
+            raise
+        return None
+
+
+def _merged(first: Patch, second: Patch) -> Patch | None:
+    """As ``_merge``. Raises InvalidInputError and TypeError for values that do not fit each other."""
     if first.op in ("set", "replace"):
         return Patch(first.scope, first.name, apply_patch(first.value, second), "set")
     if first.op in ("append", "extend") and second.op in ("append", "extend"):

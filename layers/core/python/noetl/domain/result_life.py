@@ -14,6 +14,7 @@ import msgspec
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.ids import LARGEST_ID
+from noetl.domain.sizes import IDENTIFIER, REFERENCE
 
 Scope = Literal["step", "execution", "workflow", "permanent"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
@@ -73,11 +74,18 @@ def mentioned(text: bytes, own: int) -> set[int]:
 
 
 def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResult]:
-    """Those that an execution may speak for: whoever reports results names his own, or permanent ones that are nobody's."""
+    """Those that an execution may speak for, and that can be kept: who reports results names his own, or permanent ones."""
     own, shared = f"noetl://execution/{execution_id}/", f"noetl://execution/{PERMANENT}/"
     return [
         one
         for one in kept
         if one.ref.startswith(shared if one.scope == "permanent" else own)
         and (one.ttl is None) == (one.scope == "permanent")
+        and _can_be_kept(one)
     ]
+
+
+def _can_be_kept(one: KeptResult) -> bool:
+    """Whether its row can be written: the reference is part of an index, and a worker may say any numbers."""
+    named = len(one.ref) <= REFERENCE.value and one.ref.isprintable() and len(one.step) <= IDENTIFIER.value
+    return named and 0 <= one.size <= LARGEST_ID and (one.ttl is None or 0 <= one.ttl <= LONGEST)

@@ -16,10 +16,11 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.ids import LARGEST_ID
 from noetl.domain.result_life import PERMANENT, Scope
+from noetl.domain.sizes import INLINE_BYTES, PREVIEW_BYTES
 
-INLINE_LIMIT = 32 * 1024
+INLINE_LIMIT = INLINE_BYTES.value
 """Bytes of encoded JSON that travel inline (default; ``spec.result.inline_max_bytes`` overrides per task)."""
-PREVIEW_LIMIT = 1024
+PREVIEW_LIMIT = PREVIEW_BYTES.value
 KEYS_LIMIT = 64
 """Top-level keys of a large result that its reference lists."""
 PROMOTED = ("row_count", "status", "status_code", "affected_rows", "count")

@@ -17,9 +17,10 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import SCHEDULE_NAME
 
 MAX_RATE_DAYS = 366
-MAX_NAME = 64
+MAX_NAME = SCHEDULE_NAME.value
 LATEST = datetime(9900, 1, 1, tzinfo=UTC).timestamp()
 """Calendars end in 9999: nothing is computed for later moments."""
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")

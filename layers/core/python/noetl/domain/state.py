@@ -84,6 +84,10 @@ class Token(msgspec.Struct, omit_defaults=True):
     """Those of them that nothing but somebody outside will end."""
     serial: int = -1
     """The callback that the run's own command waits for."""
+    callbacks: int = 0
+    """Slots of the scope ``callback`` that places of this run have; they go with the token."""
+    own: bool = False
+    """The run has a result of its own so far: it lies in the slot ``run`` until the run leaves its step."""
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
@@ -123,8 +127,9 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
 
 
 Slots = dict[tuple[str, str], Any]
-"""(scope, name) → value. Scopes: workload, ctx, vars, step (slots as ``StepView`` reads them), args and undo (by run
-number; undo ``0``: what compensating came to), callback (by place: what is awaited there, came early, or is over)."""
+"""(scope, name) → value. Scopes: workload, ctx, vars, step (by step: the result of the run that left it last, as ``StepView`` reads it),
+run (by run number: the result of a run that was called and has not left its step), args and undo (by run number; undo ``0``: what
+compensating came to), callback (by place: what is awaited there, came early, or is over)."""
 
 _DECODER = codec.decoder(ExecutionState)
 

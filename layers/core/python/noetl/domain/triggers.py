@@ -12,15 +12,16 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.sizes import TRIGGER_NAME, TRIGGER_TEXT
 from noetl.domain.tokens import KeyRing
 
 Kind = Literal["s3", "eventbridge", "sqs", "webhook", "file"]
-MAX_NAME = 48
+MAX_NAME = TRIGGER_NAME.value
 BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 QUEUE = r"(?:arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,75}(?:\.fifo)?"
 BUS = r"(?:arn:aws[a-z-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[A-Za-z0-9._/-]{1,256}"
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")
-_MAX_TEXT = 1024
+_MAX_TEXT = TRIGGER_TEXT.value
 _DEEPEST = 20
 
 

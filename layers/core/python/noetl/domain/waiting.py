@@ -13,8 +13,9 @@ from noetl.domain import codec
 from noetl.domain.callbacks import MAX_MESSAGE, MAX_SCHEMA
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import CallbackRequest, WaitRequest
+from noetl.domain.sizes import WAIT_SECONDS
 
-MAX_SECONDS = 366 * 86_400
+MAX_SECONDS = WAIT_SECONDS.value
 """The longest wait."""
 WAYS = ("seconds", "until", "callback", "approve")
 _KNOWN = frozenset({*WAYS, "timeout", "message", "schema"})

@@ -29,7 +29,7 @@ class CallbackAwaited(
     msgspec.Struct, frozen=True, tag="callback.awaited", tag_field="name", omit_defaults=True
 ):
     """A pipeline waits for a callback (``place``, ``serial``: which), or takes one that came before (``early``). ``until`` None: however long
-    it takes. ``command_id``, ``turn``: what goes on with it."""
+    it takes. ``command_id``, ``turn``: what goes on with it. ``proofs``: of the tokens that may answer it (domain/callbacks.py)."""
 
     run: int
     step: str
@@ -46,6 +46,7 @@ class CallbackAwaited(
     index: int = -1
     early: bool = False
     trace: list[Trace] = []
+    proofs: list[str] = []
 
 
 class CallbackReceived(

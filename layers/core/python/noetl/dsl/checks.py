@@ -89,10 +89,10 @@ def _meant(name: str, names: list[str]) -> str:
 
 def _check_join(step: Step, diagnostics: Diagnostics) -> None:
     counts_arcs = step.join.isdigit() and step.join_of == "arcs"
-    if counts_arcs and int(step.join) == step.incoming and step.join_rest != "absorb":
+    if counts_arcs and int(step.join) == step.ways and step.join_rest != "absorb":
         diagnostics.warning(
             "no-effect",
-            f"step {step.name!r} waits for all of its {step.incoming} arcs: nothing is left for `rest: {step.join_rest}`",
+            f"step {step.name!r} waits for all of its {step.ways} arcs: nothing is left for `rest: {step.join_rest}`",
             step.pos,
             hint="lower `wait`, or remove `rest`",
         )
@@ -103,10 +103,10 @@ def _check_join(step: Step, diagnostics: Diagnostics) -> None:
             step.pos,
             hint="remove `rest`, or name what to withdraw in spec.cancels",
         )
-    if counts_arcs and int(step.join) > step.incoming:
+    if counts_arcs and int(step.join) > step.ways:
         diagnostics.warning(
             "join-count",
-            f"step {step.name!r} waits for {step.join} arrivals, and {step.incoming} arcs lead to it",
+            f"step {step.name!r} waits for {step.join} arrivals, and {step.ways} arcs lead to it",
             step.pos,
             hint="unless a cycle arrives several times, lower `join`",
         )

@@ -27,7 +27,7 @@ from noetl.dsl.refusals import refuse_known_shapes
 from noetl.dsl.shape import check_shape
 from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
-COMPILER_VERSION = 2
+COMPILER_VERSION = 3
 """Raised with every change of lowering: part of a Program's hash."""
 _CACHED = 256
 

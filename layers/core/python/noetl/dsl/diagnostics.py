@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from noetl.domain.errors import PlaybookError
+from noetl.domain.sizes import DIAGNOSTICS
 from noetl.dsl.program import Pos
 
 Severity = Literal["error", "warning"]
 _FUZZY = 500
 _WORD = 80
-MAX_REPORTED = 100
+MAX_REPORTED = DIAGNOSTICS.value
 """A document that is wrong everywhere is not explained more than this many times."""
 
 

@@ -14,17 +14,18 @@ from typing import Any
 import yaml
 from yamlcore import CCoreLoader
 
+from noetl.domain.sizes import PLAYBOOK_ALIASES, PLAYBOOK_BYTES, PLAYBOOK_DEPTH, PLAYBOOK_VALUES
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.program import Pos
 from noetl.dsl.tree import Key, Mapping, Scalar, Sequence, Source, Tree
 from noetl.dsl.yaml_errors import explain, place_of
 from noetl.dsl.yaml_scalars import BadScalar, key_text, typed_value
 
-MAX_BYTES = 2 * 1024 * 1024
-MAX_DEPTH = 100
-MAX_NODES = 100_000
+MAX_BYTES = PLAYBOOK_BYTES.value
+MAX_DEPTH = PLAYBOOK_DEPTH.value
+MAX_NODES = PLAYBOOK_VALUES.value
 """Values in the document, counting an alias as often as it is used."""
-MAX_ALIASES = 1_000
+MAX_ALIASES = PLAYBOOK_ALIASES.value
 
 _FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 _UNQUOTED_HINT = 'quote the whole value: key: "{{ … }}"'

@@ -96,7 +96,8 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``on``: the boundaries it is a candidate for — ``done`` (step.done and loop.done alike) and/or ``failed``.
     ``sync``: counts for the synchronising merge (False for arcs that can only be taken on failure).
-    ``index`` is its place in playbook order over the whole program: payloads merge at a join in this order.
+    ``index`` is its place in playbook order over the whole program: payloads merge at a join in this order. Arcs of an exclusive choice
+    to one target share it, for a run takes one of them.
     """
 
     target: str
@@ -109,6 +110,17 @@ class Arc(msgspec.Struct, frozen=True, omit_defaults=True):
     fallback: bool = False
     """``spec.on_error``: taken when no other arc answers."""
     pos: Pos = Pos()
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A way that only ``next`` actions of cases take.
+
+    ``index`` numbers it like an arc. A ``next`` to a step that an ordinary arc leads to stands for that arc; several entries that name one
+    step share a way, for a run takes one of them.
+    """
+
+    target: str
+    index: int
 
 
 class LimitSpec(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -152,6 +164,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     mode: Literal["exclusive", "inclusive"] = "inclusive"
     """Event form's structural ``next`` lists are inclusive; ``next.spec.mode`` defaults to exclusive."""
     arcs: tuple[Arc, ...] = ()
+    routes: tuple[Route, ...] = ()
     join: str = "sync"
     """``sync`` (default synchronising merge) | ``all`` | ``any`` | ``each`` | a number as text."""
     join_of: Literal["arcs", "arrivals"] = "arcs"
@@ -178,7 +191,9 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     exit_reads: Reads = Reads()
     """Names the engine needs when this step ended (cases, sets, arcs)."""
     incoming: int = 0
-    """Number of synchronising arcs (structural, ``next`` actions and jumps between steps) that lead here."""
+    """Number of synchronising arcs (structural, and targets of ``next`` actions) that lead here: with more than one it is a join."""
+    ways: int = 0
+    """Number of different ways among them, over which tokens of one wave can come: what ``all`` and a number count."""
     reaches: tuple[str, ...] = ()
     """Steps reachable from here over one or more synchronising arcs, in playbook order."""
     feeders: tuple[str, ...] = ()
@@ -240,6 +255,18 @@ def step_index(program: Program) -> dict[str, Step]:
     return found[1]
 
 
+def ways_of(step: Step) -> dict[str, tuple[int, ...]]:
+    """Return the synchronising ways out of a step by target: numbers of its arcs, then of its routes.
+
+    The n-th time that a ``next`` names a target, it takes the n-th of these ways.
+    """
+    found: dict[str, tuple[int, ...]] = {}
+    ways = [(arc.target, arc.index) for arc in step.arcs if arc.sync]
+    for target, index in dict.fromkeys((*ways, *((route.target, route.index) for route in step.routes))):
+        found[target] = (*found.get(target, ()), index)
+    return found
+
+
 _ALIASES: dict[int, tuple[Program, dict[str, str]]] = {}
 
 
@@ -254,15 +281,14 @@ def aliases_of(program: Program) -> dict[str, str]:
     return found[1]
 
 
-_ENCODER = msgspec.json.Encoder()
 _DECODER = codec.decoder(Program)
 
 
 def encode(program: Program) -> bytes:
     """Program → JSON bytes."""
-    return _ENCODER.encode(program)
+    return codec.encode(program)
 
 
 def decode(data: bytes) -> Program:
-    """JSON bytes → Program. Raises msgspec.ValidationError for anything else."""
-    return _DECODER.decode(data)
+    """JSON bytes → Program. Raises ValueError (msgspec.DecodeError is one) for anything else."""
+    return codec.decode_as(_DECODER, data)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
-from noetl.dsl.program import GoTo, NextAction, Pipeline, Pos, Program, Rule, Step
+from noetl.dsl.program import Arc, GoTo, NextAction, Pipeline, Pos, Program, Route, Rule, Step, ways_of
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``source`` may go to ``target``; ``sync`` edges count for the synchronising merge."""
+    """``source`` may go to ``target``; ``sync`` edges count for the synchronising merge.
+
+    ``way``: the number of the arc or route that a token comes over; edges that name one way twice share it (-1: not numbered yet).
+    """
 
     source: str
     target: str
     sync: bool
     pos: Pos
+    way: int = -1
 
 
 def edges(program: Program) -> list[Edge]:
@@ -26,13 +32,18 @@ def edges(program: Program) -> list[Edge]:
 
 
 def step_edges(step: Step) -> list[Edge]:
-    found = [Edge(step.name, arc.target, arc.sync, arc.pos) for arc in step.arcs]
+    """Every way out of one step."""
+    found = [Edge(step.name, arc.target, arc.sync, arc.pos, arc.index) for arc in step.arcs]
+    ways = ways_of(step)
     seen: set[int] = set()
     for rule in rules_of(step):
-        for target in _targets(rule):
-            if id(target) not in seen:
-                seen.add(id(target))
-                found.append(Edge(step.name, target.step, True, target.pos))
+        for targets in _nexts(rule):
+            for target, place in _counted(targets):
+                if id(target) not in seen:
+                    seen.add(id(target))
+                    known = ways.get(target.step, ())
+                    way = known[place] if place < len(known) else -1
+                    found.append(Edge(step.name, target.step, True, target.pos, way))
     return found
 
 
@@ -48,10 +59,19 @@ def _pipeline_rules(body: Pipeline) -> Iterator[Rule]:
         yield from task.rules
 
 
-def _targets(rule: Rule) -> Iterable[GoTo]:
+def _nexts(rule: Rule) -> Iterator[tuple[GoTo, ...]]:
+    """The targets of each ``next`` of a rule."""
     for action in rule.actions:
         if isinstance(action, NextAction):
-            yield from action.targets
+            yield action.targets
+
+
+def _counted(targets: Iterable[GoTo]) -> Iterator[tuple[GoTo, int]]:
+    """Each target of one ``next``, with how often the same step was named before it."""
+    named: Counter[str] = Counter()
+    for target in targets:
+        yield target, named[target.step]
+        named[target.step] += 1
 
 
 def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
@@ -66,18 +86,66 @@ def closure(start: Iterable[str], following: dict[str, list[str]]) -> set[str]:
     return found
 
 
+def _numbered(program: Program) -> Program:
+    """Number every way out of every step in playbook order: its arcs, then what only ``next`` actions of its cases name.
+
+    Ways of ``on_error`` come after all others.
+    """
+    numbers = itertools.count()
+    steps = []
+    for step in program.steps:
+        arcs = tuple(_with_numbers(step, numbers))
+        step = msgspec.structs.replace(step, arcs=arcs)
+        routes = tuple(Route(target, next(numbers)) for target in _only_named(step))
+        steps.append(msgspec.structs.replace(step, routes=routes))
+    for place, step in enumerate(steps):
+        arcs = tuple(
+            msgspec.structs.replace(arc, index=next(numbers)) if arc.fallback else arc for arc in step.arcs
+        )
+        steps[place] = msgspec.structs.replace(step, arcs=arcs)
+    return msgspec.structs.replace(program, steps=tuple(steps))
+
+
+def _with_numbers(step: Step, numbers: Iterator[int]) -> Iterator[Arc]:
+    """Number the arcs of a step, those of ``on_error`` aside; synchronising arcs of an exclusive choice share a number per target."""
+    shared: dict[str, int] = {}
+    for arc in step.arcs:
+        if arc.fallback:
+            yield arc
+            continue
+        index = shared.get(arc.target) if arc.sync and step.mode == "exclusive" else None
+        index = next(numbers) if index is None else index
+        if arc.sync:
+            shared.setdefault(arc.target, index)
+        yield msgspec.structs.replace(arc, index=index)
+
+
+def _only_named(step: Step) -> Iterator[str]:
+    """Targets of ``next`` actions that no ordinary arc stands for; as often as one action names them."""
+    arcs = Counter(target for target, _ in {(arc.target, arc.index) for arc in step.arcs if arc.sync})
+    most: dict[str, int] = {}
+    for rule in rules_of(step):
+        for targets in _nexts(rule):
+            for target, place in _counted(targets):
+                most[target.step] = max(most.get(target.step, 0), place + 1)
+    for name, times in most.items():
+        yield from [name] * (times - arcs[name])
+
+
 def with_reachability(program: Program) -> Program:
-    """``incoming`` and ``reaches`` of every step filled in."""
+    """Number the ways between steps, and fill in ``incoming``, ``ways`` and ``reaches`` of every step."""
+    program = _numbered(program)
     sync = [edge for edge in edges(program) if edge.sync]
-    incoming: dict[str, int] = {}
-    for edge in sync:
-        incoming[edge.target] = incoming.get(edge.target, 0) + 1
+    incoming = Counter(edge.target for edge in sync)
+    ways = Counter(target for target, _ in {(edge.target, edge.way) for edge in sync})
     names = [step.name for step in program.steps]
     reached = _reachable(names, sync)
     steps = []
     for step, bits in zip(program.steps, reached, strict=True):
         reaches = tuple(name for place, name in enumerate(names) if bits >> place & 1)
-        steps.append(msgspec.structs.replace(step, incoming=incoming.get(step.name, 0), reaches=reaches))
+        steps.append(
+            msgspec.structs.replace(step, incoming=incoming[step.name], ways=ways[step.name], reaches=reaches)
+        )
     done = [
         msgspec.structs.replace(step, feeders=_feeders(step.name, steps, sync))
         if step.join_rest == "cancel"

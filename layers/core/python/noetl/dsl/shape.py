@@ -105,6 +105,9 @@ def _explain(
         return _wrong_word(path, error["input"], context["expected"])
     if kind == "too_short":
         return "wrong-type", f"{where} is empty", "give it at least one entry, or remove the key"
+    if kind == "too_long" and path != ["workflow"]:
+        found, most = context["actual_length"], context["max_length"]
+        return "too-many-entries", f"{where} has {found} entries, more than {most}", "remove some of them"
     if kind == "too_long":
         return (
             "too-many-steps",

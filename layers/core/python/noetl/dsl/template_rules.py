@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from jinja2 import nodes
 
+from noetl.domain.sizes import TEMPLATE_BRACKETS, TEMPLATE_SOURCE, TEMPLATE_TREE
 from noetl.dsl.diagnostics import did_you_mean
 
 FILTERS = frozenset(
@@ -121,11 +122,11 @@ GLOBAL_FUNCTIONS = frozenset({"dict", "namespace", "range"})
 STATEMENTS: tuple[type[nodes.Stmt], ...] = (
     *(nodes.Output, nodes.For, nodes.If, nodes.Assign, nodes.AssignBlock, nodes.With, nodes.FilterBlock),
 )
-MAX_SOURCE = 1024 * 1024
+MAX_SOURCE = TEMPLATE_SOURCE.value
 """Characters of one template."""
-MAX_BRACKETS = 30
+MAX_BRACKETS = TEMPLATE_BRACKETS.value
 """Brackets open at one place of an expression."""
-MAX_DEPTH = 100
+MAX_DEPTH = TEMPLATE_TREE.value
 """Operators, filters and blocks nested in one template."""
 
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 import math
 from typing import Any
 
-MAX_DIGITS = 4_000
+from noetl.domain.size_gate import number_fits
+from noetl.domain.sizes import INTEGER_DIGITS
+
+MAX_DIGITS = INTEGER_DIGITS.value
 _CORE = "tag:yaml.org,2002:"
+_BASES = {"0x": 16, "0o": 8}
 
 
 class BadScalar(Exception):  # noqa: N818 - carried into a diagnostic at once
-    """Why a scalar cannot be used: ``code``, ``message``, ``hint``."""
+    """Why a scalar cannot be used: ``code``, ``message``, ``hint``. ``too_long``: it is a whole number of too many digits."""
 
-    def __init__(self, code: str, message: str, hint: str) -> None:
+    def __init__(self, code: str, message: str, hint: str, *, too_long: bool = False) -> None:
         super().__init__(message)
-        self.code, self.message, self.hint = code, message, hint
+        self.code, self.message, self.hint, self.too_long = code, message, hint, too_long
 
 
 def typed_value(tag: str, text: str) -> Any:
@@ -38,12 +42,18 @@ def typed_value(tag: str, text: str) -> Any:
 
 
 def _integer(text: str) -> int:
-    if len(text) > MAX_DIGITS:
-        raise BadScalar("yaml-number", f"a number of {len(text)} digits", "quote it to keep it as text")
-    for prefix, base in (("0x", 16), ("0o", 8)):
-        if text.startswith(prefix):
-            return int(text[2:], base)
-    return int(text)
+    base = _BASES.get(text[:2], 10)
+    digits = len(text.lstrip("+-")) if base == 10 else len(text) - 2
+    # Digits of base 16 and 8 are fewer than those of base 10 or more: the value decides.
+    value = int(text[2:] if base != 10 else text, base) if digits <= MAX_DIGITS else None
+    if value is None or not number_fits(value):
+        raise BadScalar(
+            "yaml-number",
+            f"a whole number of more than {MAX_DIGITS} digits",
+            "quote it to keep it as text",
+            too_long=True,
+        )
+    return value
 
 
 def _number(text: str) -> float:

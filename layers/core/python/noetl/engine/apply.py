@@ -9,11 +9,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from noetl.domain import facts as f
-from noetl.domain.patches import MISSING, apply_patch
-from noetl.domain.state import RUN_TIMERS, WAITING, ExecutionState, Slots, Token, copy_state
-from noetl.engine import waiting
-from noetl.engine.folding import SlotSpace, error_view
-from noetl.engine.undo import UNDO, begin_undoing, forget, register, undone
+from noetl.domain.patches import MISSING
+from noetl.domain.state import WAITING, ExecutionState, Slots, Token, copy_state
+from noetl.engine import rounds, waiting
+from noetl.engine.folding import SlotSpace, context_changed
+from noetl.engine.run_results import (
+    SKIPPED,
+    envelope,
+    give_result,
+    publish_result,
+    result_of,
+)
+from noetl.engine.token_folds import add_token, drop_token
+from noetl.engine.undo import UNDO, register, undone
 
 
 def apply(state: ExecutionState, slots: Slots, fact: f.Fact) -> tuple[ExecutionState, Slots]:
@@ -43,30 +51,14 @@ def _initialized(state: ExecutionState, slots: SlotSpace, fact: f.Initialized) -
     state.priority = fact.priority
     for name, value in fact.workload.items():
         slots[("workload", name)] = value
-    _add_token(state, slots, f.Arrival(fact.run, fact.entry, sync=False))
-
-
-def _add_token(state: ExecutionState, slots: SlotSpace, arrival: f.Arrival) -> None:
-    state.tokens[arrival.run] = Token(
-        arrival.run, arrival.step, arc=arrival.arc, sync=arrival.sync, again=arrival.again
-    )
-    state.next_run = max(state.next_run, arrival.run + 1)
-    if arrival.args:
-        slots[("args", str(arrival.run))] = arrival.args
-
-
-def _drop_token(state: ExecutionState, slots: SlotSpace, run: int) -> None:
-    state.tokens.pop(run, None)
-    slots.pop(("args", str(run)), None)
-    for timer in RUN_TIMERS:
-        state.timers.pop(f"{timer}:{run}", None)
+    add_token(state, slots, f.Arrival(fact.run, fact.entry, sync=False))
 
 
 def _merge(
     state: ExecutionState, slots: SlotSpace, run: int, merged: tuple[int, ...], args: dict[str, Any]
 ) -> Token:
     for other in merged:
-        _drop_token(state, slots, other)
+        drop_token(state, slots, other)
     if args:
         slots[("args", str(run))] = args
     else:
@@ -90,24 +82,26 @@ def _absorbed(state: ExecutionState, slots: SlotSpace, fact: f.TokensAbsorbed) -
     for run in fact.runs:
         if wave is not None and run in state.tokens:
             wave.append(state.tokens[run].arc)
-        _drop_token(state, slots, run)
+        drop_token(state, slots, run)
 
 
 def _skipped(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
     if fact.withdrawn:
         _withdrawn(state, slots, fact)
         return
-    slots[("step", fact.step)] = {"status": "skipped", "data": None}
-    state.tokens[fact.run].phase = "called"
+    token = state.tokens[fact.run]
+    give_result(slots, token, dict(SKIPPED))
+    publish_result(slots, token)
+    token.phase = "called"
     state.steps_done += 1
 
 
 def _withdrawn(state: ExecutionState, slots: SlotSpace, fact: f.StepSkipped) -> None:
     """A run that had been entered leaves its step skipped; one that was waiting leaves what an earlier run gave."""
     if state.tokens[fact.run].phase not in WAITING:
-        slots[("step", fact.step)] = {"status": "skipped", "data": None}
+        slots[("step", fact.step)] = dict(SKIPPED)
         state.steps_done += 1
-    _drop_token(state, slots, fact.run)
+    drop_token(state, slots, fact.run)
 
 
 def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> None:
@@ -129,7 +123,7 @@ def _call_done(state: ExecutionState, slots: SlotSpace, fact: f.CallDone) -> Non
     if fact.stage != "case":
         token.route = fact.route
         status = "success" if fact.error is None else "error"
-        slots[("step", fact.step)] = _envelope(status, fact.result, fact.error, fact.labels)
+        give_result(slots, token, envelope(status, fact.result, fact.error, fact.labels))
 
 
 def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) -> None:
@@ -138,17 +132,7 @@ def _call_failed(state: ExecutionState, slots: SlotSpace, fact: f.CallFailed) ->
         return
     token = state.tokens[fact.run]
     token.command, token.turn, token.phase, token.error = None, 0, "failed", fact.error
-    slots[("step", fact.step)] = _envelope("error", None, fact.error, fact.labels)
-
-
-def _envelope(status: str, data: Any, error: Any, labels: dict[str, Any]) -> dict[str, Any]:
-    """What the slot of a step holds; absent keys mean null, so that small results stay small."""
-    slot: dict[str, Any] = {"status": status, "data": data}
-    if error is not None:
-        slot["error"] = error_view(error)
-    if labels:
-        slot["labels"] = labels
-    return slot
+    give_result(slots, token, envelope("error", None, fact.error, fact.labels))
 
 
 def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting | f.ChildEnded) -> None:
@@ -178,30 +162,7 @@ def _loop_finished(state: ExecutionState, slots: SlotSpace, fact: f.LoopFinished
             "failed": fact.failed,
         }
     )
-    slots[("step", fact.step)] = _envelope("error" if fact.error else "success", data, fact.error, {})
-
-
-def _context_changed(state: ExecutionState, slots: SlotSpace, fact: f.ContextChanged) -> None:
-    for patch in fact.patches:
-        if patch.scope == "step":
-            _local_changed(slots, fact.run, patch)
-            continue
-        key = (patch.scope, patch.name)
-        if patch.op == "unset":
-            if slots.get(key, MISSING) is not MISSING:
-                slots.pop(key, None)
-        else:
-            slots[key] = patch.value if patch.op == "set" else apply_patch(slots.get(key, MISSING), patch)
-
-
-def _local_changed(slots: SlotSpace, run: int, patch: Any) -> None:
-    """``step.x`` lives with its step run: kept beside its arguments, under a key no argument can have."""
-    key = ("args", str(run))
-    args = dict(slots.get(key, MISSING) or {}) if slots.get(key, MISSING) is not MISSING else {}
-    local = dict(args.get("$step", {}))
-    local[patch.name] = apply_patch(local.get(patch.name, MISSING), patch)
-    args["$step"] = local
-    slots[key] = args
+    give_result(slots, token, envelope("error" if fact.error else "success", data, fact.error, {}))
 
 
 def _case_evaluated(state: ExecutionState, slots: SlotSpace, fact: f.CaseEvaluated) -> None:
@@ -214,36 +175,39 @@ def _case_applied(state: ExecutionState, slots: SlotSpace, fact: f.CaseApplied) 
     if fact.route is not None:
         token.route = fact.route
     if fact.has_result:
-        slots[("step", fact.step)] = _envelope("success", fact.result, None, {})
+        give_result(slots, token, envelope("success", fact.result, None, {}))
 
 
 def _exited(state: ExecutionState, slots: SlotSpace, fact: f.StepExited) -> None:
     state.steps_done += 1
+    token = state.tokens[fact.run]
+    publish_result(slots, token)
     if fact.compensable:
-        register(state, slots, fact.run, fact.step)
+        register(state, slots, token)
 
 
 def _failed_step(state: ExecutionState, slots: SlotSpace, fact: f.StepFailed) -> None:
     token = state.tokens[fact.run]
     if token.phase in WAITING:
         token.lock, token.place = "", 0
-    called = slots.get(("step", fact.step), MISSING) if token.phase == "failed" else MISSING
-    labels = called.get("labels", {}) if called is not MISSING else {}
+    called = result_of(slots, token) if token.phase == "failed" else None
+    labels = called.get("labels", {}) if called is not None else {}
     token.phase, token.error, token.command = "failed", fact.error, None
-    slots[("step", fact.step)] = _envelope("error", None, fact.error, labels)
+    give_result(slots, token, envelope("error", None, fact.error, labels))
+    publish_result(slots, token)
     state.steps_done += 1
 
 
 def _next(state: ExecutionState, slots: SlotSpace, fact: f.NextEvaluated) -> None:
-    _drop_token(state, slots, fact.run)
+    drop_token(state, slots, fact.run)
     if fact.ended and fact.step not in state.ends:
         state.ends.append(fact.step)
     for arrival in fact.targets:
-        _add_token(state, slots, arrival)
+        add_token(state, slots, arrival)
 
 
 def _token_added(state: ExecutionState, slots: SlotSpace, fact: f.TokenAdded) -> None:
-    _add_token(state, slots, fact.arrival)
+    add_token(state, slots, fact.arrival)
 
 
 def _join_fired(state: ExecutionState, slots: SlotSpace, fact: f.JoinFired) -> None:
@@ -270,13 +234,7 @@ def _superseded(state: ExecutionState, slots: SlotSpace, fact: f.Superseded) -> 
 
 def _final_fired(state: ExecutionState, slots: SlotSpace, fact: f.FinalFired) -> None:
     state.final = True
-    _add_token(state, slots, fact.arrival)
-
-
-def _completed(state: ExecutionState, slots: SlotSpace, fact: f.Completed) -> None:
-    _clear(state, slots)
-    state.status = "completed"
-    forget(state, slots)
+    add_token(state, slots, fact.arrival)
 
 
 def _paused(state: ExecutionState, slots: SlotSpace, fact: f.Paused) -> None:
@@ -289,73 +247,6 @@ def _resumed(state: ExecutionState, slots: SlotSpace, fact: f.Resumed) -> None:
 
 def _told(state: ExecutionState, slots: SlotSpace, fact: f.Told) -> None:
     state.heard = fact.word
-
-
-def _redriven(state: ExecutionState, slots: SlotSpace, fact: f.Redriven) -> None:
-    """What was left comes again as new runs; from a step, only that one runs, and no join has fired."""
-    state.status, state.error, state.program = "running", None, fact.program
-    state.started, state.rounds = fact.at, state.rounds + 1
-    for token in state.left:
-        slots.pop(("args", str(token.run)), None)
-    state.left = []
-    if fact.step:
-        state.final = False
-        state.fired.clear()
-        state.waves.clear()
-    for step, arcs in state.waves.items():
-        state.waves[step] = [fact.arcs.get(arc, arc) for arc in arcs]
-    for arrival in fact.arrivals:
-        _add_token(state, slots, arrival)
-
-
-def _compensating(state: ExecutionState, slots: SlotSpace, fact: f.Compensating) -> None:
-    _clear(state, slots)
-    begin_undoing(state, slots, fact.error, fact.step)
-
-
-def _failed(state: ExecutionState, slots: SlotSpace, fact: f.Failed) -> None:
-    state.error = fact.error
-    _end(state, slots, "failed")
-
-
-def _cancelled(state: ExecutionState, slots: SlotSpace, fact: f.Cancelled) -> None:
-    _end(state, slots, "cancelled")
-
-
-def _end(state: ExecutionState, slots: SlotSpace, status: Any) -> None:
-    """It did not complete: the tokens stop where they are, and what they carry stays for a redrive. (A compensation is not resumed.)"""
-    live = [token for token in state.tokens.values() if token.phase != "compensate"]
-    for token in state.tokens.values():
-        if token.phase == "compensate":
-            slots.pop(("args", str(token.run)), None)
-    state.left = [_left(token) for token in live]
-    state.tokens.clear()
-    state.timers.clear()
-    state.status = status
-    forget(state, slots)
-
-
-def _left(token: Token) -> Token:
-    """What a redrive needs to know of a token."""
-    return Token(
-        token.run,
-        token.step,
-        token.phase,
-        arc=token.arc,
-        sync=token.sync,
-        round=token.round,
-        again=token.again,
-        applied=token.applied,
-    )
-
-
-def _clear(state: ExecutionState, slots: SlotSpace) -> None:
-    """Nothing is under way any more."""
-    for run in list(state.tokens):
-        _drop_token(state, slots, run)
-    state.timers.clear()
-    state.fired.clear()
-    state.waves.clear()
 
 
 _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
@@ -371,10 +262,11 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.Waiting: _turn,
     f.ChildEnded: _turn,
     **waiting.FOLDS,
+    **rounds.FOLDS,
     f.LoopStarted: _loop_started,
     f.LoopItem: _loop_item,
     f.LoopFinished: _loop_finished,
-    f.ContextChanged: _context_changed,
+    f.ContextChanged: context_changed,
     f.CaseEvaluated: _case_evaluated,
     f.CaseApplied: _case_applied,
     f.StepExited: _exited,
@@ -386,12 +278,7 @@ _FOLDS: dict[type, Callable[[ExecutionState, SlotSpace, Any], None]] = {
     f.TimerSet: _timer_set,
     f.TimerRang: _timer_rang,
     f.Superseded: _superseded,
-    f.Completed: _completed,
-    f.Compensating: _compensating,
-    f.Failed: _failed,
-    f.Cancelled: _cancelled,
     f.Paused: _paused,
     f.Resumed: _resumed,
     f.Told: _told,
-    f.Redriven: _redriven,
 }

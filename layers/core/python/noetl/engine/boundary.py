@@ -5,26 +5,31 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from noetl.domain.patches import MISSING
 from noetl.domain.results import canonical, is_ref
+from noetl.domain.state import Token
 from noetl.engine.decision import Decider
+from noetl.engine.run_results import result_of
 from noetl.engine.scope import BoundaryName
 from noetl.pipeline.views import LazyView, label_view
 from noetl.templating import StepView, wrap
 
 
-def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Extra names for ``event`` (``step.enter``, ``loop.done``, ``step.exit``, ``step.done``, ``step.failed``) of a step."""
+def boundary_scope(
+    d: Decider, token: Token, event: str, labels: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Make the extra names of a run's boundary.
+
+    ``event``: ``step.enter``, ``loop.done``, ``step.exit``, ``step.done`` or ``step.failed``. The names tell of the run's own result; a
+    run that was never called has none (status ok, data null), even if an earlier run of its step gave one.
+    """
     extra: dict[str, Any] = {name: wrap(value, d.view.load) for name, value in (labels or {}).items()}
     boundary = "failed" if event == "step.failed" else "done"
     name = BoundaryName(event, boundary) if event in ("step.done", "loop.done", "step.failed") else event
-    extra["event"] = {"name": name, "step": step, "payload": {}}
-    extra |= _loop_names(d, step, event)
+    extra["event"] = {"name": name, "step": token.step, "payload": {}}
     if event == "step.enter":
         return extra
-    slot = d.slots.get(("step", step), MISSING)
-    if slot is MISSING:
-        slot = {"status": "success", "data": None}
+    slot = result_of(d.slots, token) or {"status": "success", "data": None}
+    extra |= _loop_names(d, token.step, slot)
     error = slot.get("error")
     view = StepView(slot, d.view.load)
     data = wrap(slot.get("data"), d.view.load)
@@ -46,12 +51,11 @@ def boundary_scope(d: Decider, step: str, event: str, labels: dict[str, Any] | N
     return extra
 
 
-def _loop_names(d: Decider, step: str, event: str) -> dict[str, Any]:
+def _loop_names(d: Decider, step: str, slot: dict[str, Any]) -> dict[str, Any]:
     """``loop`` once all iterations are over: the last one's place (only ``done``, when a ``result`` took the list's place)."""
-    if d.steps[step].loop is None or event == "step.enter":
+    if d.steps[step].loop is None:
         return {}
-    slot = d.slots.get(("step", step), MISSING)
-    found = slot.get("data") if isinstance(slot, dict) else None
+    found = slot.get("data")
     if not isinstance(found, dict) or found.get("kind") != "loop_result":
         return {"loop": {"done": True}}
     count = found["count"]

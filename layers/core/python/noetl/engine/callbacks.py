@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
-from noetl.domain.callbacks import SCOPE, Awaited, awaited_in, holder, item_of, run_of
+from noetl.domain.callbacks import SCOPE, Awaited, CallbackId, awaited_in, holder, item_of, run_of
+from noetl.domain.callbacks import TIMER as TIMER
 from noetl.domain.commands import Command
 from noetl.domain.events import CallbackDone, ItemAwaits, TimerFired
 from noetl.domain.facts import CommandIssued, Superseded
@@ -25,7 +26,6 @@ from noetl.domain.state import Token
 from noetl.domain.waiting_facts import CallbackAwaited, CallbackExpired, CallbackReceived
 from noetl.engine.decision import Decider, Timer, Woken, worker_pool
 
-TIMER = "callback"
 TIMEOUT = "timeout"
 CLOSING = "loop_closing"
 
@@ -59,6 +59,7 @@ def await_callback(
             index=-1 if item is None else item[1],
             early=early is not None,
             trace=trace or [],
+            proofs=list(d.view.proofs(CallbackId(d.execution_id, place, request.serial))),
         )
     )
     if early is None and request.timeout is not None:

@@ -68,7 +68,7 @@ def after_call(d: Decider, step: Step, token: Token, done: str = "") -> None:
 
 def _boundary(d: Decider, step: Step, token: Token, event: str) -> str | None:
     """Run the entry that matches. None: go on; "stage": a command left; "over": the step has been left."""
-    scope = d.scope(token.run, boundary_scope(d, step.name, event))
+    scope = d.scope(token.run, boundary_scope(d, token, event))
     for index, rule in enumerate(step.cases):
         if rule.events and event not in rule.events:
             continue

@@ -29,7 +29,6 @@ def begin(d: Decider, error: ErrorInfo, step: str) -> None:
     decision, live = d.decision, set(d.state.tokens)
     decision.issue = [command for command in decision.issue if command.run not in live]
     decision.waiting = [command for command in decision.waiting if command.run not in live]
-    decision.loops = [loop for loop in decision.loops if loop.run not in live]
     decision.drop_runs += sorted(live - set(decision.drop_runs))
     decision.timers += [Timer(timer, generation, None) for timer, generation in d.state.timers.items()]
     for run in sorted(live):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import Any, Literal
 
 from noetl.domain import codec
@@ -23,6 +22,7 @@ from noetl.domain.limits import Limit
 from noetl.domain.outcomes import ErrorInfo, Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref, make_ref, ref_uri
+from noetl.domain.sizes import NUMBER
 from noetl.domain.state import RUN_TIMERS, ExecutionState, Token, copy_state
 from noetl.domain.variables import VariableWrite
 from noetl.dsl.program import Node, Pos, Program, Step, step_index
@@ -89,6 +89,8 @@ class Decision:
     waiting: list[Command] = field(default_factory=list)
     close: list[tuple[str, int, int]] = field(default_factory=list)
     drop_runs: list[int] = field(default_factory=list)
+    over_runs: list[int] = field(default_factory=list)
+    """Runs that are over and may have left callbacks, with their timers, in the store."""
     loops: list[LoopStart] = field(default_factory=list)
     gates: list[tuple[int, int]] = field(default_factory=list)
     wakes: list[Woken] = field(default_factory=list)
@@ -130,14 +132,14 @@ class Decider:
         self.execution_id = event.execution_id
         self.now = now
         self.view = view
-        self.slots = Overlay(view)
-        self.decision = Decision(self.state, [], self.slots.writes)
+        self.slots = Overlay(view, frozenset(str(token.run) for token in state.tokens.values() if token.own))
+        self.decision = Decision(self.state, [], self.slots.writes, over_runs=self.slots.over)
         self.moves = 0
 
     def emit(self, fact: Fact) -> None:
-        """Record a fact and fold it."""
-        self.decision.facts.append(fact)
+        """Record a fact and fold it. One that cannot be folded raises, and is not recorded: history has to fold again."""
         evolve(self.state, self.slots, fact)
+        self.decision.facts.append(fact)
 
     def args_of(self, run: int) -> dict[str, Any]:
         value = self.slots.get(("args", str(run)), MISSING)
@@ -153,6 +155,7 @@ class Decider:
             self.now,
             self.args_of(run) if args is None else args,
             extra,
+            self.token(run),
         )
 
     def value(self, node: Node, scope: EngineScope) -> Any:
@@ -198,10 +201,10 @@ class Decider:
                 value = float(value)
             except ValueError:
                 value = None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < inf:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= NUMBER.value:
             shown = str(given)[:60]
             error = TemplateError(
-                f"{what} has to be a number that is not negative, not {shown!r}",
+                f"{what} has to be a number from 0 to {NUMBER.value}, not {shown!r}",
                 code="template_type",
                 hint="give a number, such as 30 or {{ workload.limit }}",
                 details={"value": shown},

@@ -206,7 +206,7 @@ def start_body(d: Decider, step: Step, token: Token) -> None:
         limits=limits,
     )
     if pool == "control":
-        outcome = run_inline(d.program, step, command, hydrate=d.view.load)
+        outcome = run_inline(d.program, step, command, hydrate=d.view.load, taken=d.view.taken)
         if travels(outcome, step, d.view.limits.inline_bytes):
             d.emit(CommandIssued(token.run, step.name, command.command_id, "control"))
             outcomes.body_outcome(d, step, token, outcome)

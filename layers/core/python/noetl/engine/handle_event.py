@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.errors import NoetlError
 from noetl.domain.events import (
     Cancel,
     ChildDone,
@@ -40,6 +40,8 @@ from noetl.domain.facts import (
 )
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import deep_merge
+from noetl.domain.size_gate import CODE as SIZE_LIMIT
+from noetl.domain.size_gate import check_document, check_names
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Map, Program
 from noetl.engine import callbacks, cases
@@ -60,8 +62,9 @@ from noetl.engine.outcomes import (
     superseded,
     suspend,
     waiting_token,
+    with_free_ids_of,
 )
-from noetl.engine.patching import resolve
+from noetl.engine.patching import context_patched
 from noetl.engine.pausing import pause, resume
 from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
@@ -95,22 +98,6 @@ def _prioritise(d: Decider) -> None:
     if priority:
         d.decision.issue = [msgspec.structs.replace(one, priority=priority) for one in d.decision.issue]
         d.decision.waiting = [msgspec.structs.replace(one, priority=priority) for one in d.decision.waiting]
-
-
-def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
-    """An execution that cannot begin (its playbook does not exist, say): it exists, has failed, and its parent hears of it."""
-    d = Decider(program, ExecutionState(), event, now, view)
-    d.emit(Initialized("", event.path, "", 1, {}, event.parent, event.depth, event.principal, now))
-    fail_execution(d, d.error_of(error))
-    return d.decision
-
-
-def cancel_unborn(program: Program, event: Cancel, now: float, view: View) -> Decision:
-    """The word that a child is cancelled has overtaken its Start: the child is over before it began, and its Start comes too late."""
-    d = Decider(program, ExecutionState(), event, now, view)
-    d.emit(Initialized("", "", "", 1, {}, None, 0, event.principal, now))
-    cancel_execution(d, event.reason, event.principal, cascade=False)
-    return d.decision
 
 
 def give_up(
@@ -200,11 +187,13 @@ def _check_stuck(d: Decider) -> None:
 def _start(d: Decider, event: Start) -> None:
     priority = 0
     try:
-        workload = workload_of(d, event)
+        check_document(event.payload, "payload")
+        check_names(workload := workload_of(d, event), "workload")
         priority = priority_of(d, event, workload)
         failure = None
     except NoetlError as error:
-        workload, failure = dict(event.payload), error
+        # What exceeds a limit cannot be kept: names are part of an index.
+        workload, failure = {} if error.code == SIZE_LIMIT else dict(event.payload), error
     workload = d.keep(workload, "workload")
     d.emit(
         Initialized(
@@ -260,6 +249,7 @@ def _command_done(d: Decider, event: CommandDone) -> None:
         superseded(d, event.event_id, event.command_id, event.attempt, event.turn, event.outcome.status)
         return
     d.decision.close.append((event.command_id, event.attempt, event.turn))
+    event = with_free_ids_of(event, d.view.taken)
     step = d.steps[token.step]
     if token.phase == "case":
         _stage_done(d, event)
@@ -296,7 +286,7 @@ def _stage_done(d: Decider, event: CommandDone) -> None:
             )
         )
         start_detached(d, token, children)
-        scope = d.scope(token.run, boundary_scope(d, step.name, boundary, labels))
+        scope = d.scope(token.run, boundary_scope(d, token, boundary, labels))
         over = cases.finish_entry(d, step, token, boundary, rule, scope)
     except NoetlError as problem:
         fail_step(d, token, step, d.error_of(problem))
@@ -348,22 +338,6 @@ def _timer(d: Decider, event: TimerFired) -> None:
     fail_step(d, token, d.steps[token.step], error)
 
 
-def _context(d: Decider, event: ContextPatched) -> None:
-    """A patch that does not fit what is there changes nothing (its sender sees it in the record)."""
-    try:
-        patch_context(
-            d,
-            resolve(d, event),
-            principal=event.principal,
-            reason=event.reason,
-            correlation_id=event.correlation_id,
-            var_type=event.var_type,
-            source_step=event.source_step,
-        )
-    except InvalidInputError as error:
-        superseded(d, event.event_id, status=error.message)
-
-
 def _token_injected(d: Decider, event: TokenInjected) -> None:
     if d.state.undoing:
         superseded(d, event.event_id, status="the execution is compensating")
@@ -389,7 +363,7 @@ _HANDLERS: dict[type, Callable[[Decider, Any], None]] = {
     TimerFired: _timer,
     ChildDone: child_done,
     **callbacks.HANDLERS,
-    ContextPatched: _context,
+    ContextPatched: context_patched,
     TokenInjected: _token_injected,
     Cancel: _cancel,
     Pause: pause,

@@ -74,7 +74,7 @@ def _wave(
             if missing:
                 return WaveOver(steps[name], tuple(missing), over=False)
         upstream = live | {other for other in waiting if other != name}
-        complete = wave is not None and len(set(wave)) >= steps[name].incoming
+        complete = wave is not None and len(set(wave)) >= steps[name].ways
         if complete or not _blocked(steps, name, upstream):
             return _close(steps, state, waiting, name)
     return None
@@ -123,7 +123,7 @@ def _oldest(tokens: list[Token], count: int) -> tuple[Token, ...]:
 
 def _opens(step: Step, needed: int) -> bool:
     """Whether a wave begins with this firing: something is left that must not fire the join again."""
-    return step.join_rest != "hold" if step.join_of == "arrivals" else needed < step.incoming
+    return step.join_rest != "hold" if step.join_of == "arrivals" else needed < step.ways
 
 
 def _needed(step: Step) -> int | None:
@@ -131,7 +131,7 @@ def _needed(step: Step) -> int | None:
     if step.join == "sync":
         return None
     if step.join == "all":
-        return step.incoming
+        return step.ways
     return 1 if step.join == "any" else int(step.join)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Start
 from noetl.domain.limits import LONGEST_KEY, Limit
+from noetl.domain.sizes import PRIORITY
 from noetl.domain.state import Token
 from noetl.dsl.program import LimitSpec, Node, Pos, Step
 from noetl.engine.decision import Decider
@@ -18,7 +19,7 @@ from noetl.engine.scope import EngineScope
 from noetl.pipeline.faults import located
 from noetl.templating.access import describe
 
-HIGHEST = 1000
+HIGHEST = PRIORITY.value
 """Priorities go from minus this to this."""
 
 

@@ -16,6 +16,8 @@ from noetl.domain.events import LoopAlert, LoopDone, LoopSummary
 from noetl.domain.facts import LoopFinished, LoopItem, LoopStarted
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.domain.parts import PartsWriter
+from noetl.domain.size_gate import exceeded
+from noetl.domain.sizes import LOOP_ITEMS
 from noetl.domain.state import Token
 from noetl.dsl.program import Loop, Step
 from noetl.engine.callbacks import call_off
@@ -70,6 +72,8 @@ def _begin(d: Decider, step: Step, token: Token, found: Collected) -> bool:
     loop = step.loop
     assert loop is not None and step.body is not None
     try:
+        if not 0 <= found.total <= LOOP_ITEMS.value:
+            raise exceeded(LOOP_ITEMS, found.total, f"the loop of step {step.name}")
         scope = d.scope(token.run)
         window = _window(d, loop, scope, found.total)
         limits = limits_of(d, step, token)

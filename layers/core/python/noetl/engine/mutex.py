@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.errors import TemplateError
+from noetl.domain.sizes import LOCK_NAME
 from noetl.domain.state import WAITING, Token
 from noetl.dsl.program import Step
 from noetl.engine.decision import Decider
 from noetl.templating.access import describe
 
-LONGEST = 200
+LONGEST = LOCK_NAME.value
 """Characters of a lock's name: it lives in the execution's state."""
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -200,7 +201,7 @@ def _next_turn(d: Decider, step: Step, token: Token, outcome: Outcome) -> Comman
     stage = "case" if token.phase == "case" else "body"
     extra = {}
     if stage == "case":
-        names = boundary_scope(d, step.name, token.event)
+        names = boundary_scope(d, token, token.event)
         extra = cases.stage_names(names)
     reads = step.exit_reads if stage == "case" or step.body is None else step.body.reads
     return Command(
@@ -244,7 +245,7 @@ def _wait_for_child(
     parent = Parent(
         d.execution_id, command.command_id, command.turn, token.run, return_step=request.return_step
     )
-    start = child_start_event(parent, request, d.state.depth + 1)
+    start = child_start_event(parent, request, d.state.depth + 1, d.view.taken)
     d.emit(Waiting(token.run, token.step, command.turn, start.execution_id, request.path, outcome.trace))
     start_detached(d, token, detached)
     d.emit(_issued(command, token, child=start.execution_id))
@@ -269,13 +270,17 @@ def _wait_for_callback(
         d.decision.issue.append(answered)
 
 
-def child_start_event(parent: Parent, request: ChildRequest, depth: int, index: int = 0) -> Start:
-    """The Start of a sub-execution; its id is derived, so that asking twice starts one."""
-    key = parent.command_id if parent.index < 0 else f"{parent.command_id}/{parent.index}"
-    child = ids.child_execution_id(parent.execution_id, f"{key}#{index}" if index else key, parent.turn)
+def child_start_event(
+    parent: Parent, request: ChildRequest, depth: int, taken: Container[int], number: int = 0
+) -> Start:
+    """Make the Start of a sub-execution. Its ids are derived, so that asking twice starts one.
+
+    ``taken``: execution ids that the store refused for it. ``number``: see ``ids.child_origin``.
+    """
+    origin = ids.child_origin(parent.command_id, parent.turn, parent.index, number)
     return Start(
-        child,
-        ids.start_event(),
+        ids.child_execution_id(parent.execution_id, origin, taken, parent.index),
+        ids.start_event(f"{parent.execution_id}/{origin}"),
         program="",
         path=request.path,
         version=request.version,
@@ -289,7 +294,7 @@ def detached_children(d: Decider, token: Token, outcome: Outcome) -> list[Start]
     """Sub-executions that nobody waits for. Their ids come from the command whose outcome this is, so ask before it is folded."""
     command = token.command or ids.command_id(token.run)
     parent = Parent(d.execution_id, command, token.turn, token.run, wait=False)
-    return detached(parent, outcome, d.state.depth + 1)
+    return detached(parent, outcome, d.state.depth + 1, d.view.taken)
 
 
 def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
@@ -299,12 +304,47 @@ def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
         d.decision.outbox.append(start)
 
 
-def detached(parent: Parent, outcome: Outcome, depth: int) -> list[Start]:
+def detached(parent: Parent, outcome: Outcome, depth: int, taken: Container[int] = ()) -> list[Start]:
     """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
     requests = (codec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
     return [
-        child_start_event(parent, request, depth, number) for number, request in enumerate(requests, start=1)
+        child_start_event(parent, request, depth, taken, number)
+        for number, request in enumerate(requests, start=1)
     ]
+
+
+def with_free_ids(
+    execution_id: int, command: str, turn: int, item: int, outcome: Outcome, taken: Collection[int]
+) -> Outcome:
+    """Replace ids of ``wait: false`` sub-executions that belong to other executions in all that ``outcome`` says.
+
+    The worker derived them before the store could refuse them. Without a refusal this returns ``outcome`` itself.
+    """
+    if not taken:
+        return outcome
+    names: dict[str, str] = {}
+    for number in range(1, 1 + len(outcome.meta.get("children", ()))):
+        origin = ids.child_origin(command, turn, item, number)
+        told, free = (ids.child_execution_id(execution_id, origin, known, item) for known in ((), taken))
+        if told != free:
+            names[str(told)] = str(free)
+    if not names:
+        return outcome
+    return codec.convert(_renamed(msgspec.to_builtins(outcome), names), Outcome)
+
+
+def with_free_ids_of(event: CommandDone, taken: Collection[int]) -> CommandDone:
+    """Do ``with_free_ids`` for the outcome of a command that carries no items."""
+    whole = with_free_ids(event.execution_id, event.command_id, event.turn, -1, event.outcome, taken)
+    return event if whole is event.outcome else msgspec.structs.replace(event, outcome=whole)
+
+
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return names.get(value, value)
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
+    return [_renamed(item, names) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def child_done(d: Decider, event: ChildDone) -> None:

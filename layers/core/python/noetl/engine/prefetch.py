@@ -23,7 +23,8 @@ def prefetch(program: Program, event: Event) -> Names:
         return _entering(_Hashed(program), event.step)
     if isinstance(event, (CommandDone, LoopDone)):
         names, scopes = _after(_Hashed(program), event.step)
-        return (*names, *_folded(event)), scopes
+        own = (str(event.run),) if isinstance(event, CommandDone) and event.stage == "case" else ()
+        return (*names, *own, *_folded(event)), scopes
     if isinstance(event, (CallbackDone, ItemAwaits)):
         return (event.place,), ("args",)
     if isinstance(event, TokenInjected):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.facts import Arrival, ContextChanged, NextEvaluated, StepExited, StepFailed
 from noetl.domain.listening import taken
 from noetl.domain.outcomes import ErrorInfo, Patch, Target
+from noetl.domain.size_gate import check_names
 from noetl.domain.state import Token
 from noetl.domain.variables import VariableType, VariableWrite
-from noetl.dsl.program import Arc, SetAction, Step
+from noetl.dsl.program import Arc, SetAction, Step, ways_of
 from noetl.engine.boundary import boundary_scope
 from noetl.engine.decision import Decider
 from noetl.engine.ending import fail_execution
+from noetl.engine.run_results import result_of
 from noetl.engine.scope import EngineScope
 from noetl.pipeline.faults import located
 from noetl.templating import is_true
@@ -24,7 +27,7 @@ ITERATOR_STATE = frozenset({"index", "item", "count", "total"})
 def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) -> None:
     """The step is done: its sets, then the arcs (or the targets that a case chose). A skipped one was told of as that already."""
     try:
-        scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
+        scope = d.scope(token.run, boundary_scope(d, token, _done_name(step)))
         change_context(d, token, step, step.sets, scope)
         route = token.route
         targets = (
@@ -35,13 +38,16 @@ def exit_step(d: Decider, token: Token, step: Step, *, skipped: bool = False) ->
         return
     d.clear_timers(token.run)
     if not skipped:
-        d.emit(StepExited(token.run, step.name, compensable=_can_be_undone(d, step)))
+        d.emit(StepExited(token.run, step.name, compensable=_can_be_undone(d, token, step)))
     _leave(d, token, step, targets)
 
 
-def _can_be_undone(d: Decider, step: Step) -> bool:
-    """Whether this run did something (and not: a ``next`` answered its failure) that its step knows how to undo."""
-    return step.compensate is not None and d.slots.get(("step", step.name))["status"] == "success"
+def _can_be_undone(d: Decider, token: Token, step: Step) -> bool:
+    """Whether this run did something that its step can undo: it was called, and its failure was not answered by a ``next``."""
+    if step.compensate is None:
+        return False
+    slot = result_of(d.slots, token)
+    return slot is not None and slot["status"] == "success"
 
 
 def _leave(d: Decider, token: Token, step: Step, targets: list[Arrival]) -> None:
@@ -68,11 +74,11 @@ def fail_step(d: Decider, token: Token, step: Step, error: ErrorInfo) -> None:
     error = d.at_step(error, step.name)
     d.emit(StepFailed(token.run, step.name, error))
     try:
-        scope = d.scope(token.run, boundary_scope(d, step.name, "step.failed"))
+        scope = d.scope(token.run, boundary_scope(d, token, "step.failed"))
         targets = _arcs(d, token, step, scope, "failed")
         ordinary: list[Arrival] | None = None
         if not targets and step.tolerant:
-            scope = d.scope(token.run, boundary_scope(d, step.name, _done_name(step)))
+            scope = d.scope(token.run, boundary_scope(d, token, _done_name(step)))
             ordinary = _arcs(d, token, step, scope, "done")
     except NoetlError as problem:
         fail_execution(d, d.error_of(problem), step.name)
@@ -98,7 +104,7 @@ def _arcs(d: Decider, token: Token, step: Step, scope: EngineScope, boundary: st
             continue
         taken(arc)
         change_context(d, token, step, arc.sets, scope)
-        chosen.append(_arrival(d, arc, scope, len(chosen), sync=arc.sync and boundary == "done"))
+        chosen.append(_arrival(d, arc, scope, len(chosen), sync=arc.sync))
         if step.mode == "exclusive":
             break
     return chosen
@@ -110,12 +116,27 @@ def _arrival(d: Decider, arc: Arc, scope: EngineScope, offset: int, sync: bool) 
 
 
 def explicit_targets(d: Decider, step: Step, route: list[Target]) -> list[Arrival]:
-    """Arrivals for the targets of a ``next`` action; each stands for the arc it names, if the step has one."""
-    by_target = {arc.target: arc.index for arc in reversed(step.arcs)}
-    return [
-        Arrival(d.state.next_run + offset, target.step, by_target.get(target.step, -1), True, target.args)
-        for offset, target in enumerate(route)
-    ]
+    """Make the arrivals for the targets of a ``next`` action, each over the way that the compiler numbered for it.
+
+    A target that the step's ``next`` actions do not name can only come from a worker that does not keep to the program: its token is
+    part of no merge. Raises TaskError(code="unknown_step") when the playbook has no such step.
+    """
+    ways = ways_of(step)
+    named: Counter[str] = Counter()
+    found: list[Arrival] = []
+    for target in route:
+        if target.step not in d.steps:
+            shown = target.step[:80]
+            raise TaskError(
+                f"the outcome of step {step.name} names {shown!r} as its next step, and the playbook has no such step",
+                kind="schema",
+                code="unknown_step",
+            )
+        known, place = ways.get(target.step, ()), named[target.step]
+        arc = known[place] if place < len(known) else -1
+        named[target.step] += 1
+        found.append(Arrival(d.state.next_run + len(found), target.step, arc, arc >= 0, target.args))
+    return found
 
 
 def change_context(
@@ -147,9 +168,12 @@ def patch_context(
     **who: str,
 ) -> None:
     """Record patches; writes of ``vars`` also become rows of the variables table. ``var_type``: of those that come from outside. What
-    somebody asked for (``who``) is recorded even if it changes nothing: his request was accepted, and has its place in history."""
+    a caller asked for (``who``) is recorded even if it changes nothing: the request was accepted, and has its place in history.
+
+    Raises InvalidInputError(code="patch_type" or "size_limit"): then no patch counts."""
     if not patches and not who:
         return
+    check_names((patch.name for patch in patches), "context")
     d.emit(ContextChanged(patches, run, step, **who))
     written = {patch.name: patch for patch in patches if patch.scope == "vars"}
     for name, patch in sorted(written.items()):

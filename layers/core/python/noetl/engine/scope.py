@@ -10,7 +10,10 @@ from typing import Any
 
 from noetl.domain.commands import FrozenScope
 from noetl.domain.patches import MISSING
+from noetl.domain.redrive import LOCAL
+from noetl.domain.state import Token
 from noetl.dsl.program import Program, Reads, aliases_of
+from noetl.engine.run_results import STEP, result_of
 from noetl.engine.view import Loader, Overlay, ScopeMapping
 from noetl.templating import StepView, wrap
 from noetl.templating.contract import Hydrate
@@ -45,9 +48,13 @@ class BoundaryName(str):
 
 
 class EngineScope:
-    """Lazy lookups over slots, for one step run. ``extra`` are names of the moment (``event``, ``result``, ``error`` …)."""
+    """Lazy lookups over slots, for one step run.
 
-    __slots__ = ("args", "execution_id", "extra", "hydrate", "now", "program", "slots")
+    ``extra`` are names of the moment (``event``, ``result``, ``error`` …). ``run``: the token whose own result its step's name
+    stands for, once it has one.
+    """
+
+    __slots__ = ("args", "execution_id", "extra", "hydrate", "now", "program", "run", "slots")
 
     def __init__(
         self,
@@ -57,6 +64,7 @@ class EngineScope:
         now: float,
         args: Mapping[str, Any] | None = None,
         extra: Mapping[str, Any] | None = None,
+        run: Token | None = None,
     ) -> None:
         self.program = program
         self.execution_id = execution_id
@@ -64,6 +72,7 @@ class EngineScope:
         self.now = now
         self.args = args or {}
         self.extra = extra or {}
+        self.run = run
         self.hydrate: Hydrate = Loader(slots.view)
 
     def lookup(self, name: str) -> Any:
@@ -82,13 +91,18 @@ class EngineScope:
             value = self.slots.get((where, name))
             if value is not MISSING:
                 return self._wrap(value)
-        value = self.slots.get(("step", aliases_of(self.program).get(name, name)))
+        value = self.step_slot(aliases_of(self.program).get(name, name))
         if value is not MISSING:
             return StepView(value, self.hydrate)
         value = self.slots.get(("workload", name))
         if value is not MISSING:
             return self._wrap(value)
         raise KeyError(name)
+
+    def step_slot(self, step: str) -> Any:
+        """Return what a step gave: to a run that was called, its own result under its step's name. MISSING when there is none."""
+        own = result_of(self.slots, self.run) if self.run is not None and self.run.step == step else None
+        return self.slots.get((STEP, step)) if own is None else own
 
     def names(self) -> Iterable[str]:
         yield from self.extra
@@ -108,10 +122,11 @@ class EngineScope:
         return ScopeMapping(self.slots, where, self._wrap, also)
 
     def local(self) -> Any:
-        return self._wrap(dict(self.args.get("$step", {})))
+        local = self.args.get(LOCAL)
+        return self._wrap(dict(local) if isinstance(local, dict) else {})
 
     def plain_args(self) -> Any:
-        return self._wrap({name: value for name, value in self.args.items() if name != "$step"})
+        return self._wrap({name: value for name, value in self.args.items() if name != LOCAL})
 
     def job(self) -> dict[str, Any]:
         return job_of(self.program, self.execution_id)
@@ -148,7 +163,10 @@ def freeze(scope: EngineScope, reads: Reads, extra: Mapping[str, Any] | None = N
     for read in reads.names:
         where, dot, name = read.partition(".")
         if not dot:
-            _freeze_name(slots, frozen, where, ("vars", "ctx", "step", "workload"))
+            _freeze_name(slots, frozen, where, ("vars", "ctx", "workload"))
+            step = scope.step_slot(where)
+            if step is not MISSING:
+                frozen["step"][where] = step
         elif where in ("ctx", "vars", "workload"):
             places = ("ctx", "vars") if where == "ctx" else (where,)
             if name == "*":
@@ -161,7 +179,7 @@ def freeze(scope: EngineScope, reads: Reads, extra: Mapping[str, Any] | None = N
         ctx=frozen["ctx"],
         vars=frozen["vars"],
         steps=frozen["step"],
-        args={name: value for name, value in scope.args.items() if name != "$step"},
+        args={name: value for name, value in scope.args.items() if name != LOCAL},
         extra=dict(extra or {}),
         job=scope.job(),
         now=scope.now,

@@ -10,8 +10,9 @@ from typing import Any
 
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.patches import MISSING
-from noetl.domain.state import ExecutionState
-from noetl.engine.folding import SlotSpace, drop_scope, error_view
+from noetl.domain.state import ExecutionState, Token
+from noetl.engine.folding import SlotSpace, drop_callbacks, drop_scope, error_view
+from noetl.engine.run_results import result_of
 
 UNDO = "undo"
 REPORT = (UNDO, "0")
@@ -21,16 +22,16 @@ LONGEST = 200
 """Characters of a message in that list."""
 
 
-def register(state: ExecutionState, slots: SlotSpace, run: int, step: str) -> None:
-    """``run`` of ``step`` has ended well: it is the first to be undone."""
-    args = slots.get(("args", str(run)), MISSING)
-    slots[(UNDO, str(run))] = {
-        "step": step,
+def register(state: ExecutionState, slots: SlotSpace, token: Token) -> None:
+    """Register a run that ended well: it is the first to be undone, with its own result and arguments."""
+    args = slots.get(("args", str(token.run)), MISSING)
+    slots[(UNDO, str(token.run))] = {
+        "step": token.step,
         "args": {} if args is MISSING else args,
-        "result": slots.get(("step", step), MISSING),
+        "result": result_of(slots, token),
         "before": state.undo,
     }
-    state.undo = run
+    state.undo = token.run
 
 
 def begin_undoing(state: ExecutionState, slots: SlotSpace, error: ErrorInfo, step: str) -> None:
@@ -41,7 +42,7 @@ def begin_undoing(state: ExecutionState, slots: SlotSpace, error: ErrorInfo, ste
 
 def undone(state: ExecutionState, slots: SlotSpace, run: int, step: str, error: ErrorInfo | None) -> None:
     """``run`` was compensated, or could not be (``error``)."""
-    del state.tokens[run]
+    drop_callbacks(slots, state.tokens.pop(run))
     slots.pop(("args", str(run)), None)
     slots.pop((UNDO, str(run)), None)
     report: dict[str, Any] = dict(slots.get(REPORT, MISSING))

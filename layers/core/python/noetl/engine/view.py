@@ -5,20 +5,23 @@ The shell reads what the compiler says is needed. A name nobody foresaw raises `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from noetl.domain.again import Again, Ranges
+from noetl.domain.callbacks import SCOPE, CallbackId, run_of
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import Patch
 from noetl.domain.patches import MISSING
 from noetl.domain.results import INLINE_LIMIT
+from noetl.domain.sizes import INLINE_MOVES, NESTING, WINDOW
+from noetl.engine.run_results import RUN
 
 Key = tuple[str, str]
-SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "callback"))
+SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "run", "callback"))
 """All but ``undo``, which holds as many slots as runs were registered: those are asked for one by one."""
 
 
@@ -50,11 +53,11 @@ class Limits:
     inline_bytes: int = INLINE_LIMIT
     tier: str = "file"
     """Name of the result store that blobs of a decision go to."""
-    window: int = 1000
+    window: int = WINDOW.value
     """Most items of one loop in flight, whatever the playbook says."""
-    max_depth: int = 32
+    max_depth: int = NESTING.value
     """Deepest nesting of sub-playbooks."""
-    inline_moves: int = 1000
+    inline_moves: int = INLINE_MOVES.value
     """Step runs entered within one decision before it is called an endless cycle without work (four times as many, where steps
     have tools). From half of it on, tools that the engine would run itself go to a worker, so that a long way is several decisions."""
     inline_runs: int = 10_000
@@ -81,6 +84,11 @@ def no_earlier(again: Again, *, fail_fast: bool, sequential: bool) -> Earlier:
     )
 
 
+def no_proofs(found: CallbackId) -> Sequence[str]:
+    """Return nothing: where no keys are, a token counts as long as its key is known."""
+    return ()
+
+
 @dataclass(slots=True)
 class View:
     """Slots by (scope, name); complete for every name in ``names`` and every scope in ``scopes``."""
@@ -92,6 +100,10 @@ class View:
     limits: Limits = Limits()
     earlier: Callable[..., Earlier] = no_earlier
     """What an earlier loop run, which is over and so never changes, leaves: ``(Again, fail_fast=, sequential=)``."""
+    taken: frozenset[int] = frozenset()
+    """Execution ids that the store refused for children of this decision: other executions have them."""
+    proofs: Callable[[CallbackId], Sequence[str]] = no_proofs
+    """What the wait for a callback keeps of its tokens (domain/callbacks.py)."""
     fresh: dict[str, Any] = field(default_factory=dict)
     """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
 
@@ -109,9 +121,13 @@ class View:
         value = self.slots.get(key, MISSING)
         if value is not MISSING:
             return value
-        if key[1] in self.names or key[0] in self.scopes:
+        if self.knows(key):
             return default
         raise NeedSlots(names=frozenset((key[1],)))
+
+    def knows(self, key: Key) -> bool:
+        """Whether the slot was read: when it is not here, the store does not have it."""
+        return key[1] in self.names or key[0] in self.scopes
 
     def scope(self, scope: str) -> dict[str, Any]:
         """All of a scope."""
@@ -134,25 +150,40 @@ class Loader:
 
 
 class Overlay:
-    """A view with the writes of a decision on top. ``writes``: value, or None to delete."""
+    """A view with the writes of a decision on top.
 
-    __slots__ = ("view", "writes")
+    ``writes``: value, or ``DELETED``. ``runs``: numbers of the runs whose own result may be stored; the state knows them, so no
+    other one is ever asked for or deleted in the store.
+    """
 
-    def __init__(self, view: View) -> None:
+    __slots__ = ("over", "runs", "view", "writes")
+
+    def __init__(self, view: View, runs: frozenset[str] = frozenset()) -> None:
         self.view = view
+        self.runs = runs
+        self.over: list[int] = []
+        """Runs whose callbacks are forgotten: the store drops those that were not read."""
         self.writes: dict[Key, Any] = {}
 
     def get(self, key: Key, default: Any = MISSING) -> Any:
         if key in self.writes:
             value = self.writes[key]
             return default if value is DELETED else value
-        return self.view.get(key, default)
+        return default if self._is_absent(key) else self.view.get(key, default)
+
+    def _is_absent(self, key: Key) -> bool:
+        """Whether it is known, without what was written here, that the store has no such slot."""
+        if key in self.view.slots:
+            return False
+        return self.view.knows(key) or (key[0] == RUN and key[1] not in self.runs)
 
     def __setitem__(self, key: Key, value: Any) -> None:
         self.writes[key] = value
 
     def pop(self, key: Key, default: Any = None) -> Any:
-        if self.writes.get(key, MISSING) is not MISSING or self.view.slots.get(key, MISSING) is not MISSING:
+        if self._is_absent(key):
+            self.writes.pop(key, None)
+        else:
             self.writes[key] = DELETED
         return default
 
@@ -169,6 +200,13 @@ class Overlay:
         for key in {*self.view.slots, *self.writes}:
             if key[0] == scope:
                 self.writes[key] = DELETED
+
+    def drop_callbacks(self, run: int) -> None:
+        """Forget what is known of callbacks of a run; the store drops the rest with the commit."""
+        for key in {*self.view.slots, *self.writes}:
+            if key[0] == SCOPE and run_of(key[1]) == run:
+                self.pop(key)
+        self.over.append(run)
 
     def scope(self, scope: str) -> dict[str, Any]:
         values = self.view.scope(scope)

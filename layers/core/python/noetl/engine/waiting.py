@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.domain.callbacks import SCOPE, Awaited
 from noetl.domain.patches import MISSING
-from noetl.domain.state import ExecutionState
+from noetl.domain.state import ExecutionState, Token
 from noetl.domain.waiting_facts import CallbackAwaited, CallbackExpired, CallbackReceived, WaitStarted
 from noetl.engine.folding import SlotSpace
 
@@ -20,8 +20,9 @@ def rests(state: ExecutionState, slots: SlotSpace, fact: WaitStarted) -> None:
 
 def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> None:
     """Somebody is waited for; or the answer that came before is taken."""
+    token = state.tokens[fact.run]
     if fact.early:
-        slots.pop((SCOPE, fact.place), None)
+        _forget(slots, token, fact.place)
         return
     kept = Awaited(
         fact.serial,
@@ -34,9 +35,9 @@ def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> N
         fact.message,
         fact.approve,
         fact.schema,
+        fact.proofs,
     )
-    slots[(SCOPE, fact.place)] = msgspec.to_builtins(kept)
-    token = state.tokens[fact.run]
+    _keep(slots, token, fact.place, msgspec.to_builtins(kept))
     token.awaits += 1
     token.unbounded += fact.until is None
     if fact.index < 0:
@@ -45,21 +46,37 @@ def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> N
 
 def received(state: ExecutionState, slots: SlotSpace, fact: CallbackReceived) -> None:
     """The answer is there; before anybody waits for it, it is kept."""
+    token = state.tokens[fact.run]
     if fact.early:
-        slots[(SCOPE, fact.place)] = {"for": fact.serial, "early": msgspec.to_builtins(fact.outcome)}
+        kept = {"for": fact.serial, "early": msgspec.to_builtins(fact.outcome)}
+        _keep(slots, token, fact.place, kept)
         return
-    _no_longer_awaited(state, slots, fact.run, fact.place)
-    slots.pop((SCOPE, fact.place), None)
+    _no_longer_awaited(slots, token, fact.place)
+    _forget(slots, token, fact.place)
 
 
 def expired(state: ExecutionState, slots: SlotSpace, fact: CallbackExpired) -> None:
     """It is not waited for any more: should it come yet, it is too late."""
-    _no_longer_awaited(state, slots, fact.run, fact.place)
-    slots[(SCOPE, fact.place)] = {"over": fact.serial + 1}
+    token = state.tokens[fact.run]
+    _no_longer_awaited(slots, token, fact.place)
+    _keep(slots, token, fact.place, {"over": fact.serial + 1})
 
 
-def _no_longer_awaited(state: ExecutionState, slots: SlotSpace, run: int, place: str) -> None:
-    token, slot = state.tokens[run], slots.get((SCOPE, place), MISSING)
+def _keep(slots: SlotSpace, token: Token, place: str, value: dict[str, Any]) -> None:
+    """Set the slot of a place; its token counts it, so that it goes with the token."""
+    token.callbacks += slots.get((SCOPE, place), MISSING) is MISSING
+    slots[(SCOPE, place)] = value
+
+
+def _forget(slots: SlotSpace, token: Token, place: str) -> None:
+    """Drop the slot of a place, if there is one."""
+    if slots.get((SCOPE, place), MISSING) is not MISSING:
+        token.callbacks -= 1
+        slots.pop((SCOPE, place), None)
+
+
+def _no_longer_awaited(slots: SlotSpace, token: Token, place: str) -> None:
+    slot = slots.get((SCOPE, place), MISSING)
     token.awaits -= 1
     token.unbounded -= slot.get("until") is None
     token.serial = -1

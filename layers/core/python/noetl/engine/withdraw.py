@@ -36,12 +36,11 @@ def _withdraw(d: Decider, wanted: Callable[[Token], bool], reason: str) -> None:
 def withdraw(d: Decider, token: Token, reason: str) -> None:
     """One run goes: its timers, commands and loop with it, and the sub-executions it waits for. Nothing is routed.
 
-    What this very decision began for it is never stored.
+    What this very decision began for it is never issued.
     """
     decision, run = d.decision, token.run
     d.clear_timers(run)
     decision.issue = [command for command in decision.issue if command.run != run]
     decision.waiting = [command for command in decision.waiting if command.run != run]
-    decision.loops = [loop for loop in decision.loops if loop.run != run]
     decision.drop_runs.append(run)
     d.emit(StepSkipped(run, token.step, reason, withdrawn=True))

@@ -11,6 +11,7 @@ from pydantic import Field, field_validator
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
+from noetl.domain.size_gate import find_unfit
 from noetl.kinds.base import KindParams
 from noetl.kinds.sandbox.program import Finished, Limits, run_program
 from noetl.kinds.sandbox.watch import Watch
@@ -108,4 +109,4 @@ def last_line_value(stdout: str) -> Any:
         value = codec.decode(line)
     except (ValueError, RecursionError):
         return None
-    return None if codec.find_unstorable(value) else value
+    return None if find_unfit(value) else value

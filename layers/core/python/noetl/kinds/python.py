@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
+from noetl.domain.size_gate import find_unfit
 from noetl.kinds.base import KindParams
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
@@ -84,7 +84,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
             hint="give back mappings with text keys, lists, texts, finite numbers, true, false or null, within the limits",
         )
     result = answer.get("result")
-    unstorable = codec.find_unstorable(result)
+    unstorable = find_unfit(result)
     if unstorable is not None:
         raise TaskError(
             f"the result cannot be kept: {unstorable}",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NoetlError, TaskError
 from noetl.domain.outcomes import ErrorInfo, Patch, Target
 from noetl.domain.patches import MISSING, apply_patch, deep_merge
@@ -188,7 +189,7 @@ def _skip(run: PipelineRun, frame: Frame, action: p.SkipAction) -> Verdict:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else codec.encode(value).decode()
 
 
 _ACTIONS: dict[type, Callable[[PipelineRun, Frame, Any], Verdict]] = {

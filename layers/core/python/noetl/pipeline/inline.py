@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -83,15 +83,16 @@ def item_of(command: Command, index: int, stored: Sequence[Any] = ()) -> Item | 
     return Item(called, value, loop.iterator, total, loop.parent, loop.iterator_vars, index)
 
 
-def child_ids(command: Command) -> ChildId:
-    """Ids of sub-executions that a command starts without waiting: derived, so that a repeat starts them once."""
+def child_ids(command: Command, taken: Container[int] = ()) -> ChildId:
+    """Derive ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
+
+    ``taken``: ids that other executions have.
+    """
 
     def child_id(number: int, item: Item | None) -> int:
-        if item is None:
-            key = command.command_id
-        else:
-            key = f"{command.command_id}/{item.index if item.place < 0 else item.place}"
-        return ids.child_execution_id(command.execution_id, f"{key}#{number}", command.turn)
+        place = -1 if item is None else item.index if item.place < 0 else item.place
+        origin = ids.child_origin(command.command_id, command.turn, place, number)
+        return ids.child_execution_id(command.execution_id, origin, taken, place)
 
     return child_id
 
@@ -102,6 +103,7 @@ def run_inline(
     command: Command,
     *,
     hydrate: Hydrate | None = None,
+    taken: Container[int] = (),
 ) -> Outcome:
     """Run a command whose tasks are all control kinds, and that has no items.
 
@@ -115,7 +117,7 @@ def run_inline(
         command.step,
         program.source_name,
         hydrate,
-        child_id=child_ids(command),
+        child_id=child_ids(command, taken),
         declared=declared_workload(program),
         aliases=aliases_of(program),
     )
@@ -180,7 +182,7 @@ def _child_problem(fields: Mapping[str, Any]) -> tuple[str, str] | None:
         return "path", f"path must be the catalog path of a playbook, not {str(fields.get('path'))[:60]!r}"
     version = fields.get("version")
     digits = isinstance(version, int) and not isinstance(version, bool) and version > 0
-    if not (version in (None, "latest") or digits or (isinstance(version, str) and version.isdecimal())):
+    if not (version in (None, "latest") or digits or _is_version(version)):
         return "version", f"version must be a whole number or latest, not {str(version)[:40]!r}"
     if not isinstance(fields.get("payload") or {}, dict):
         return "payload", f"payload must be a mapping, not {str(fields['payload'])[:40]!r}"
@@ -190,6 +192,14 @@ def _child_problem(fields: Mapping[str, Any]) -> tuple[str, str] | None:
         return "wait", f"wait must be true or false, not {str(fields['wait'])[:40]!r}"
     unknown = sorted(fields.keys() - {"path", "version", "payload", "return_step", "wait"})
     return (unknown[0], f"unknown parameter {unknown[0]!r}") if unknown else None
+
+
+_VERSION_DIGITS = 10
+
+
+def _is_version(value: Any) -> bool:
+    """Whether a text is a version's number, of no more digits than versions have."""
+    return isinstance(value, str) and value.isdecimal() and len(value) <= _VERSION_DIGITS
 
 
 def _wait(op: RunTask) -> TaskOutcome:

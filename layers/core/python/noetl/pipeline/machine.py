@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 
 from noetl.domain.errors import NoetlError
-from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, Patch, Suspend
-from noetl.domain.patches import combine
+from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.patches import compacted
 from noetl.domain.results import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
-from noetl.pipeline import calls, choosing, journal, nested, rules, scope, stages, waits
+from noetl.pipeline import calls, children, choosing, journal, nested, rules, scope, stages, waits
 from noetl.pipeline.faults import told_at
 from noetl.pipeline.ops import Finish, Op, TaskOutcome
 from noetl.pipeline.overlay import Overlay
@@ -108,6 +108,7 @@ class PipelineRun:
     def feed(self, outcome: TaskOutcome) -> Op:
         """The outcome of the RunTask that was asked for last."""
         self.progressed = self.progressed or outcome.pending is None
+        outcome = children.held(outcome)
         if outcome.child is not None and outcome.child.wait:
             return Finish(self._suspended(Suspend({}, child=outcome.child)))
         if outcome.wait is not None:
@@ -115,17 +116,11 @@ class PipelineRun:
         if outcome.pending is not None:
             return Finish(self._suspended(waits.poll(self, outcome.pending, outcome.delay)))
         if outcome.child is not None:
-            outcome = self._detached(outcome.child)
+            outcome = children.detached(self, outcome.child)
         elif self.plain and outcome.error is None:
             return calls.finish_plain(self, outcome)
         calls.bind(self, outcome)
         return self._advance()
-
-    def _detached(self, child: ChildRequest) -> TaskOutcome:
-        """A sub-execution nobody waits for is reported with the turn's outcome; its id is known already."""
-        self.state.children.append(msgspec.to_builtins(child))
-        number = len(self.state.children)
-        return TaskOutcome({"execution_id": str(self.around.child_id(number, self.item))})
 
     def park(self) -> Outcome:
         """Hand the run back between two calls (the worker's time is up): it goes on where it stands, at once, elsewhere."""
@@ -302,7 +297,7 @@ class PipelineRun:
         state = self.state
         trace, about = journal.take(state), journal.children(state)
         state.moves = 0
-        state.patches = combine(state.patches)
+        state.patches = compacted(state.patches)
         forget(state)
         pending = state.frames[-1].pending if state.frames else None
         if pending is not None:
@@ -330,7 +325,7 @@ class PipelineRun:
     def outcome(self) -> Outcome:
         """What is reported when the run is over."""
         state = self.state
-        patches = state.patches if len(state.patches) < 2 else combine(state.patches)
+        patches = compacted(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
         trace = journal.take(state)
         if state.error is not None:

@@ -33,7 +33,11 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):
-    """``starts_at``: when it is to start; None: now. Whose its Start is until then says the owner (``domain/owners.later``)."""
+    """``starts_at``: when it is to start; None: now. Whose its Start is until then says the owner (``domain/owners.later``).
+
+    ``start``: id of the Start that makes it; empty when a Cancel does. ``awaited_by``: the run of the parent that waits for it; None when
+    none does.
+    """
 
     path: str
     name: str
@@ -41,6 +45,8 @@ class CreatedExecution(msgspec.Struct, frozen=True):
     parent_execution_id: int | None = None
     principal: str = ""
     starts_at: float | None = None
+    start: str = ""
+    awaited_by: int | None = None
 
 
 class Creation(msgspec.Struct, frozen=True):

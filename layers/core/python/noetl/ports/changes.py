@@ -48,8 +48,11 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class ChildrenWord(msgspec.Struct, frozen=True):
-    """A Pause or Resume for every child that runs (one whose Start is on its way is not told). ``event_id``: the same for all of them.
-    ``seq``: its place in the parent's history."""
+    """A Pause or Resume for every child that has begun and is not over. ``event_id``: the same for all of them. ``seq``: its place in the
+    parent's history.
+
+    A child that has not begun (it waits for a slot, or its Start is on its way) is paused at once: its row, in version 0, is ``paused``,
+    and no commit applies its Start until the parent's ``release``."""
 
     what: Literal["pause", "resume"]
     event_id: str
@@ -64,10 +67,13 @@ class Change(msgspec.Struct, frozen=True):
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake.
     ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs whose commands go and
-    whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``end``: the execution is over: all its commands,
+    whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step runs whose slots of the scope
+    ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
-    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child.
-    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out.
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child (unless one
+    of this execution is on its way to it).
+    ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
+    that were paused before they began may begin (unless ``cancel_children``).
     """
 
     execution_id: int
@@ -82,6 +88,7 @@ class Change(msgspec.Struct, frozen=True):
     waiting: tuple[Command, ...] = ()
     close: tuple[tuple[str, int, int], ...] = ()
     drop_runs: tuple[int, ...] = ()
+    over_runs: tuple[int, ...] = ()
     loops: tuple[LoopRow, ...] = ()
     gates: tuple[GateChange, ...] = ()
     wakes: tuple[Wake, ...] = ()

@@ -10,7 +10,7 @@ Locks are taken execution → event → loop → command, each ascending by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -82,6 +82,19 @@ class VersionConflictError(Exception):
         self.execution_ids = tuple(execution_ids)
 
 
+class ExecutionIdTakenError(Exception):
+    """Other executions have these ids: nothing was written.
+
+    ``children``: ids that Starts in an outbox ask for; they are derived again. ``starts``: ids of executions that a Start begins, though
+    their row, or the Start that waits for them, came from another one; the client gets another id.
+    """
+
+    def __init__(self, children: Iterable[int] = (), starts: Iterable[int] = ()) -> None:
+        super().__init__("execution ids are taken")
+        self.children = frozenset(children)
+        self.starts = frozenset(starts)
+
+
 class ExecutionStore(LimitStore, Protocol):
     """Raises InfrastructureError when the store cannot be reached (the caller may try again)."""
 
@@ -89,7 +102,10 @@ class ExecutionStore(LimitStore, Protocol):
         """Read without locks."""
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
-        """Write all changes in one transaction, or raise VersionConflictError and write nothing.
+        """Write all changes in one transaction, or raise VersionConflictError or ExecutionIdTakenError and write nothing.
+
+        An id is taken when a Start in ``outbox`` names an execution that exists, or for which another Start waits, and when a change
+        begins an execution whose row or Start came from another one.
 
         ``owner``: this process; what it issues is leased to it at once. Loops started here get their first chunks (one item each,
         up to ``first`` commands and ``window`` items; sequential loops one chunk with all items).
@@ -103,7 +119,7 @@ class ExecutionStore(LimitStore, Protocol):
         In one statement and transaction. A batch whose command is not open with its attempt and turn is superseded as a whole. One after
         which its command would have more than ``undone`` items to answer for is early and changes nothing. An item goes on alone only
         once per turn (its row is new). The first alert of a loop emits a LoopAlert; reaching the total (or, with a closed gate, the
-        issued count) emits the LoopDone, once.
+        issued count) emits the LoopDone, once. Raises ExecutionIdTakenError as ``commit`` does.
         """
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
@@ -134,9 +150,10 @@ class ExecutionStore(LimitStore, Protocol):
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
         """As ``post``, of at most one event for each of several executions, in one commit. Unknown executions are left out."""
 
-    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+    def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
         """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an
-        event is the outcome of (the command that it closes, the outbox row that it came from) is nobody's to claim either.
+        event is the outcome of (the command whose turn it ends, the outbox row that it came from) is not claimed by a process either. The Start
+        of a child that was paused before it began is kept in its own row.
 
         Gives back those whose execution is not paused (any more): nothing was written for them. Serialised with commits."""
 
@@ -148,8 +165,8 @@ class ExecutionStore(LimitStore, Protocol):
         ``handled``: (execution id, event id) of outbox events that are done with.
         """
 
-    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
-        """All loop runs of an execution, live or over."""
+    def loop_progress(self, execution_id: int, runs: Sequence[int] | None = None) -> Sequence[LoopProgress]:
+        """Loop runs of an execution, live or over: all, or those of the step runs in ``runs``."""
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
         """A loop run as it started, live or over."""
@@ -210,6 +227,9 @@ class ExecutionStore(LimitStore, Protocol):
 
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
         """Those of ``event_ids`` that were applied, or are in the outbox; what came too late is not found. Applied ones first."""
+
+    def start_of(self, execution_id: int) -> Start | None:
+        """The Start of an execution, while it waits in the outbox."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``."""

@@ -45,13 +45,15 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Outstanding(msgspec.Struct, frozen=True):
-    """``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest."""
+    """``events``: in the outbox. ``partly``: there is more than was looked at, numbers of commands are those of the oldest.
+    ``unreadable``: rows of commands and of the outbox that are set aside, because they cannot be read."""
 
     pools: Sequence[PoolWork]
     leases: Sequence[Lease]
     events: int
     timers: int
     partly: bool
+    unreadable: int = 0
 
 
 class Backlog(msgspec.Struct, frozen=True):

@@ -40,8 +40,12 @@ class Retention(Protocol):
     """Times are epoch seconds. Raises InfrastructureError when the store cannot be reached."""
 
     def claim(self, before: float, limit: int) -> Sequence[int]:
-        """Executions of trees that ended before then as a whole, those that others started first. They can be redriven no more; until
-        they are removed, the next claim names them again."""
+        """Return executions of trees that ended before then as a whole, those that others started first.
+
+        A tree that is claimed goes, whichever of its members this names: none of them can be redriven any more, and no event moves one. A
+        tree that is being redriven at this moment is left alone. Until a claimed tree is gone, each claim names its members again, before
+        other trees and whatever ``before`` is.
+        """
 
     def old(self, before: float, limit: int) -> Sequence[int]:
         """What ``claim`` would name, and nothing is changed."""
@@ -55,7 +59,7 @@ class Retention(Protocol):
     def claim_expired(self, now: float, after: int, limit: int) -> Expired:
         """Of the next ``limit`` executions, by their ids, that have results with a time of their own: those whose time was over by then. A
         tree is over when its last member has ended and nobody else can reach its results. What was claimed is named again until it is
-        forgotten."""
+        forgotten. A tree that is being redriven at this moment is left for the next time."""
 
     def permanent(self, before: float, limit: int) -> Sequence[Listed]:
         """Results of scope ``permanent`` that were made before then, the oldest first."""

@@ -40,6 +40,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     catch_up_max: int = MOST_CAUGHT_UP
     overlap: Overlap = "allow"
     latest_execution: int | None = None
+    unreadable: str = ""
+    """Why its row cannot be read: it is shown, and never fires."""
 
     @property
     def conduct(self) -> Conduct:
@@ -47,7 +49,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def active(self) -> bool:
-        return self.enabled and not self.paused
+        return self.enabled and not self.paused and not self.unreadable
 
 
 class ScheduleStore(Protocol):
@@ -76,6 +78,12 @@ class ScheduleStore(Protocol):
         False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment already:
         of several processes that fire one moment, one is told True. In any case ``moments`` knows then what was started for it (what was
         told first stays), and ``latest_execution`` stays when nothing was.
+        """
+
+    def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
+        """Move the next time of ``row`` to ``next_at`` without a firing, because what it was is settled already.
+
+        False, and nothing is changed, when its timing (``anchor``) or its next time is another by now.
         """
 
     def keep_moment(self, name: str, at: float, execution_id: int) -> None:

@@ -30,6 +30,8 @@ class TriggerRow(msgspec.Struct, frozen=True, omit_defaults=True):
     last_error: str = ""
     fired: int = 0
     failed: int = 0
+    unreadable: str = ""
+    """Why its row cannot be read. It is shown, but ``source`` and ``payload`` say nothing, and nothing is watched."""
 
 
 class TriggerStore(Protocol):

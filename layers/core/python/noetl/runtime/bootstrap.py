@@ -23,6 +23,7 @@ from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.tiered import TieredResults
+from noetl.domain.callbacks import proofs
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -220,6 +221,7 @@ def open_engine(
         workers=lambda pool: sizes.get(pool, settings.io_workers),
         log=log,
         credentials=names,
+        proofs=lambda found: proofs(found, local_keys(settings.home)),
         recent=Recent(),
     )
     grants = TaskSettings(

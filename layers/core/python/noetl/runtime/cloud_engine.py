@@ -14,6 +14,7 @@ from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.tiered import TieredResults
+from noetl.domain.callbacks import proofs
 from noetl.domain.errors import InfrastructureError
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
@@ -142,6 +143,7 @@ def _open(settings: CloudSettings) -> Engine:
         limits=Limits(inline_bytes=settings.inline_limit, tier=results.name),
         workers=_concurrency(settings.workers),
         credentials=parts.credential_names(settings.credentials_prefix),
+        proofs=lambda found: proofs(found, keys(False)),
         log=telemetry.log,
     )
 

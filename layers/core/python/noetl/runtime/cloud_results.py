@@ -16,7 +16,6 @@ from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.storage import bucket_tier, default_tier, outside_tiers
 from noetl.runtime.telemetry import telemetry
 
-DAY = 86_400.0
 COPY_BYTES = 8 * 1024 * 1024
 
 
@@ -31,9 +30,7 @@ def open_results(settings: CloudSettings) -> TieredResults:
         **outside_tiers(storage, settings.http_allow),
     }
     if storage.kv_table:
-        tiers["kv"] = DynamoResultStore(
-            storage.kv_table, lambda: make_client("dynamodb"), keep_seconds=storage.kv_days * DAY
-        )
+        tiers["kv"] = DynamoResultStore(storage.kv_table, lambda: make_client("dynamodb"))
     default = default_tier(storage, tiers, "s3", storage.cache_dir, waits=True, log=telemetry.log)
     found = TieredResults(tiers, default, telemetry.log, auto=storage.kv_auto_bytes)
     found.start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +19,7 @@ from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.send_events import EventSender
 from noetl.services.start_playbook import StartDeps
+from noetl.services.store_time import store_clock
 from noetl.services.take_starts import TakeDeps, Taken, take
 
 
@@ -86,7 +86,7 @@ def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSe
         catalog=catalog,
         programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored)),
         owner="",
-        clock=time.time,
+        clock=store_clock(parts.store.load),
         random_bits=random_bits,
     )
     schedules = PostgresScheduleStore(parts.database)

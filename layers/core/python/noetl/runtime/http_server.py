@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from waitress import wasyncore
@@ -16,6 +18,7 @@ from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID
 from noetl.api.problems import refusal
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.sizes import HEADER_BYTES
 
 if TYPE_CHECKING:
     from noetl.api.wsgi import Application
@@ -24,7 +27,7 @@ BACKLOG = 1024
 CONNECTIONS = 1000
 SILENCE = 60
 """Seconds that a connection may say nothing; clients that trickle hold no thread, only their connection."""
-HEADERS = 64 * 1024
+HEADERS = HEADER_BYTES.value
 TAKEN = 4 * MAX_BODY
 """Bytes of a body that are read at all: whoever sends somewhat too much is told so, instead of being cut off while it sends."""
 _CODES = {
@@ -70,9 +73,11 @@ class HttpServer:
 
     def __init__(self, made: Any, sockets: dict[int, Any]) -> None:
         self._made, self._sockets, self._over = made, sockets, False
+        self._waking, self._closed = threading.Lock(), False
         self._listeners: list[Any] = [one for one in sockets.values() if isinstance(one, BaseWSGIServer)]
         for one in self._listeners:
             one.channel_class = Channel
+            one.pull_trigger = partial(self._wake, one)
         self.port: int = self._listeners[0].effective_port
 
     @property
@@ -83,7 +88,19 @@ class HttpServer:
         """With ``poll``: ``select`` takes no descriptor above 1023, and a thousand clients that say nothing would end it."""
         while not self._over:
             wasyncore.loop(timeout=1.0, use_poll=True, map=self._sockets, count=1)
-        wasyncore.close_all(self._sockets, ignore_all=True)
+        with self._waking:
+            self._closed = True
+            wasyncore.close_all(self._sockets, ignore_all=True)
+
+    def _wake(self, listener: Any) -> None:
+        """Wake the thread of ``run``, unless it has ended.
+
+        A thread whose request outlasts ``close`` wakes it as well. By then the number of the closed descriptor may belong to another
+        file of this process.
+        """
+        with self._waking:
+            if not self._closed:
+                listener.trigger.pull_trigger()
 
     def close(self, seconds: float) -> None:
         """Take nobody in, give those their answers whose requests are being worked on (for ``seconds``), and end. Requests that no thread

@@ -6,9 +6,10 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Event
+from noetl.domain.events import CommandDone, Event, ItemsDone
 
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
@@ -20,22 +21,39 @@ DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 """Codes: nothing can be handled."""
 
 
+@dataclass(slots=True)
+class _Aside:
+    """An event that waits alone. ``at``: when it is tried again (monotonic seconds)."""
+
+    event: Event
+    at: float = 0.0
+    waits: int = 0
+    """How often something that it needs was away."""
+    tries: int = 0
+    """How often the engine failed on it."""
+
+
 class Inbox:
-    """``handle``: the engine; what it raises as InfrastructureError is tried again. ``changed``: guards this, and is told of every change."""
+    """``handle``: the engine; what it raises as retryable InfrastructureError is waited for. ``failed``: told of an event, the error and which
+    failure of this event it was; gives the seconds after which the event is tried again, None when it is settled. ``changed``: guards
+    this, and is told of every change."""
 
     def __init__(
         self,
-        handle: Callable[[Sequence[Event]], None],
+        handle: Callable[[Sequence[Event]], object],
+        failed: Callable[[Event, Exception, int], float | None],
         changed: threading.Condition,
         log: Callable[[str], None],
     ) -> None:
         self._handle = handle
+        self._failed = failed
         self._changed = changed
         self._log = log
         self._waiting: deque[Event] = deque()
-        self._aside: dict[tuple[int, str], tuple[float, int, Event]] = {}
-        """(when it is tried again, how often it was set aside, the event)."""
+        self._aside: dict[tuple[int, str, int], _Aside] = {}
         self._busy = False
+        self._tried = False
+        """Whether what was taken last had been set aside: what waits has its turn then, however long such tries take."""
         self._closing = False
         self._thread = threading.Thread(target=self._loop, name="noetl-engine", daemon=True)
 
@@ -62,62 +80,79 @@ class Inbox:
     def _loop(self) -> None:
         while (taken := self._take()) is not None:
             try:
-                self._handle_patiently(*taken)
+                self._handle_patiently(taken)
             finally:
                 with self._changed:
                     self._busy = False
                     self._changed.notify_all()
 
-    def _take(self) -> tuple[list[Event], int] | None:
-        """What to handle next, and how often it was set aside; None at the end."""
+    def _take(self) -> list[_Aside] | None:
+        """What to handle next; None at the end."""
         with self._changed:
             while not self._closing:
                 left = None
                 if self._aside:
-                    name, (at, times, event) = min(self._aside.items(), key=lambda one: one[1][0])
-                    left = at - time.monotonic()
-                    if left <= 0:
+                    name, soonest = min(self._aside.items(), key=lambda one: one[1].at)
+                    left = soonest.at - time.monotonic()
+                    if left <= 0 and not (self._tried and self._waiting):
                         del self._aside[name]
-                        self._busy = True
-                        return [event], times
+                        self._busy = self._tried = True
+                        return [soonest]
                 if self._waiting:
-                    self._busy = True
-                    return [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))], 0
+                    self._busy, self._tried = True, False
+                    return [_Aside(self._waiting.popleft()) for _ in range(min(BATCH, len(self._waiting)))]
                 self._changed.wait(left)
         return None
 
-    def _handle_patiently(self, batch: list[Event], aside: int = 0) -> None:
+    def _handle_patiently(self, batch: list[_Aside]) -> None:
         """The database may be away for a while: nothing that was reported is dropped."""
-        tries = 0
+        outages = 0
         while not self._closing:
             try:
-                self._handle(batch)
+                self._handle([one.event for one in batch])
                 return
             except InfrastructureError as away:
                 if away.code not in DATABASE:
-                    self._one_by_one(batch, aside, away)
+                    self._one_by_one(batch, away)
                     return
-                pause = RETRY_SECONDS[min(tries, len(RETRY_SECONDS) - 1)]
+                pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
                 self._log(f"the database is away ({away}); trying again in {pause:g} s")
-                tries += 1
+                outages += 1
                 time.sleep(pause)
             except Exception as error:
-                self._log(f"a batch of {len(batch)} event(s) could not be handled: {error!r}")
-                if len(batch) == 1:
-                    return
-                for event in batch:
-                    self._handle_patiently([event])
+                self._one_by_one(batch, error)
                 return
 
-    def _one_by_one(self, batch: list[Event], aside: int, away: InfrastructureError) -> None:
-        """Something is away that some of them need: those wait for it, and nobody else does."""
+    def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:
+        """Go on event by event: some need what is away, or the engine fails on them, and no other waits for those."""
         if len(batch) > 1:
-            for event in batch:
-                self._handle_patiently([event])
+            for one in batch:
+                self._handle_patiently([one])
             return
-        (event,), pause = batch, ASIDE_SECONDS[min(aside, len(ASIDE_SECONDS) - 1)]
-        self._log(f"an event of execution {event.execution_id} is tried again in {pause:g} s: {away}")
+        (one,) = batch
+        if isinstance(error, InfrastructureError) and error.retryable:
+            self._wait_for(one, error)
+            return
+        one.tries += 1
+        try:
+            pause = self._failed(one.event, error, one.tries)
+        except InfrastructureError as away:
+            one.tries -= 1
+            self._wait_for(one, away)
+            return
+        if pause is not None:
+            self._put_aside(one, pause)
+
+    def _wait_for(self, one: _Aside, away: InfrastructureError) -> None:
+        pause = ASIDE_SECONDS[min(one.waits, len(ASIDE_SECONDS) - 1)]
+        self._log(f"an event of execution {one.event.execution_id} is tried again in {pause:g} s: {away}")
+        one.waits += 1
+        self._put_aside(one, pause)
+
+    def _put_aside(self, one: _Aside, pause: float) -> None:
+        """It may have come a second time, from where it is durable; outcomes of two attempts are two."""
+        event = one.event
+        attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
+        one.at = time.monotonic() + pause
         with self._changed:
-            # It may have come a second time, from where it is durable.
-            name = event.execution_id, event.event_id
-            self._aside[name] = (time.monotonic() + pause, aside + 1, event)
+            self._aside[event.execution_id, event.event_id, attempt] = one

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -16,6 +17,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.ports.execution_store import ExecutionStore
 
+T = TypeVar("T")
 SWEEP_SECONDS = 1.0
 """How often the store is asked for what belongs to nobody alive."""
 TIMER_SECONDS = 0.25
@@ -131,16 +133,17 @@ class Keeper:
         while True:
             now = time.monotonic()
             try:
-                self._dispatch_due()
-                self._take_anew()
+                self._safely(self._dispatch_due)
+                self._safely(self._take_anew)
                 if now >= beat:
                     self.store.heartbeat(self.owner, self.lease_seconds)
                     beat = now + self.lease_seconds / 3
                 if now >= sweep:
-                    self.adopt()
+                    self._safely(self.adopt)
                     sweep = now + SWEEP_SECONDS
                 if now >= timers:
-                    timers = now + self._fire_timers()
+                    wait = self._safely(self._fire_timers)
+                    timers = now + (AGAIN_SECONDS if wait is None else wait)
                 self._do_chores(now)
             except InfrastructureError as away:
                 self.log(f"the keeper cannot reach the database: {away}")
@@ -150,13 +153,25 @@ class Keeper:
             except Exception as error:
                 # The keeper outlives its own defects: without it nothing holds the lease.
                 self.log(f"the keeper stumbled: {error!r}")
-                sweep = timers = self._put_off(now)
+                beat = self._put_off(now)
             with self._wake:
                 if self._closed:
                     return
                 chores = [chore.due for chore in self.chores]
                 until = min(beat, sweep, timers, *chores, self._heap[0][0] if self._heap else beat)
                 self._wake.wait(max(0.0, until - time.monotonic()))
+
+    def _safely(self, duty: Callable[[], T]) -> T | None:
+        """Do one duty; one that fails keeps no other from being done.
+
+        Raises InfrastructureError alone: the database is away."""
+        try:
+            return duty()
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            self.log(f"the keeper stumbled: {error!r}")
+            return None
 
     def _revive(self) -> None:
         """A database of this process' own that has ended is started again: nobody else would."""
@@ -177,16 +192,7 @@ class Keeper:
         for chore in list(self.chores):
             if now >= chore.due:
                 chore.due = now + chore.seconds
-                self._do(chore)
-
-    def _do(self, chore: Chore) -> None:
-        """Raises InfrastructureError alone: the database is away."""
-        try:
-            chore.do()
-        except InfrastructureError:
-            raise
-        except Exception as error:
-            self.log(f"a chore of the keeper failed: {error!r}")
+                self._safely(chore.do)
 
     def _dispatch_due(self) -> None:
         """Give back what is due; what cannot be given now is tried again in a moment."""

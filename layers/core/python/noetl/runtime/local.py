@@ -29,7 +29,7 @@ from noetl.runtime.ends import Ends
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
-from noetl.runtime.local_starts import local_starts
+from noetl.runtime.local_starts import start_each
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
 from noetl.runtime.outstanding import outstanding
@@ -38,6 +38,8 @@ from noetl.runtime.presence import Presence
 from noetl.runtime.retention import tidy
 from noetl.runtime.scheduler import Scheduler
 from noetl.runtime.settings import Settings
+from noetl.services.engine_deps import Handled
+from noetl.services.failed_events import after_failure
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
 from noetl.services.read_execution import is_ahead
@@ -46,6 +48,10 @@ from noetl.services.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
 """How often a command may break its worker before its step fails."""
+DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
+"""Codes of errors after which an answer of the store may have been lost, with what it gave to this process."""
+NO_THREAD_SECONDS = 1.0
+"""Pause of a command for which no thread could be started."""
 EARLY_SECONDS = 0.05
 """Pause when everything in a batch came before another message of its command, and is handed back."""
 
@@ -72,7 +78,7 @@ class LocalRuntime:
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
         self._changed = threading.Condition()
-        self._inbox = Inbox(self._handle, self._changed, self.log)
+        self._inbox = Inbox(self._handle, self._after_failure, self._changed, self.log)
         self._running = 0
         self._ended = Ends()
         self.patience = 1.0
@@ -149,10 +155,12 @@ class LocalRuntime:
         self, entry: CatalogEntry, payloads: Sequence[dict[str, Any]], priority: int | None = None
     ) -> list[int]:
         """One execution per payload, many in a commit."""
-        events = local_starts(self.programs(entry.program), payloads, priority, self.opened.names)
-        for first in range(0, len(events), BATCH):
-            self._handle(events[first : first + BATCH])
-        return [event.execution_id for event in events]
+        program = self.programs(entry.program)
+        found: list[int] = []
+        for first in range(0, len(payloads), BATCH):
+            batch = payloads[first : first + BATCH]
+            found += start_each(program, batch, priority, self.opened.names, self._handle)
+        return found
 
     def _start_fired(self, fired: Fired) -> None:
         for event in (told for told in (fired.event, fired.cancelled) if told is not None):
@@ -274,9 +282,19 @@ class LocalRuntime:
         self._inbox.put(events)
 
     def _adopt(self, commands: Collection[Command], events: Collection[Event]) -> None:
-        self.dispatch(*commands)
+        self._given(commands)
         if events:
             self.accept(events)
+
+    def _given(self, commands: Collection[Command]) -> None:
+        """Run what the store has given out: those executions are live, even if this process remembers that they ended.
+
+        Another process may have redriven them since.
+        """
+        with self._changed:
+            for command in commands:
+                self._ended.pop(command.execution_id, None)
+        self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
         """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them."""
@@ -293,7 +311,14 @@ class LocalRuntime:
                 continue
             with self._changed:
                 self._running += 1
-            self.pools.get(command.pool, self.pools["io"]).submit(command)
+            try:
+                self.pools.get(command.pool, self.pools["io"]).submit(command)
+            except RuntimeError as error:
+                # The system starts no more threads now: the command is this process's, and waits here.
+                self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
+                with self._changed:
+                    self._running -= 1
+                self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
 
     def _delayed(self, command: Command) -> None:
         """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
@@ -312,14 +337,15 @@ class LocalRuntime:
             if command.remote or not self._revoked(command.execution_id, command.run):
                 run_command(command, self.opened.worker, self.emit)
             self._broken.pop(key, None)
-        except Exception as error:
+        except BaseException as error:
+            # A kind may call sys.exit(): the thread and the command go on.
             self._again(command, key, error)
         finally:
             self.left_behind.goes(command)
             with self._changed:
                 self._running -= 1
 
-    def _again(self, command: Command, key: tuple[int, str, int], error: Exception) -> None:
+    def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
         """Try a command again in a while; one that breaks its worker every time fails (what is away for now is waited for)."""
         self.log(f"command {key[1]} of {key[0]} could not be run: {type(error).__name__}: {error}")
         tries = self._broken[key] = self._broken.get(key, 0) + 1
@@ -329,15 +355,38 @@ class LocalRuntime:
             del self._broken[key]
             self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
-    def _handle(self, batch: Sequence[Event]) -> None:
+    def _handle(self, batch: Sequence[Event]) -> Handled:
+        handled = Handled()
         try:
-            handled = handle_events(batch, self.opened.engine)
-        except InfrastructureError:
-            self.keeper.doubt()
+            handle_events(batch, self.opened.engine, handled)
+        except InfrastructureError as away:
+            if away.code in DOUBTFUL:
+                # What was committed comes back when this process takes its leases again.
+                self.keeper.doubt()
+            else:
+                self._follow(handled)
             raise
-        self.dispatch(*handled.commands)
+        except Exception:
+            self._follow(handled)
+            raise
+        self._follow(handled, batch)
+        return handled
+
+    def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
+        handled = Handled()
+        pause = after_failure(event, error, tries, self.opened.engine, handled)
+        self._follow(handled)
+        return pause
+
+    def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
+        """Run and handle what was committed, also when the rest of a batch failed."""
+        self._given(handled.commands)
         with self._changed:
-            if len(handled.events) == len(batch) and all(back in batch for back in handled.events):
+            if (
+                handled.events
+                and len(handled.events) == len(batch)
+                and all(back in batch for back in handled.events)
+            ):
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.put(handled.events)
             for execution_id in handled.redriven:

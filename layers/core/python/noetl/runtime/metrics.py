@@ -77,6 +77,7 @@ class Metrics:
                     [({}, sum(one.commands for one in leases if not one.alive))]),
             _metric("outbox_events", "gauge", "Events on their way to the engine.", [({}, found.events)]),
             _metric("timers", "gauge", "Timers that are set.", [({}, found.timers)]),
+            _metric("unreadable_rows", "gauge", "Commands and events that cannot be read.", [({}, found.unreadable)]),
         ]  # fmt: skip
         return "".join(parts)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from noetl.domain.state import decode_state
 from noetl.ports.execution_store import ExecutionStore
+from noetl.services.execution_state import read_state
 
 
 def outstanding(store: ExecutionStore, execution_id: int) -> bool:
-    """Whether anything can still happen to it without help. Timers do not count: whatever waits only for them is parked. One that is
-    paused waits for its resume; a callback that has no time to come in waits for somebody outside."""
+    """Tell whether anything can still happen to an execution without help.
+
+    Timers do not count: a run that waits only for them is parked. A paused execution waits for its resume, a callback without a
+    time limit for a person or system outside, and an execution whose state cannot be read for its operator.
+    """
     info = store.info(execution_id)
     if info is None or info.status == "paused":
         return False
     work = store.open_work(execution_id)
-    tokens = decode_state(info.state).tokens.values() if info.state else ()
+    tokens = read_state(info)[0].tokens.values()
     asleep = sum(token.unbounded for token in tokens)
     if work.get("commands", 0) > asleep or work.get("outbox"):
         return True

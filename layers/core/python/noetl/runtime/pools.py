@@ -27,16 +27,22 @@ class Pool:
         self.threads: list[threading.Thread] = []
 
     def submit(self, command: Command) -> None:
-        """Threads are started as work arrives, up to ``size``."""
+        """Start threads as work arrives, up to ``size``.
+
+        Raises RuntimeError when there is none, and none can be started."""
         with self.ready:
+            if not self.idle and len(self.threads) < self.size:
+                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    if not self.threads:
+                        raise
+                else:
+                    self.threads.append(thread)
             level = self.queues.setdefault(command.priority, OrderedDict())
             level.setdefault(command.execution_id, deque()).append(command)
-            if self.idle:
-                self.ready.notify()
-            elif len(self.threads) < self.size:
-                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
-                self.threads.append(thread)
-                thread.start()
+            self.ready.notify()
 
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
         """At most ``limit`` commands that no thread has begun, in turn from each execution (or the one with these ids): somebody else runs

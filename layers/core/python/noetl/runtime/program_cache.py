@@ -76,8 +76,8 @@ def _read(path: Path | None) -> Kept | None:
     if path is None:
         return None
     try:
-        return _DECODER.decode(path.read_bytes())
-    except (OSError, msgspec.DecodeError):
+        return codec.decode_as(_DECODER, path.read_bytes())
+    except (OSError, ValueError):
         return None
 
 
@@ -87,7 +87,7 @@ def _write(path: Path, kept: Kept) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
         with os.fdopen(handle, "wb") as out:
-            out.write(msgspec.json.encode(kept))
+            out.write(codec.encode(kept))
         Path(name).replace(path)
         _make_room(path.parent)
 

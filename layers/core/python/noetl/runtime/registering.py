@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from noetl.adapters.aws.queue_mappings import QueueMappings
 from noetl.adapters.aws.scheduler import EventBridgeSchedules
 from noetl.adapters.aws.trigger_sources import AwsTriggerSources
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.tokens import KeyRing
@@ -24,6 +24,7 @@ from noetl.runtime.compiling import Compiler
 from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.register_playbook import Registered, register_playbook
+from noetl.services.store_time import store_clock
 
 
 class Registrar(Compiler):
@@ -62,7 +63,8 @@ def schedule_deps(
         schedules = EventBridgeSchedules(
             settings.schedule_group, settings.scheduler_target, settings.scheduler_role, _Client("scheduler")
         )
-    return ScheduleDeps(PostgresScheduleStore(database), schedules, catalog, programs, time.time)
+    clock = store_clock(PostgresExecutionStore(database).load)
+    return ScheduleDeps(PostgresScheduleStore(database), schedules, catalog, programs, clock)
 
 
 def trigger_deps(

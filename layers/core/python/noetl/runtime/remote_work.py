@@ -32,5 +32,10 @@ class RemoteWork(Claims):
     def _take(self, seen: Seen, limit: int, only: tuple[int, str] | None) -> Sequence[Command]:
         waiting = self._runtime.take(seen.worker.pool, limit, only)
         if waiting:
-            self.store.hand_over(self._runtime.owner, Published(commands=waiting), heir=self._owner(seen))
+            try:
+                self.store.hand_over(self._runtime.owner, Published(commands=waiting), heir=self._owner(seen))
+            except BaseException:
+                # They are leased to this process still, as far as it knows, and no other runs them while it lives.
+                self._runtime.dispatch(*waiting)
+                raise
         return waiting or super()._take(seen, limit, only)

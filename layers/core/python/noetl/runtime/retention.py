@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.credential_store import CredentialStore
@@ -14,13 +15,15 @@ from noetl.ports.results import ResultStore
 from noetl.ports.task_logs import TaskLogs
 from noetl.services.manage_credentials import forget_old
 from noetl.services.prune import KEY_SECONDS, PruneDeps, RetentionDays, keep_to
+from noetl.services.store_time import store_clock
 
 ROUND_SECONDS = 5.0
 """Longest that one look of the keeper removes: what is left goes at the next."""
 
 
 def prune_deps(database: Database, results: ResultStore, logs: TaskLogs, days: RetentionDays) -> PruneDeps:
-    return PruneDeps(PostgresRetention(database), results, logs, time.time, days)
+    clock = store_clock(PostgresExecutionStore(database).load)
+    return PruneDeps(PostgresRetention(database), results, logs, clock, days)
 
 
 def for_seconds(seconds: float) -> Callable[[], bool]:
@@ -37,9 +40,10 @@ def tidy(
     store.forget_keys(KEY_SECONDS)
     removed = keep_to(deps, for_seconds(ROUND_SECONDS))
     if removed.executions:
-        log(
-            f"{removed.executions} executions are gone: they ended more than {deps.days.executions:g} days ago"
-        )
+        days = deps.days.executions
+        # Executions are kept for ever, but a removal that a person began was cut off.
+        why = "their removal had begun" if days is None else f"they ended more than {days:g} days ago"
+        log(f"{removed.executions} executions are gone: {why}")
 
 
 def tidy_deployment(

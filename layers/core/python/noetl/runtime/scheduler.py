@@ -4,16 +4,16 @@ processes may do so over one database."""
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import InfrastructureError
 from noetl.runtime.bootstrap import Stores
 from noetl.runtime.file_watcher import FileWatcher
 from noetl.runtime.new_ids import random_bits
 from noetl.services.fire_schedule import Fired, fire_due
 from noetl.services.start_playbook import StartDeps
+from noetl.services.store_time import store_clock
 
 LOOK_SECONDS = 1.0
 """How often the table is looked at: schedules fire at most this late."""
@@ -40,7 +40,7 @@ class Scheduler:
             catalog=stores.catalog,
             programs=stores.programs,
             owner=owner,
-            clock=time.time,
+            clock=store_clock(stores.store.load),
             random_bits=random_bits,
         )
         self.files = FileWatcher(stores.triggers.store, self.deps, home / "watched", log)
@@ -62,15 +62,22 @@ class Scheduler:
         while not self._closed.wait(pause):
             pause = LOOK_SECONDS
             try:
-                for fired in fire_due(self.schedules, self.deps):
-                    self.give(fired)
-                for fired in self.files.look():
-                    self.give(fired)
-            except NoetlError as error:
+                for look in (lambda: fire_due(self.schedules, self.deps), self.files.look):
+                    pause = max(pause, self._look(look))
+            except InfrastructureError as error:
                 self.log(f"schedules and triggers wait for the database: {error}")
                 self.doubt()
                 pause = AGAIN_SECONDS
-            except Exception as error:
-                # It outlives its own defects: what is due stays due.
-                self.log(f"the scheduler stumbled: {error!r}")
-                pause = AGAIN_SECONDS
+
+    def _look(self, look: Callable[[], Iterable[Fired]]) -> float:
+        """Give on what ``look`` finds; the seconds until the next look. Raises InfrastructureError when the database is away."""
+        try:
+            for fired in look():
+                self.give(fired)
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            # It outlives its own defects: what is due stays due, and the others are looked after.
+            self.log(f"the scheduler stumbled: {error!r}")
+            return AGAIN_SECONDS
+        return LOOK_SECONDS

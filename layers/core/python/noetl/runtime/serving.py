@@ -30,6 +30,7 @@ from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
+from noetl.services.store_time import store_clock
 from noetl.services.take_events import EventsDeps, resume_batches
 
 RESUME_SECONDS = 5.0
@@ -144,7 +145,9 @@ class Server:
             self._backlog, self._settings.backlog_limit, time.monotonic, self.metrics.refused_request
         )
         links = self.links = SignedLinks(self.address, secrets.token_bytes(32), time.time)
-        schedules = ScheduleDeps(opened.schedules, None, opened.catalog, opened.programs, time.time)
+        schedules = ScheduleDeps(
+            opened.schedules, None, opened.catalog, opened.programs, store_clock(opened.store.load)
+        )
         return ApiDeps(
             store=opened.store,
             catalog=opened.catalog,

@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
+from noetl.domain.sizes import ARTIFACT_BYTES, RESULT_BYTES
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.backpressure import LIMIT
 from noetl.services.prune import RetentionDays
@@ -31,8 +32,8 @@ class Settings:
     lease_seconds: float = 30.0
     python_memory_bytes: int = 1024 * 1024 * 1024
     duckdb_memory_bytes: int = 128 * 1024 * 1024
-    output_max_bytes: int = 64 * 1024 * 1024
-    artifact_max_bytes: int = 16 * 1024**3
+    output_max_bytes: int = RESULT_BYTES.value
+    artifact_max_bytes: int = ARTIFACT_BYTES.value
     retention: RetentionDays = field(default_factory=RetentionDays)
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT

@@ -33,7 +33,6 @@ class StorageSettings:
     """Name of a secret that holds the key, on AWS."""
     pvc_dir: str = ""
     kv_table: str = ""
-    kv_days: int = 90
     kv_auto_bytes: int = 0
     memory_bytes: int = 64 * MIB
 
@@ -59,7 +58,6 @@ class StorageSettings:
             gcs_secret=text("NOETL_STORAGE_GCS_SECRET"),
             pvc_dir=text("NOETL_STORAGE_PVC_DIR"),
             kv_table=text("NOETL_STORAGE_KV_TABLE"),
-            kv_days=_number(env, "NOETL_STORAGE_KV_DAYS", 90, 1),
             kv_auto_bytes=min(_number(env, "NOETL_STORAGE_KV_AUTO_BYTES", 0, 0), KV_BYTES),
             memory_bytes=_number(env, "NOETL_STORAGE_MEMORY_MB", 64, 1) * MIB,
         )

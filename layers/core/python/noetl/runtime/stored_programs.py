@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-import msgspec
-
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
@@ -53,7 +51,7 @@ class StoredPrograms:
             )
         try:
             return decode(data)
-        except msgspec.DecodeError as error:
+        except ValueError as error:
             raise InfrastructureError(
                 f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
             ) from error

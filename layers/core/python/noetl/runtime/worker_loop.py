@@ -50,7 +50,7 @@ class WorkerLoop:
         away = 0
         while not self._stopping() and not self._is_idle():
             free = self._free()
-            if free == 0:
+            if free == 0 or self._stopping():
                 continue
             try:
                 found = self.worker.deps.commands.receive(free, self._poll_seconds())

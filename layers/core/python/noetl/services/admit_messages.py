@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
-from noetl.domain.facts import Superseded, encode_facts
 from noetl.domain.messages import Message, NewerMessageError
+from noetl.domain.reported import is_own_id
 from noetl.domain.tokens import KeyRing, fits, granted, signed
-from noetl.ports.execution_store import EventRow, ExecutionStore
+from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.ports.results import ResultStore
-from noetl.services.large_messages import unpack
+from noetl.services.large_messages import bodies_of, unpack
+from noetl.services.unapplied_row import unapplied_row
 
 SHOWN = 1000
 """Characters of a refused message that the log keeps."""
@@ -50,7 +50,12 @@ class Door:
         for delivery in deliveries:
             try:
                 message = unpack(delivery.body, self.results)
-            except (NewerMessageError, InfrastructureError, NotFoundError) as error:
+            except NotFoundError as error:
+                if not self._is_moot(delivery):
+                    self.log(f"message {delivery.message_id} is left to its queue: {error}")
+                    found.unread.append(delivery)
+                continue
+            except (NewerMessageError, InfrastructureError) as error:
                 self.log(f"message {delivery.message_id} is left to its queue: {error}")
                 found.unread.append(delivery)
                 continue
@@ -58,8 +63,23 @@ class Door:
                 self._tell(delivery, str(error))
                 found.refused.append(delivery)
                 continue
-            self._sort(delivery, message, found, timers)
+            try:
+                self._sort(delivery, message, found, timers)
+            except InfrastructureError:
+                raise
+            except Exception as error:
+                # Its neighbours go on; its queue gives it up in the end.
+                self.log(f"message {delivery.message_id} could not be looked at: {error!r}")
+                found.unread.append(delivery)
         return found
+
+    def _is_moot(self, delivery: Delivery) -> bool:
+        """Whether a message whose body is gone was about an execution that has been removed: bodies go with their execution alone."""
+        about = bodies_of(delivery.body)
+        if not about or any(self.store.info(one) is not None for one in about):
+            return False
+        self.log(f"message {delivery.message_id} is dropped: execution {min(about)} has been removed")
+        return True
 
     def _sort(self, delivery: Delivery, message: Message, found: Admitted, timers: bool) -> None:
         waits = message.command is not None or message.due > self.clock() + 0.5
@@ -85,18 +105,17 @@ class Door:
         """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""
         if not 0 < event.execution_id < 2**63 or self.store.info(event.execution_id) is None:
             return
-        self.store.record_superseded([(event.execution_id, beside(event, delivery, "refused"))])
+        self.store.record_superseded(
+            [
+                (
+                    event.execution_id,
+                    unapplied_row(event, delivery.body.encode("utf-8", "surrogatepass"), "refused"),
+                )
+            ]
+        )
 
     def _tell(self, delivery: Delivery, why: str) -> None:
         self.log(f"message {delivery.message_id} is refused: {why}; it was {delivery.body[:SHOWN]!r}")
-
-
-def beside(event: Event, delivery: Delivery, status: str) -> EventRow:
-    """The row, beside the history of its execution, of a message that was not applied; once per message."""
-    digest = hashlib.sha256(delivery.body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    command = event.command_id[:200].replace("\0", "") if isinstance(event, (CommandDone, ItemsDone)) else ""
-    fact = Superseded(type(event).__name__, command, status=status)
-    return EventRow(f"{status}:{digest}", 0, "command.superseded", encode_facts([fact]), lane=-1)
 
 
 def _holds(message: Message, ring: KeyRing) -> bool:
@@ -105,5 +124,5 @@ def _holds(message: Message, ring: KeyRing) -> bool:
     event = message.event
     assert event is not None
     if isinstance(event, (CommandDone, ItemsDone)):
-        return fits(message.token, event, ring)
+        return is_own_id(event) and fits(message.token, event, ring)
     return signed(message.token, encode_event(event), ring)

@@ -15,20 +15,28 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.callbacks import Awaited
 from noetl.domain.owners import QUEUE, pool_of
-from noetl.domain.state import TERMINAL, ExecutionState, Token, decode_state
+from noetl.domain.state import TERMINAL, ExecutionState, Token
 from noetl.domain.waiting import iso
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
 from noetl.services.awaited import awaited_by_command
+from noetl.services.execution_state import read_state
 from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.findings import Analysis as Analysis
 from noetl.services.findings import Finding as Finding
-from noetl.services.findings import limited, not_begun
+from noetl.services.findings import limited, not_begun, unreadable_row
 from noetl.services.history import facts_of
 from noetl.services.manage_limits import waits
 from noetl.services.progress import PAGE, Progress, read_progress
-from noetl.services.read_execution import error_of, find, is_ahead, parked_steps, summarize, view_status
+from noetl.services.read_execution import (
+    error_of,
+    find,
+    is_ahead,
+    parked_steps,
+    summarize,
+    view_status,
+)
 
 LATE = 60.0
 """Seconds that a command may be due without anybody taking it before that is called a problem."""
@@ -64,9 +72,12 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
         if info.status in TERMINAL:
             findings = list(_over(info, told))
         else:
-            findings = list(
-                _Live(info, decode_state(info.state), told.progress, outstanding, deps).findings()
-            )
+            state, unreadable = read_state(info)
+            if unreadable is None:
+                findings = list(_Live(info, state, told.progress, outstanding, deps).findings())
+            else:
+                findings = [unreadable_row(unreadable)]
+        findings += map(unreadable_row, told.progress.unreadable)
     order = {"error": 0, "warning": 1, "info": 2}
     findings.sort(key=lambda one: order[one.severity])
     return Analysis(

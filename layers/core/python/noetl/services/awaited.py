@@ -18,9 +18,10 @@ from noetl.domain.callbacks import (
     run_key,
 )
 from noetl.domain.errors import ConflictError
-from noetl.domain.state import TERMINAL, ExecutionState, decode_state
+from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.domain.tokens import KeyRing
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.execution_state import demand_state
 
 
 class AwaitedCallback(msgspec.Struct, frozen=True):
@@ -60,7 +61,8 @@ def open_callbacks(
     """With their tokens. ``base``: where they are answered."""
     if info.status in TERMINAL or not info.state:
         return []
-    state, ring, execution_id = decode_state(info.state), keys(False), info.execution_id
+    state = demand_state(info)
+    ring, execution_id = keys(False), info.execution_id
     made = []
     for place, found in _standing(store, execution_id, state):
         name = CallbackId(execution_id, place, found.serial)

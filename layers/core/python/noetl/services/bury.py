@@ -58,14 +58,19 @@ def bury(
             continue
         try:
             told = answer_lost(message.command, programs, results, REASON, log)
-        except InfrastructureError as error:
-            log(f"dead letter {delivery.message_id} is left: {error}")
+            outgoing = [
+                Outgoing(
+                    pack(Message(VERSION, token=message.token, event=event), results, limit=limit),
+                    event_group(event),
+                    dedup=f"{delivery.message_id}.{number}",
+                )
+                for number, event in enumerate(told)
+            ]
+        except Exception as error:
+            log(f"dead letter {delivery.message_id} is left: {error!r}")
             buried.give_back.append(delivery.message_id)
             continue
-        for number, event in enumerate(told):
-            text = pack(Message(VERSION, token=message.token, event=event), results, limit=limit)
-            dedup = f"{delivery.message_id}.{number}"
-            answers.append((delivery, Outgoing(text, event_group(event), dedup=dedup)))
+        answers += [(delivery, one) for one in outgoing]
         buried.executions.add(message.command.execution_id)
     if answers:
         unsent = set(events.send([answer for _, answer in answers]))

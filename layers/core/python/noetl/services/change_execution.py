@@ -12,8 +12,10 @@ from typing import Any
 
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
-from noetl.domain.json_patch import check_operations, refused
+from noetl.domain.json_patch import check_operations, refused, roots
 from noetl.domain.outcomes import Patch
+from noetl.domain.size_gate import check_document, check_names, check_text, check_value
+from noetl.domain.sizes import CORRELATION_ID, IDENTIFIER, REASON
 from noetl.domain.state import TERMINAL
 from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Program
@@ -23,12 +25,17 @@ from noetl.services.read_execution import find
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """``unique``: names this request among all; a repeat under the same name is applied once. ``owner``: who publishes the event."""
+    """``unique``: names this request among all; a repeat under the same name is applied once. ``owner``: who publishes the event.
+
+    Raises InvalidInputError(code="size_limit") for a reason that is too long."""
 
     principal: str
     unique: str
     owner: str
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        check_text(REASON, self.reason, "the reason")
 
 
 def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
@@ -36,6 +43,10 @@ def cancel(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: b
     info = live(store, execution_id, "cancelled")
     event = Cancel(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
     return _posted(store, event, asked.owner, "cancelled")
+
+
+NOT_YET = "it does within moments, at its `trigger_at` or when it has a slot: try again then, cancel it, or change its parent"
+NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins when that is resumed"
 
 
 def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
@@ -66,13 +77,17 @@ def patch_context(
 ) -> Event:
     """Change ``ctx``; steps that wait for it are looked at again. ``patch``: a JSON Merge Patch (a mapping) or a JSON Patch (operations).
 
-    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_patch").
+    Raises NotFoundError, ConflictError, InvalidInputError(code="invalid_patch" or "size_limit").
     """
+    check_text(CORRELATION_ID, correlation_id, "the correlation_id")
     if isinstance(patch, Mapping):
         if not patch or not all(patch):
             raise refused("the patch names no key of ctx", 'such as {"patch": {"approved": true}}')
+        check_document(patch, "patch")
     else:
         check_operations(patch)
+        check_value({str(number): one.get("value") for number, one in enumerate(patch)}, "patch")
+        check_names(roots(patch), "patch")
     info = live(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
@@ -98,11 +113,13 @@ def set_variables(
     source_step: str = "",
 ) -> Event:
     """Write variables: their rows at once, ``vars`` of the execution with the event. Raises NotFoundError, ConflictError,
-    InvalidInputError(code="invalid_variables")."""
+    InvalidInputError(code="invalid_variables" or "size_limit")."""
     if not variables or not all(variables):
         raise InvalidInputError(
             "no variable is named", code="invalid_variables", hint='such as {"variables": {"total": 3}}'
         )
+    check_document(variables, "variables")
+    check_text(IDENTIFIER, source_step, "source_step")
     patches = [Patch("vars", name, value) for name, value in variables.items()]
     writes = [VariableWrite(name, value, var_type, source_step) for name, value in variables.items()]
     return _post_variables(store, execution_id, asked, patches, writes, var_type, source_step)
@@ -147,7 +164,12 @@ def inject_token(
     args: dict[str, Any],
     correlation_id: str = "",
 ) -> Event:
-    """Let ``step`` run (once more) with ``args``. Raises NotFoundError, ConflictError, InvalidInputError(code="unknown_step")."""
+    """Let ``step`` run (once more) with ``args``.
+
+    Raises NotFoundError, ConflictError, InvalidInputError(code="unknown_step" or "size_limit").
+    """
+    check_text(CORRELATION_ID, correlation_id, "the correlation_id")
+    check_value(args, "args")
     info = live(store, execution_id, "given a token")
     known = [one.name for one in programs(info.program).steps]
     if step not in known:
@@ -195,7 +217,7 @@ def _posted(
         raise ConflictError(
             f"execution {event.execution_id} has not started yet, so it cannot be {what}",
             code="execution_not_started",
-            hint="it does within moments, or at its `trigger_at`: try again then",
+            hint=NOT_WITHOUT_PARENT if posted.status == "paused" else NOT_YET,
             retryable=True,
         )
     return event

@@ -9,13 +9,14 @@ from collections.abc import Collection, Sequence
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
 from noetl.domain.owners import lease
+from noetl.domain.sizes import WORKERS
 from noetl.ports.execution_store import ExecutionStore, Offer
 from noetl.ports.workers import STALE_SECONDS, CommandState, Seen, WorkerPool, WorkerRegistry
 
 LEASE_SECONDS = 60.0
 FORGET_SECONDS = 600.0
 """After which a worker that never said goodbye is not listed any more."""
-MOST_WORKERS = 1000
+MOST_WORKERS = WORKERS.value
 AGAIN_SECONDS = 5.0
 """When to ask again for a command of which nobody knows when it is free."""
 

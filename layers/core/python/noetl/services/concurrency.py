@@ -16,8 +16,9 @@ from noetl.domain.events import Event, Start
 from noetl.domain.limits import refusal
 from noetl.dsl.program import Program
 from noetl.engine.admitting import admission_of
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.execution_store import CreatedExecution, VersionConflictError
 from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.taken_ids import refuse_start
 
 
 def admitted(
@@ -26,11 +27,12 @@ def admitted(
     """The batch without what waits, and why some of its executions cannot begin."""
     found: list[Event] = []
     refused: dict[int, NoetlError] = {}
+    programs: dict[tuple[str, int | None], str] = {}
     for event in events:
         if not isinstance(event, Start):
             found.append(event)
             continue
-        event, program = _resolved(event, deps)
+        event, program = _resolved(event, deps, programs)
         try:
             waits = (
                 program is not None
@@ -39,6 +41,9 @@ def admitted(
             )
         except InfrastructureError:
             raise
+        except VersionConflictError:
+            refuse_start(event, deps, handled)
+            continue
         except NoetlError as error:
             refused[event.execution_id], waits = error, False
         if not waits:
@@ -46,11 +51,19 @@ def admitted(
     return found, refused
 
 
-def _resolved(event: Start, deps: EngineDeps) -> tuple[Start, Program | None]:
-    """What is to begin; a playbook that does not exist is told of when the Start is decided."""
+def _resolved(
+    event: Start, deps: EngineDeps, programs: dict[tuple[str, int | None], str]
+) -> tuple[Start, Program | None]:
+    """What is to begin; a playbook that does not exist is told of when the Start is decided.
+
+    ``programs``: what this batch has resolved. A loop over sub-playbooks brings hundreds of Starts of one path.
+    """
     try:
         if not event.program:
-            event = msgspec.structs.replace(event, program=deps.resolve(event.path, event.version))
+            wanted = event.path, event.version
+            if wanted not in programs:
+                programs[wanted] = deps.resolve(*wanted)
+            event = msgspec.structs.replace(event, program=programs[wanted])
         return event, deps.programs(event.program)
     except InfrastructureError:
         raise
@@ -69,6 +82,7 @@ def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -
         program.version,
         event.parent.execution_id if event.parent is not None else None,
         event.principal,
+        awaited_by=event.awaited_by,
     )
     answer, events = deps.store.admit(event, created, admission, deps.owner)
     handled.events += events

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import Cancel, MainEvent, Redrive, Start
+from noetl.domain.ids import cascade_parent
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
-from noetl.engine.handle_event import cancel_unborn, give_up, handle_event, refuse_start
+from noetl.engine.handle_event import give_up, handle_event
 from noetl.engine.keychain import refuse_keychain
+from noetl.engine.unborn import cancel_unborn, refuse_start
 from noetl.engine.view import View
 from noetl.services.check_keychain import start_problem
 from noetl.services.engine_deps import EngineDeps
@@ -31,7 +33,7 @@ def decide_one(
     """``state`` is None while the execution has not started. ``program``: finds programs, remembering them for the batch. ``refused``: why
     it cannot begin."""
     if state is None and isinstance(event, Cancel):
-        return cancel_unborn(MISSING_PROGRAM, event, now, view)
+        return cancel_unborn(MISSING_PROGRAM, event, now, view, _start_of(event, deps))
     state = state or ExecutionState()
     try:
         found = _program(event, state, program, deps)
@@ -54,6 +56,13 @@ def decide_one(
             hint="this is a defect of the engine; the log has the details",
         )
         return give_up(found, state, event, info, now, view)
+
+
+def _start_of(event: Cancel, deps: EngineDeps) -> Start | None:
+    """Return the Start that ``event`` has overtaken; None where the parent sent the cancel, which waits for nothing any more."""
+    if cascade_parent(event.event_id) is not None:
+        return None
+    return deps.store.start_of(event.execution_id)
 
 
 def _program(

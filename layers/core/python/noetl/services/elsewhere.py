@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from noetl.domain import codec, ids
+from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes import ErrorInfo, PollRequest
+from noetl.domain.size_gate import find_unfit
 from noetl.pipeline import Item, RunTask, TaskOutcome
 from noetl.pipeline.state import Pending
 from noetl.services.worker_deps import WorkerDeps
@@ -58,7 +59,7 @@ class Elsewhere:
 
     def goes_on(self, op: RunTask, asked: PollRequest, whole: float, context: TaskContext) -> TaskOutcome:
         """What the pipeline is told of work that goes on. Raises TaskError when it cannot be waited for: then it is stopped."""
-        problem = codec.find_unstorable(asked.state)
+        problem = find_unfit(asked.state)
         if problem is None and not self.deps.unwanted(self.command):
             now = self.deps.now()
             since, until = (op.pending.since, op.pending.until) if op.pending else (now, now + whole)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl.domain.callbacks import CallbackId
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, TimerFired
 from noetl.domain.state import Status
 from noetl.dsl.program import Program
-from noetl.engine.view import Limits
+from noetl.engine.view import Limits, no_proofs
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
@@ -26,7 +27,8 @@ class EngineDeps:
     """``programs``: hash → Program (raises NotFoundError); ``resolve``: (path, version) → hash (raises NotFoundError).
 
     ``owner``: this process when it runs commands itself; None when commands go to queues. ``workers``: how many commands of a
-    pool run at once (chunks of a loop are cut accordingly). ``hydrate``: loads what a result reference stands for.
+    pool run at once (chunks of a loop are cut accordingly). ``hydrate``: loads what a result reference stands for. ``proofs``: what the
+    wait for a callback keeps of its tokens (domain/callbacks.py).
     """
 
     store: ExecutionStore
@@ -40,6 +42,7 @@ class EngineDeps:
     log: Callable[[str], None] = _silent
     credentials: CredentialNames | None = None
     """What keychains are held against when executions start; None: they are not."""
+    proofs: Callable[[CallbackId], Sequence[str]] = no_proofs
     recent: Recent | None = None
     """Executions this process has just committed; without it every batch reads first."""
 
@@ -65,6 +68,8 @@ class Handled:
     """Timers that were set. They are rows, too: a process that reads those needs nothing else."""
     dropped: list[tuple[int, int | None]] = field(default_factory=list)
     """Work that nobody wants any more: (execution, step run), or (execution, None) when all of it was cut short."""
+    taken: set[tuple[int, str]] = field(default_factory=set)
+    """Starts that were refused, because another execution has their id: (execution id, event id)."""
     redriven: list[int] = field(default_factory=list)
     """Executions that run again: their work is wanted, whatever was said before."""
 

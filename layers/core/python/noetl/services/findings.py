@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.domain.unreadable import Unreadable
 from noetl.domain.waiting import iso
 from noetl.services.external_changes import ExternalChange
 from noetl.services.manage_limits import WaitView
@@ -45,6 +46,13 @@ def limited(wait: WaitView) -> Finding:
         wait.step,
         wait.run,
         (f"`noetl limit list {wait.key}` shows who holds it", f"`noetl limit set {wait.key} …` changes it"),
+    )
+
+
+def unreadable_row(row: Unreadable) -> Finding:
+    """Tell that a row of the execution cannot be read."""
+    return Finding(
+        "unreadable_row", "error", str(row), next=("docs/operations.md: rows that cannot be read",)
     )
 
 

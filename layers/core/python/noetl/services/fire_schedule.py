@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event, Start
 from noetl.domain.firing import due_moments, too_late
-from noetl.domain.schedules import Timing, fire_key, instant, next_fire
+from noetl.domain.schedules import Timing, check_timing, fire_key, instant, next_fire
 from noetl.domain.state import TERMINAL
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
 from noetl.services.change_execution import Asked, cancel
@@ -48,7 +48,8 @@ def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDep
     if row is None:
         return Fired(name, at, reason="there is no such schedule")
     if not row.active:
-        return Fired(name, at, reason="it is paused" if row.paused else "it is disabled")
+        reason = "it is paused" if row.paused else row.unreadable or "it is disabled"
+        return Fired(name, at, reason=reason)
     reason = too_late(row.conduct, timing_of(row), at, row.last_at, deps.clock())
     if reason:
         return _leave_out(row, at, reason, schedules, deps)
@@ -58,21 +59,47 @@ def fire_schedule(name: str, at: float, schedules: ScheduleStore, deps: StartDep
 def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Iterator[Fired]:
     """Fire what is due by the table's own times; what becomes of missed moments is said by ``catch_up``.
 
-    Several processes may do so at once. Raises InfrastructureError (what is left is still due).
+    Several processes may do so at once. A schedule whose row cannot be used is stopped, and says why. Any other error of one schedule is
+    raised after the others were looked at; it stays due. Raises InfrastructureError at once (what is left is still due).
     """
     now = deps.clock()
+    failed: Exception | None = None
     for row in schedules.due(now, limit):
-        if row.next_at is not None:
+        if row.next_at is None:
+            continue
+        if row.unreadable:
+            yield _stop(row, row.next_at, row.unreadable, schedules)
+            continue
+        try:
             yield from _fire_row(row, row.next_at, now, schedules, deps)
+        except InfrastructureError:
+            raise
+        except NoetlError as error:
+            yield _stop(row, row.next_at, f"{type(error).__name__}: {error}", schedules)
+        except Exception as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+def _stop(row: ScheduleRow, at: float, why: str, schedules: ScheduleStore) -> Fired:
+    """Take a schedule out of what is due, until it is made again, or paused and resumed."""
+    reason = f"schedule {row.name} is stopped, for it cannot be fired: {why}"
+    if not schedules.fired(row, at, next_at=None, execution_id=None, error=f"unreadable_row: {why}"):
+        schedules.set_paused(row.name, True, None)
+    return Fired(row.name, at, reason=reason)
 
 
 def _fire_row(
     row: ScheduleRow, since: float, now: float, schedules: ScheduleStore, deps: StartDeps
 ) -> Iterator[Fired]:
-    times, dropped = due_moments(row.conduct, timing_of(row), since, now)
+    timing = check_timing(timing_of(row))
+    times, dropped = due_moments(row.conduct, timing, since, now, row.last_at)
     if dropped is not None:
         yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps)
-    following = [*times[1:], next_fire(timing_of(row), now)]
+    elif not times:
+        schedules.pass_over(row, next_fire(timing, max(now, row.last_at or now)))
+    following = [*times[1:], next_fire(timing, now)]
     for at, upcoming in zip(times, following, strict=False):
         fired, settled = _fire(row, at, upcoming, schedules, deps)
         yield fired

@@ -14,8 +14,6 @@ from noetl.services.start_execution import Started
 from noetl.services.start_from_trigger import event_key, message_event, message_key
 from noetl.services.start_playbook import StartDeps, start_playbook
 
-MAX_KEY = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Happening:
@@ -102,7 +100,7 @@ def render_mapping(row: TriggerRow, event: Mapping[str, Any]) -> tuple[dict[str,
             hint=first.hint or "the happening does not have what the template reads",
         )
     text = key if isinstance(key, str) else codec.encode(key).decode()
-    return mapped, text[:MAX_KEY]
+    return mapped, text
 
 
 def check_templates(row: TriggerRow) -> None:

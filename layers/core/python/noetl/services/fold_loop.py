@@ -23,7 +23,7 @@ from noetl.domain.results import make_ref, ref_uri, result_name
 from noetl.engine.callbacks import CLOSING
 from noetl.engine.folding import error_view
 from noetl.ports.execution_store import LoopProgress
-from noetl.services.earlier_loop import chain, outcomes, whole_outcome
+from noetl.services.earlier_loop import chain, outcomes
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.parallel_puts import ParallelPuts
 
@@ -48,12 +48,7 @@ BRIEF = codec.decoder(Brief)
 
 
 def _brief(data: bytes) -> Brief:
-    try:
-        return BRIEF.decode(data)
-    except msgspec.DecodeError:
-        whole = whole_outcome(data)
-        told = msgspec.Raw(codec.encode(whole.result))
-        return Brief(whole.status, told, whole.error, whole.patches, whole.route, whole.meta)
+    return codec.decode_as(BRIEF, data)
 
 
 def _listed(values: Sequence[bytes]) -> bytes:
@@ -65,7 +60,8 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
     rows = chain(deps.store, event.execution_id, event.run, event.round)
     if not rows:
         return event
-    counted = {(one.run, one.round): one for one in deps.store.loop_progress(event.execution_id)}
+    runs = sorted({row.run for row in rows})
+    counted = {(one.run, one.round): one for one in deps.store.loop_progress(event.execution_id, runs)}
     levels = [counted[row.run, row.round] for row in rows]
     with ParallelPuts(deps.results) as puts:
         fold = _Fold(event, rows[-1].total, levels, deps, puts)

@@ -6,62 +6,58 @@ slot that could not be foreseen, or a loop is folded); losers of a race are deci
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
 
-import msgspec
-
-from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.errors import NoetlError
+from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import (
     Cancel,
     CommandDone,
     Event,
     Held,
     ItemsDone,
-    LoopDone,
     MainEvent,
     Redrive,
     Start,
-    TimerFired,
     WorkGotOn,
 )
 from noetl.domain.facts import Superseded
-from noetl.domain.state import ExecutionState, decode_state
-from noetl.dsl.program import Program
+from noetl.domain.reported import fitting
+from noetl.domain.state import ExecutionState
 from noetl.engine.decision import Decision
 from noetl.engine.pausing import Waiting, waits
 from noetl.engine.prefetch import prefetch
 from noetl.engine.undo import REPORT
 from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
 from noetl.ports.execution_store import (
-    Change,
     Committed,
-    EventRow,
+    ExecutionIdTakenError,
     Loaded,
     LoadRequest,
     Poll,
     Snapshot,
     VersionConflictError,
 )
+from noetl.services.complete_events import Completion
 from noetl.services.concurrency import admitted
 from noetl.services.decide_one import decide_one
 from noetl.services.earlier_loop import earlier_loop
-from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
-from noetl.services.fold_loop import fold_loop
+from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.execution_state import state_of
+from noetl.services.execution_work import Decided, Work
 from noetl.services.handle_items import handle_items
 from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
-from noetl.services.make_change import late_row, make_change
+from noetl.services.make_change import make_change
 from noetl.services.recent import after_commit
 from noetl.services.stored_bytes import outages
+from noetl.services.taken_ids import more_taken, refuse_start, was_unborn
+from noetl.services.tell_change import tell_change
 
 READS = 4
-"""Most times a decision is made again because it needed slots that were not foreseen; then everything is read."""
-MARKED = 100
-"""Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
+"""Times a decision is made again because it needed slots that were not foreseen; then whole scopes are read. Slots of
+``undo`` belong to none of them: those of a run that is undone cost one more read."""
 TRIES = 20
 """Most times an execution is decided again because someone else moved it on."""
 
@@ -74,15 +70,15 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     holding = Holding()
     items: list[ItemsDone] = []
     polls: list[Poll | WorkGotOn] = []
-    work: dict[int, _Work] = {}
+    work: dict[int, Work] = {}
     batch, refused = admitted(holding.unwrap(events), deps, handled)
-    for event in batch:
+    for event in map(fitting, batch):
         if (poll := asks_again(event)) is not None:
             polls.append(poll)
         elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, (Held, WorkGotOn)):
-            work.setdefault(event.execution_id, _Work(event.execution_id)).events.append(event)
+            work.setdefault(event.execution_id, Work(event.execution_id)).events.append(event)
     for execution_id, error in refused.items():
         work[execution_id].refused = error
     if polls:
@@ -90,114 +86,65 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
     if items:
         handle_items(items, deps, handled, holding)
     if work:
+        _prepare(work.values(), deps)
         _handle(list(work.values()), deps, handled, holding)
     holding.settle(deps)
     return handled
 
 
-@dataclass(slots=True)
-class _Work:
-    """The events of one execution in this batch, and what reading for them has to cover."""
-
-    execution_id: int
-    events: list[MainEvent] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    scopes: set[str] = field(default_factory=lambda: {"args"})
-    programs: dict[str, Program] = field(default_factory=dict)
-    trust: bool = True
-    """What this process remembers may be used (not after a conflict)."""
-    refused: NoetlError | None = None
-    """Why it cannot begin."""
-
-    def program_of(self, name: str, deps: EngineDeps) -> Program:
-        found = self.programs.get(name)
-        if found is None:
-            found = self.programs[name] = deps.programs(name)
-        return found
-
-    def starts(self) -> bool:
-        """Nothing has to be read: it begins here (a commit over an execution that exists conflicts)."""
-        return isinstance(self.events[0], Start)
-
-    def request(self) -> LoadRequest:
-        return LoadRequest(
-            self.execution_id,
-            tuple(self.names),
-            tuple(self.scopes),
-            tuple(event.command_id for event in self.events if isinstance(event, CommandDone)),
-            tuple(event.event_id for event in self.events),
-        )
-
-
-@dataclass(slots=True)
-class _Decided:
-    """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
-    nothing else came of it."""
-
-    change: Change | None = None
-    late: list[tuple[int, EventRow]] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
-    slots: dict[tuple[str, str], Any] = field(default_factory=dict)
-    """All slots as they are after the decisions, when all were known before."""
-    held: list[Waiting] = field(default_factory=list)
-    """Events that a paused execution takes later."""
-    again: list[MainEvent] = field(default_factory=list)
-    """Events that need what was decided here to be committed first."""
-
-    def too_late(self, execution_id: int, event: MainEvent, now: float, why: str = "") -> None:
-        self.late.append((execution_id, late_row(event, now, why)))
-        if not isinstance(event, CommandDone):
-            self.done.append(event.event_id)
-
-
-def _handle(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
-    for work in works:
-        _prepare(work, deps)
-    try:
-        _round(works, deps, handled, holding)
-        return
-    except VersionConflictError:
-        for work in works:
-            work.trust = False
-        if len(works) > 1:
-            for work in works:
-                _handle([work], deps, handled, holding)
-            return
-    for _ in range(TRIES):
+def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+    conflicts = 0
+    while conflicts <= TRIES:
         try:
             _round(works, deps, handled, holding)
             return
+        except ExecutionIdTakenError as refused:
+            for work in works:
+                _derive_again(work, refused, deps, handled)
+            works = [work for work in works if work.events]
         except VersionConflictError:
-            continue
-    raise NoetlError(
+            conflicts += 1
+            for work in works:
+                work.trust = False
+            if len(works) > 1:
+                for work in works:
+                    _handle([work], deps, handled, holding)
+                return
+    raise InfrastructureError(
         f"execution {works[0].execution_id} is moved on by others all the time", code="contention"
     )
 
 
-def _prepare(work: _Work, deps: EngineDeps) -> None:
-    """Fold finished loops, find the program, and say what to read."""
-    work.events = [_complete(event, deps) for event in work.events]
-    for event in work.events:
-        if event.program:
-            names, scopes = prefetch(work.program_of(event.program, deps), event)
+def _derive_again(work: Work, refused: ExecutionIdTakenError, deps: EngineDeps, handled: Handled) -> None:
+    """Leave out the Start of an execution whose id is taken; give other ids to the children of all others."""
+    if work.execution_id in refused.starts:
+        work.trust = False
+        for event in [event for event in work.events if isinstance(event, Start)]:
+            refuse_start(event, deps, handled)
+            work.events.remove(event)
+    if refused.children:
+        work.taken = more_taken(work.taken, refused)
+
+
+def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
+    """Fold finished loops, find the programs, and say what to read."""
+    completion = Completion(deps)
+    for work in works:
+        work.events = [completion.completed(event) for event in work.events]
+        for event in work.events:
+            try:
+                names, scopes = (
+                    prefetch(work.program_of(event.program, deps), event) if event.program else ((), ())
+                )
+            except NotFoundError:
+                continue  # Deciding tells of it: a Start is refused.
             work.names.update(names)
             work.scopes.update(scopes)
 
 
-def _complete(event: MainEvent, deps: EngineDeps) -> MainEvent:
-    """An event with what the item lane could not know: a finished loop's summary, how deep a loop's sub-execution is nested."""
-    if isinstance(event, LoopDone):
-        return fold_loop(event, deps)
-    if isinstance(event, Start) and event.parent is not None and event.parent.round >= 0:
-        parent = deps.store.info(event.parent.execution_id)
-        if parent is not None and parent.state:
-            return msgspec.structs.replace(event, depth=decode_state(parent.state).depth + 1)
-    return event
-
-
-def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
+def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
     loaded, known = _read(works, deps)
-    outcome: dict[int, _Decided] = {}
+    outcome: dict[int, Decided] = {}
     for work in works:
         decided = _decide_isolated(work, loaded, deps, work.execution_id in known)
         if work.execution_id in known and (decided.late or decided.done):
@@ -205,6 +152,8 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Hold
             del known[work.execution_id]
             decided = _decide_isolated(work, deps.store.load([work.request()]), deps, known=False)
         outcome[work.execution_id] = decided
+    for start in [start for decided in outcome.values() for start in decided.refused]:
+        refuse_start(start, deps, handled)
     late = [row for decided in outcome.values() for row in decided.late]
     done = [
         (execution_id, event_id) for execution_id, decided in outcome.items() for event_id in decided.done
@@ -214,7 +163,7 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Hold
         committed = deps.store.commit(changes, deps.owner)
         handled.add(committed.commands, committed.events)
         for change in changes:
-            _tell(change, handled)
+            tell_change(change, handled)
         _remember(outcome, known, loaded, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
@@ -223,26 +172,7 @@ def _round(works: list[_Work], deps: EngineDeps, handled: Handled, holding: Hold
     handled.events += [holding.keep(event) for decided in outcome.values() for event in decided.again]
 
 
-def _tell(change: Change, handled: Handled) -> None:
-    """What a committed change means to those outside of the store."""
-    handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
-    if change.end:
-        handled.ended.append((change.execution_id, change.status))
-        if change.status != "completed":
-            # Run by run, for a redrive gives it other runs, whose work is wanted.
-            left = decode_state(change.state).left[:MARKED]
-            handled.dropped += [(change.execution_id, token.run) for token in left]
-        return
-    if change.redriven:
-        handled.redriven.append(change.execution_id)
-    for row in change.timers:
-        if row.seconds is not None:
-            event_id = ids.timer_event(row.timer, row.generation)
-            fired = TimerFired(change.execution_id, event_id, change.program, row.timer, row.generation)
-            handled.timers.append(DueTimer(fired, row.seconds))
-
-
-def _read(works: list[_Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
+def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
     """What is needed for deciding, and (execution → bytes of history) for those that are remembered whole and were not read."""
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
@@ -270,7 +200,7 @@ def _read(works: list[_Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]
 
 
 def _remember(
-    outcome: dict[int, _Decided],
+    outcome: dict[int, Decided],
     known: dict[int, int],
     loaded: Loaded,
     committed: Committed,
@@ -293,31 +223,32 @@ def _remember(
         deps.recent.put(after, size + sum(len(row.facts) for row in change.events))
 
 
-def _decide_isolated(work: _Work, loaded: Loaded, deps: EngineDeps, known: bool) -> _Decided:
+def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
     """Decide; read again for what was not foreseen; an execution that breaks the engine fails alone.
 
     ``known``: every slot is at hand.
     """
     if known:
         work.scopes |= SCOPES
-    for _ in range(READS):
+    reads = 0
+    while True:
         try:
             with outages():
                 return _decide(work, loaded, deps)
         except NeedSlots as need:
+            reads += 1
+            if need.names <= work.names and need.scopes <= work.scopes:
+                # NeedSlots is no Exception: what handles failed events would not see it, and the engine would end.
+                raise RuntimeError(f"a decision asks again for slots that were read: {need}") from None
             work.names |= need.names
-            work.scopes |= need.scopes
+            work.scopes |= need.scopes | (SCOPES if reads >= READS else frozenset())
             loaded = deps.store.load([work.request()])
-    work.scopes |= SCOPES
-    loaded = deps.store.load([work.request()])
-    with outages():
-        return _decide(work, loaded, deps)
 
 
-def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
+def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     snapshot = loaded.executions.get(work.execution_id)
     born = snapshot is not None and snapshot.version > 0
-    state = decode_state(snapshot.state) if snapshot is not None and born else ExecutionState()
+    state = state_of(work.execution_id, snapshot.state) if snapshot is not None and born else ExecutionState()
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
@@ -325,8 +256,10 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
         deps.hydrate,
         deps.limits,
         lambda again, **loop: earlier_loop(deps, work.execution_id, again, **loop),
+        work.taken,
+        deps.proofs,
     )
-    decided = _Decided()
+    decided = Decided()
     decisions: list[tuple[MainEvent, Decision]] = []
     for event in work.events:
         known = {handled.event_id for handled, _ in decisions}
@@ -335,7 +268,11 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
             continue
         if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
             continue
-        if isinstance(event, Waiting) and waits(state, event):
+        if born and isinstance(event, Start) and not was_unborn(state):
+            decided.refused.append(event)
+            decided.done.append(event.event_id)
+            continue
+        if _waits(event, state, snapshot):
             decided.held.append(event)
             continue
         before = state if born else None
@@ -354,12 +291,19 @@ def _decide(work: _Work, loaded: Loaded, deps: EngineDeps) -> _Decided:
     return decided
 
 
+def _waits(event: MainEvent, state: ExecutionState, snapshot: Snapshot | None) -> TypeGuard[Waiting | Start]:
+    """Whether ``event`` is for an execution that is paused, or (a Start) that was paused with its parent before it began."""
+    if isinstance(event, Start):
+        return snapshot is not None and snapshot.version == 0 and snapshot.status == "paused"
+    return isinstance(event, Waiting) and waits(state, event)
+
+
 def _needs_nothing(
     event: MainEvent,
     snapshot: Snapshot | None,
     born: bool,
     known: set[str],
-    decided: _Decided,
+    decided: Decided,
     now: float,
     deps: EngineDeps,
 ) -> bool:

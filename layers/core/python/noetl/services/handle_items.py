@@ -7,7 +7,7 @@ nothing is left (adapters' ``commit_items``). What is decided here is pure polic
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -19,14 +19,17 @@ from noetl.domain.outcomes import CallbackRequest, Outcome, Suspend
 from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.dsl.program import Step
 from noetl.engine.decision import worker_pool
-from noetl.engine.outcomes import child_start_event, detached
-from noetl.ports.execution_store import EventRow, ItemBatch, LoadRequest
+from noetl.engine.outcomes import child_start_event, detached, with_free_ids
+from noetl.ports.execution_store import EventRow, ExecutionIdTakenError, ItemBatch, LoadRequest
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.holding import Holding
 from noetl.services.make_change import BUSY
+from noetl.services.taken_ids import more_taken
 
 CHUNK_SECONDS = 1.0
 """Work one chunk should carry: long enough to amortise a message, short enough that a crash repeats little."""
+AT_ONCE = 5000
+"""Items after which a statement takes no further report: what one statement takes stays well below its time limit."""
 GROWTH = 4
 """How much larger the next chunk may be than the one that was measured."""
 
@@ -50,8 +53,22 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
         events, key=lambda event: math.inf if event.undone is None else event.undone, reverse=True
     )
     now = _now(events, deps)
-    batches = [_batch(event, deps, now) for event in events]
-    answers, committed = deps.store.commit_items(batches, deps.owner)
+    for part in _parts(events):
+        _count(part, now, deps, handled, holding)
+
+
+def _count(
+    events: Sequence[ItemsDone], now: float, deps: EngineDeps, handled: Handled, holding: Holding
+) -> None:
+    """Count the reports of one statement, and deal with those that it did not count."""
+    taken: frozenset[int] = frozenset()
+    while True:
+        batches = [_batch(event, deps, now, taken) for event in events]
+        try:
+            answers, committed = deps.store.commit_items(batches, deps.owner)
+            break
+        except ExecutionIdTakenError as refused:
+            taken = more_taken(taken, refused)
     handled.add(committed.commands, committed.events)
     early = [event for event, answer in zip(events, answers, strict=True) if answer.early]
     handled.events += [holding.keep(event) for event in early]
@@ -66,6 +83,20 @@ def handle_items(events: Sequence[ItemsDone], deps: EngineDeps, handled: Handled
     ]
     if late:
         deps.store.record_superseded(late)
+
+
+def _parts(events: Sequence[ItemsDone]) -> Iterator[list[ItemsDone]]:
+    """Cut ``events`` into statements, in order. A report is never cut: its items count together."""
+    part: list[ItemsDone] = []
+    items = 0
+    for event in events:
+        part.append(event)
+        items += len(event.items)
+        if items >= AT_ONCE:
+            yield part
+            part, items = [], 0
+    if part:
+        yield part
 
 
 def _now(events: Sequence[ItemsDone], deps: EngineDeps) -> float:
@@ -85,7 +116,8 @@ def _now(events: Sequence[ItemsDone], deps: EngineDeps) -> float:
     return deps.store.load([LoadRequest(events[0].execution_id)]).now
 
 
-def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
+def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]) -> ItemBatch:
+    event = _with_free_ids(event, taken)
     step = deps.programs(event.program).step(event.step)
     loop = step.loop
     pool = worker_pool(step.body.pool if step.body is not None else "io")
@@ -100,11 +132,11 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
     for item in event.items:
         outcome = item.outcome
         if outcome.status == "suspended":
-            outbox += _detached(event, item)
+            outbox += _detached(event, item, taken)
             rows.append(_turn_row(event, item.index, outcome, _item_turn(event, item.index)))
-            _continue_item(event, step, pool, item, now, resumed, waiting, outbox)
+            _continue_item(event, step, pool, item, now, resumed, waiting, outbox, taken)
             continue
-        outbox += _detached(event, item)
+        outbox += _detached(event, item, taken)
         data = codec.encode(_bare(outcome))
         reaches |= mentioned(data, event.execution_id)
         size += len(data)
@@ -121,7 +153,7 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float) -> ItemBatch:
         told = event.rest.outcome
         if told is not None and told.trace:
             rows.append(_turn_row(event, event.rest.start, told, event.turn))
-        _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox)
+        _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox, taken)
     window = deps.limits.window
     return ItemBatch(
         event=event,
@@ -179,14 +211,30 @@ def _item_turn(event: ItemsDone, index: int) -> int:
     return event.turn + 1 if own else 1
 
 
-def _detached(event: ItemsDone, item: ItemOutcome) -> list[Event]:
+def _detached(event: ItemsDone, item: ItemOutcome, taken: frozenset[int]) -> list[Event]:
     """Sub-executions that an iteration started without waiting."""
     if not item.outcome.meta.get("children"):
         return []
     parent = Parent(
         event.execution_id, event.command_id, event.turn, event.run, event.round, item.index, wait=False
     )
-    return [*detached(parent, item.outcome, depth=1)]
+    return [*detached(parent, item.outcome, 1, taken)]
+
+
+def _with_free_ids(event: ItemsDone, taken: frozenset[int]) -> ItemsDone:
+    """``event`` with other ids for the sub-executions that it names and that the store refused."""
+    if not taken:
+        return event
+    items = [
+        msgspec.structs.replace(
+            item,
+            outcome=with_free_ids(
+                event.execution_id, event.command_id, event.turn, item.index, item.outcome, taken
+            ),
+        )
+        for item in event.items
+    ]
+    return msgspec.structs.replace(event, items=items)
 
 
 def _continue_item(
@@ -198,13 +246,14 @@ def _continue_item(
     resumed: list[Command],
     waiting: list[Command],
     outbox: list[Event],
+    taken: frozenset[int],
 ) -> None:
     """A suspended item of a parallel loop goes on in a command of its own."""
     command_id = ids.item_command_id(event.run, event.round, item.index)
     turn = _item_turn(event, item.index)
     piece = _slice(event, step, item.index, item.index + 1)
     command = _command(event, pool, command_id, turn, piece, item.outcome, now)
-    _file(event, item.index, command, item.outcome, resumed, waiting, outbox)
+    _file(event, item.index, command, item.outcome, resumed, waiting, outbox, taken)
 
 
 def _continue_chunk(
@@ -216,11 +265,12 @@ def _continue_chunk(
     resumed: list[Command],
     waiting: list[Command],
     outbox: list[Event],
+    taken: frozenset[int],
 ) -> None:
     """What is left of a chunk is the next turn of its command."""
     piece = _slice(event, step, rest.start, -1)
     command = _command(event, pool, event.command_id, event.turn + 1, piece, rest.outcome, now, rest)
-    _file(event, rest.start, command, rest.outcome, resumed, waiting, outbox)
+    _file(event, rest.start, command, rest.outcome, resumed, waiting, outbox, taken)
 
 
 def _slice(event: ItemsDone, step: Step, start: int, stop: int) -> LoopSlice:
@@ -264,6 +314,7 @@ def _file(
     resumed: list[Command],
     waiting: list[Command],
     outbox: list[Event],
+    taken: frozenset[int],
 ) -> None:
     suspend = outcome.suspend if outcome is not None else None
     child = suspend.child if suspend is not None else None
@@ -284,7 +335,7 @@ def _file(
         return_step=child.return_step,
     )
     waiting.append(command)
-    outbox.append(child_start_event(parent, child, depth=1, index=0))
+    outbox.append(child_start_event(parent, child, 1, taken))
 
 
 def _delay(suspend: Suspend | None, now: float) -> float:

@@ -17,8 +17,9 @@ from noetl.domain.events import Event
 from noetl.domain.messages import Message
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
-from noetl.services.admit_messages import Admitted, Door, beside
+from noetl.services.admit_messages import Admitted, Door
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
+from noetl.services.failed_events import after_failure
 from noetl.services.handle_events import handle_events
 from noetl.services.invocations import new_owner
 from noetl.services.publish import Publisher
@@ -31,10 +32,10 @@ MARGIN_SECONDS = 5.0
 """What is left of an invocation for publishing."""
 EARLY_SECONDS = 1
 """Pause of a message that came before another one of its command."""
-LAST_TRIES = 3
-"""Deliveries after which a message that breaks the engine is noted on its execution."""
 AGAIN_SECONDS = 5
-"""Pause of a message that the engine could not handle."""
+"""Pause of a message that could not be read or sent on."""
+AWAY_SECONDS = (5, 15, 60, 180)
+"""Pauses of a message while something is away, by its deliveries: a queue that gives it out five times has it for some minutes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +116,11 @@ class _Batch:
         handled = Handled()
         try:
             handle_events([event for _, event in pairs], self.engine, handled)
-        except InfrastructureError as away:
-            self._fail(pairs, f"{away}")
         except Exception as error:
-            if len(pairs) == 1:
-                self._fail(pairs, f"the engine failed: {type(error).__name__}: {error}")
-                self._note(*pairs[0])
+            if isinstance(error, InfrastructureError) and error.retryable:
+                self._put_off(pairs, error)
+            elif len(pairs) == 1:
+                self._failed(*pairs[0], error, handled)
             else:
                 for pair in pairs:
                     self._decide([pair])
@@ -132,22 +132,26 @@ class _Batch:
         # Also when it failed: a part of the batch may have been committed before.
         self._take(handled, [event for _, event in pairs])
 
-    def _fail(self, pairs: list[tuple[Delivery, Event]], why: str) -> None:
+    def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
+        """Something is away: nothing is known of these events, and they come again."""
         for delivery, event in pairs:
             self.deps.log(
-                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {why}"
+                f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
             )
+            self._keep([delivery], AWAY_SECONDS[min(delivery.received, len(AWAY_SECONDS)) - 1])
         self.managed.failures += len(pairs)
-        self._keep([delivery for delivery, _ in pairs], AGAIN_SECONDS)
 
-    def _note(self, delivery: Delivery, event: Event) -> None:
-        """Leave a trace on its execution before the message ends among the dead letters."""
-        if delivery.received < LAST_TRIES:
-            return
+    def _failed(self, delivery: Delivery, event: Event, error: Exception, handled: Handled) -> None:
+        """The engine cannot handle an event: it is tried again, until its execution fails instead."""
         try:
-            self.engine.store.record_superseded([(event.execution_id, beside(event, delivery, "failed"))])
-        except Exception as error:
-            self.deps.log(f"the failure of event {event.event_id} could not be recorded: {error}")
+            seconds = after_failure(event, error, delivery.received, self.engine, handled)
+        except InfrastructureError as away:
+            self._put_off([(delivery, event)], away)
+            return
+        self.managed.failures += 1
+        self.managed.executions.add(event.execution_id)
+        if seconds is not None:
+            self._keep([delivery], round(seconds))
 
     def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
         """Keep what came of ``inputs``; those that were handed back (they came early) stay with their queue."""
@@ -161,11 +165,14 @@ class _Batch:
         """Handle what was caused, as long as there is time; what is left goes through the queue, where it is retried by itself."""
         while self.follow and self.deadline() > MARGIN_SECONDS:
             events, self.follow = self.follow, []
+            handled = Handled()
             try:
-                handled = handle_events(events, self.engine)
+                handle_events(events, self.engine, handled)
             except Exception as error:
                 self.deps.log(f"{len(events)} event(s) go through the queue: {type(error).__name__}: {error}")
-                self.follow = events
+                # A part of them may have been committed before.
+                self._take(handled, events)
+                self.follow += events
                 return
             self._take(handled, events)
             self.managed.followed += len(events)
@@ -190,9 +197,9 @@ class _Batch:
         for execution_id, run in self.dropped:
             try:
                 self.deps.revocations.revoke(execution_id, run)
-            except NoetlError as error:
+            except Exception as error:
                 # A mark only saves work.
-                self.deps.log(f"work of {execution_id} could not be revoked: {error}")
+                self.deps.log(f"work of {execution_id} could not be revoked: {error!r}")
 
     def _relay(self, admitted: Admitted) -> None:
         """What is not due yet waits again; a command whose time has come goes to its worker."""
@@ -200,8 +207,8 @@ class _Batch:
         for delivery, message in admitted.early:
             try:
                 self._forward(message, publisher)
-            except NoetlError as error:
-                self.deps.log(f"message {delivery.message_id} is tried again: {error}")
+            except Exception as error:
+                self.deps.log(f"message {delivery.message_id} is tried again: {error!r}")
                 self._keep([delivery], AGAIN_SECONDS)
 
     def _forward(self, message: Message, publisher: Publisher) -> None:
@@ -216,7 +223,7 @@ class _Batch:
         else:
             assert message.event is not None
             signed = signed_event(
-                message.event, publisher.keys(), publisher.results, publisher.limit, message.due
+                message.event, self.owner, publisher.keys(), publisher.results, publisher.limit, message.due
             )
             outgoing = msgspec.structs.replace(signed, delay=delay)
         if queue.send([outgoing]):

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec, ids
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.domain.vocabulary import NAMES, EventStatus, Source, Vocabulary, name_of, names_in
 from noetl.ports.execution_store import StoredEvent
 
@@ -81,7 +82,7 @@ _STATUS: dict[str, EventStatus] = {
 }
 _ENTITY_KEYS = {"playbook": ("path", "child"), "workflow": ("timer",), "task": ("step",)}
 """Which field of a fact names what it is about, by the kind of entity."""
-_NOT_PAYLOAD = frozenset({"name", "trace", "meta", "word"})
+_NOT_PAYLOAD = frozenset({"name", "trace", "meta", "word", "proofs"})
 
 
 Called = Callable[[int, int], int]
@@ -100,14 +101,26 @@ def row_events(
     vocabulary: Vocabulary = "stored",
     called: Called = _by_place,
 ) -> Iterator[HistoryEvent]:
-    """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat."""
-    told = _tell_item(row, step, called) if row.lane else _tell_row(execution_id, row, called)
+    """The events of one stored row. ``step``: the step of a loop's lane, which item rows do not repeat.
+
+    A row that cannot be read is one event ``row.unreadable``.
+    """
+    found = attempt(lambda: list(_tell(execution_id, row, step, called)), f"event {row.event_id}")
+    told = [_tell_unread(row, found)] if isinstance(found, Unreadable) else found
     for number, event in enumerate(told):
         event_id = f"{row.event_id}:{number}"
         names = names_in(vocabulary, event.name, event.status)
         for part, (name, status) in enumerate(names):
             part_id = event_id if len(names) == 1 else f"{event_id}:{part}"
             yield _envelope(execution_id, row, event, part_id, name, status)
+
+
+def _tell(execution_id: int, row: StoredEvent, step: str, called: Called) -> Iterator[_Told]:
+    return _tell_item(row, step, called) if row.lane else _tell_row(execution_id, row, called)
+
+
+def _tell_unread(row: StoredEvent, found: Unreadable) -> _Told:
+    return _Told("row.unreadable", "error", row.event_id, {"type": row.type, "why": found.why}, {})
 
 
 def _envelope(
@@ -138,7 +151,7 @@ def rfc3339(at: float) -> str:
 
 def _tell_row(execution_id: int, row: StoredEvent, called: Called) -> Iterator[_Told]:
     command = _command_of(row.event_id)
-    for fact in facts_of(row):
+    for fact in read_facts(row):
         if fact.get("name") in SILENT or fact.get("stage") == "route":
             continue
         if fact.get("index", -1) >= 0:
@@ -294,9 +307,20 @@ def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[st
 
 
 def facts_of(row: StoredEvent) -> list[dict[str, Any]]:
-    """What a row tells, as plain JSON."""
+    """What a row tells, as plain JSON; nothing when it cannot be read."""
+    found = attempt(lambda: read_facts(row), row.event_id)
+    return [] if isinstance(found, Unreadable) else found
+
+
+def read_facts(row: StoredEvent) -> list[dict[str, Any]]:
+    """Decode the facts of a row. Raises ValueError for what is no list of facts."""
     found = codec.decode(row.facts)
-    return [fact for fact in found if isinstance(fact, dict)] if isinstance(found, list) else []
+    if not isinstance(found, list):
+        raise ValueError("it is not a list of facts")
+    facts = [fact for fact in found if isinstance(fact, dict)]
+    if any(not isinstance(fact.get("run", 0), int) for fact in facts):
+        raise ValueError("the run of a fact is no number")
+    return facts
 
 
 def _command_of(event_id: str) -> tuple[str, int] | None:

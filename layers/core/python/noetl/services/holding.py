@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,19 +10,23 @@ import msgspec
 
 from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone, Start, encode_event
 from noetl.domain.owners import HELD
 from noetl.engine.pausing import Waiting
 from noetl.ports.execution_store import Published
 from noetl.services.engine_deps import EngineDeps, Handled
 
 
-def held(event: Waiting) -> Held:
-    """A loop's summary is gathered again when its end is released."""
+def held(event: Waiting | Start) -> Held | Start:
+    """A loop's summary is gathered again when its end is released. The Start of an execution has its row already."""
+    if isinstance(event, Start):
+        return event
     if isinstance(event, LoopDone):
         event = msgspec.structs.replace(event, summary=None)
     attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
-    return Held(event.execution_id, ids.held_event(event.event_id, attempt), event.program, event)
+    digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
+    held_id = ids.held_event(event.event_id, attempt, digest)
+    return Held(event.execution_id, held_id, event.program, event)
 
 
 @dataclass(slots=True)
@@ -46,7 +51,7 @@ class Holding:
             found.append(inner)
         return found
 
-    def hold(self, events: Sequence[Waiting], deps: EngineDeps, handled: Handled) -> None:
+    def hold(self, events: Sequence[Waiting | Start], deps: EngineDeps, handled: Handled) -> None:
         """Keep ``events`` until their executions go on. Those that have gone on meanwhile are to be handled again."""
         if not events:
             return
@@ -86,5 +91,5 @@ class Holding:
         return self.came.get((event.execution_id, event.event_id), event)
 
 
-def _key(event: Held) -> str:
+def _key(event: Held | Start) -> str:
     return f"{event.execution_id}/{event.event_id}"

@@ -10,14 +10,14 @@ import time
 from collections.abc import Callable
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import NoetlError
+from noetl.domain.sizes import LINES_BYTES
 from noetl.domain.task_lines import TaskLine, line_time
 from noetl.ports.task_logs import TaskLogs
 
 FLUSH_SECONDS = 1.0
 """How old a line gets at most, before it is written, while its command goes on."""
 FLUSH_BYTES = 256 * 1024
-COMMAND_BYTES = 16 * 1024 * 1024
+COMMAND_BYTES = LINES_BYTES.value
 """Most text of one command (a step run, or a chunk of a loop's items) that is kept."""
 
 
@@ -50,7 +50,8 @@ class LineKeeper:
     def keep(self, execution_id: int, lines: list[TaskLine]) -> None:
         try:
             self._logs.append(execution_id, lines)
-        except NoetlError as error:
+        except Exception as error:
+            # The thread that writes, and the task that prints, go on after any error.
             self._log(f"{len(lines)} line(s) that tasks of {execution_id} printed are lost: {error}")
 
     def _write(self) -> None:

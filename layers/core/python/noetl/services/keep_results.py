@@ -15,17 +15,18 @@ from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
 from noetl.domain.result_bytes import stored_as
 from noetl.domain.result_life import KeptResult, lifetime, mentioned
 from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, result_name, select
+from noetl.domain.sizes import ERROR_DETAILS, ERROR_MESSAGE, INLINE_MOST
 from noetl.dsl.program import ResultSpec
 from noetl.ports.results import ResultStore
 
-MAX_INLINE = 128 * 1024
+MAX_INLINE = INLINE_MOST.value
 """Most bytes one value may travel with, whatever ``inline_max_bytes`` says: a message has to hold it."""
 MAX_REFERENCE = 4 * MAX_INLINE
 """Most bytes of a reference, with the longest preview there is."""
 SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
-MAX_DETAILS = 8 * 1024
-MAX_MESSAGE = 4000
+MAX_DETAILS = ERROR_DETAILS.value
+MAX_MESSAGE = ERROR_MESSAGE.value
 _SPILLED = "$stored"
 
 

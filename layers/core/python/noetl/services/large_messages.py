@@ -9,9 +9,11 @@ import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.messages import VERSION, Message, MessageRef, decode_message, encode_message
+from noetl.domain.result_life import PERMANENT, mentioned
+from noetl.domain.sizes import MESSAGE_BYTES
 from noetl.ports.results import ResultStore
 
-MESSAGE_LIMIT = 256 * 1024
+MESSAGE_LIMIT = MESSAGE_BYTES.value
 """Bytes: what every SQS region takes. It takes 1 MiB since 2026; a deployment may say so (NOETL_MESSAGE_LIMIT)."""
 
 
@@ -60,6 +62,12 @@ def unpack(text: str, results: ResultStore) -> Message:
     if found.ref is not None:
         raise InvalidInputError(f"{message.ref.uri} is a reference again", code="message_invalid")
     return msgspec.structs.replace(found, callbacks=message.callbacks)
+
+
+def bodies_of(text: str) -> set[int]:
+    """Return the executions (one, or none) whose prefix a message's body lies below; it lives as long as they do. Raises InvalidInputError."""
+    ref = decode_message(text).ref
+    return set() if ref is None else mentioned(ref.uri.encode("utf-8", "surrogatepass"), PERMANENT)
 
 
 def _execution(message: Message) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from noetl.domain.facts import LoopFinished, LoopStarted, StepEntered, decode_facts
 from noetl.domain.redrive import LOCAL
+from noetl.domain.unreadable import demand
 from noetl.ports.execution_store import ExecutionStore
 
 PAGE = 500
@@ -49,7 +51,10 @@ def last_runs(store: ExecutionStore, execution_id: int) -> LastRuns:
         page = store.events(execution_id, after=after, limit=PAGE)
         for row in page:
             after = row.seq
-            for fact in decode_facts(row.facts):
+            facts = demand(
+                partial(decode_facts, row.facts), f"event {row.event_id} of execution {execution_id}"
+            )
+            for fact in facts:
                 _fold(found, fact)
         if len(page) < PAGE:
             return found

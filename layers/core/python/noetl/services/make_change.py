@@ -6,9 +6,11 @@ from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
-from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Redrive, Start
+from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
 from noetl.domain.facts import Cancelled, Failed, Superseded, encode_facts
+from noetl.domain.reported import plain_text
 from noetl.domain.result_life import KeptResult, mentioned, own_results
+from noetl.domain.sizes import PATH
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
@@ -61,6 +63,7 @@ def make_change(
         waiting=tuple(command for d in each for command in d.waiting),
         close=tuple(_close(decisions)),
         drop_runs=tuple(run for d in each for run in d.drop_runs),
+        over_runs=tuple(run for d in each for run in d.over_runs),
         loops=tuple(
             _loop_row(start, last.state.program, last.state.priority, deps) for d in each for start in d.loops
         ),
@@ -82,7 +85,7 @@ def make_change(
         redriven=any(isinstance(event, Redrive) for event, _ in decisions),
         cancel_reason=_reason(last) or "the step run that waited for it was given up",
         variables=tuple(write for d in each for write in d.variables),
-        created=_created(decisions[0][0], last, deps) if snapshot is None else None,
+        created=_created(decisions[0][0], last, deps, snapshot),
         limited=_limited(decisions, deps),
         priority=last.state.priority,
         kept=tuple(one for event, _ in decisions for one in _kept(event)),
@@ -127,18 +130,19 @@ def _limited(decisions: list[tuple[MainEvent, Decision]], deps: EngineDeps) -> b
         or d.drop_runs
         or any(command.limits for command in d.issue)
         or any(loop.limits for loop in d.loops)
+        # A paused execution is passed over: its place may be what others waited behind.
+        or isinstance(event, Pause)
         or (isinstance(event, CommandDone) and event.step in limited)
         for event, d in decisions
     )
 
 
 def _forget_dropped(decisions: list[Decision]) -> None:
-    """What one event of a batch began and a later one gave up (a step's timeout, say) is never stored."""
+    """Drop the commands that one event of a batch began and a later one gave up (a step's timeout, say). The store closes their loops."""
     dropped: set[int] = set()
     for decision in reversed(decisions):
         decision.issue = [command for command in decision.issue if command.run not in dropped]
         decision.waiting = [command for command in decision.waiting if command.run not in dropped]
-        decision.loops = [loop for loop in decision.loops if loop.run not in dropped]
         dropped.update(decision.drop_runs)
 
 
@@ -196,18 +200,25 @@ def _reason(decision: Decision) -> str:
     return ""
 
 
-def _created(event: MainEvent, decision: Decision, deps: EngineDeps) -> CreatedExecution:
-    if isinstance(event, Cancel):
+def _created(
+    event: MainEvent, decision: Decision, deps: EngineDeps, snapshot: Snapshot | None
+) -> CreatedExecution | None:
+    """Describe the execution that ``event`` begins; the store makes its row unless ``create`` or ``admit`` did."""
+    if isinstance(event, Cancel) and snapshot is None:
         parent = ids.cascade_parent(event.event_id)
         return CreatedExecution("", "cancelled before its start", parent_execution_id=parent)
-    assert isinstance(event, Start)
+    if not isinstance(event, Start):
+        return None
     program = deps.programs(decision.state.program) if decision.state.program else None
+    asked = plain_text(event.path, PATH.value)
     return CreatedExecution(
-        path=program.path if program is not None else event.path,
-        name=program.name if program is not None else event.path,
+        path=program.path if program is not None else asked,
+        name=program.name if program is not None else asked,
         playbook_version=program.version if program is not None else "",
         parent_execution_id=event.parent.execution_id if event.parent is not None else None,
-        principal=event.principal,
+        principal=plain_text(event.principal),
+        start=event.event_id,
+        awaited_by=event.awaited_by,
     )
 
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 import msgspec
 
-from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.limits import EXECUTIONS, LONGEST_KEY, Numbers
 from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
@@ -121,8 +120,8 @@ def _unknown(key: str) -> NotFoundError:
 
 
 def _key(key: str) -> str:
-    longest = LONGEST_KEY + len(EXECUTIONS)
-    if not key or len(key) > longest or codec.find_unstorable(key, "key") or "\0" in key:
+    longest = LONGEST_KEY + (len(EXECUTIONS) if key.startswith(EXECUTIONS) else 0)
+    if not key or len(key) > longest or "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
         raise InvalidInputError(
             f"{key[:40]!r} cannot be a key", code="invalid_limit", hint=f"text of 1 to {longest} characters"
         )

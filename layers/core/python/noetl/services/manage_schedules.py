@@ -10,17 +10,18 @@ import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.firing import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap, check_conduct
-from noetl.domain.schedules import Timing, check_name, check_timing, instant, name_for, next_fire, next_fires
+from noetl.domain.schedules import Timing, check_name, check_timing, instant, name_for, next_fires
+from noetl.domain.sizes import NEXT_MOMENTS
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
 from noetl.ports.schedules import Schedules
 from noetl.services.find_playbook import find_playbook
 from noetl.services.fire_schedule import timing_of
-from noetl.services.register_schedules import entry_of, put, register_schedule
+from noetl.services.register_schedules import entry_of, put, register_schedule, upcoming
 from noetl.services.start_execution import check_payload
 
-MAX_NEXT = 100
+MAX_NEXT = NEXT_MOMENTS.value
 SUGGESTED_FROM = 1000
 
 
@@ -88,7 +89,7 @@ def view(row: ScheduleRow) -> ScheduleView:
         next_at=instant(row.next_at) if row.active and row.next_at is not None else None,
         last_at=None if row.last_at is None else instant(row.last_at),
         last_execution_id=None if row.last_execution is None else str(row.last_execution),
-        last_error=row.last_error or None,
+        last_error=row.unreadable or row.last_error or None,
         catch_up=row.catch_up,
         catch_up_max=row.catch_up_max,
         overlap=row.overlap,
@@ -163,8 +164,8 @@ def resume_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
 def _set_paused(deps: ScheduleDeps, name: str, paused: bool) -> ScheduleRow:
     row = find_schedule(deps.store, name)
     if row.paused != paused:
-        upcoming = next_fire(timing_of(row), deps.clock())
-        row = deps.store.set_paused(name, paused, upcoming) or find_schedule(deps.store, name)
+        next_at = upcoming(row, deps.clock(), row.last_at)
+        row = deps.store.set_paused(name, paused, next_at) or find_schedule(deps.store, name)
     if deps.schedules is not None:
         deps.schedules.put(entry_of(row))
     return row

@@ -11,8 +11,11 @@ from msgspec.structs import replace
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.schedules import instant
+from noetl.domain.size_gate import check_document
+from noetl.domain.sizes import TRIGGER_TEMPLATE
 from noetl.domain.tokens import KeyRing
 from noetl.domain.triggers import Source, SqsSource, check_name, check_source, hook, kind_of
+from noetl.domain.unreadable import UnreadableRowError
 from noetl.ports.catalog import Catalog
 from noetl.ports.trigger_sources import TriggerSources
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
@@ -21,7 +24,7 @@ from noetl.services.fire_trigger import check_templates
 
 HOOKS = "/api/hooks/"
 SUGGESTED_FROM = 1000
-MAX_TEMPLATE = 4096
+MAX_TEMPLATE = TRIGGER_TEMPLATE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def view(row: TriggerRow, deps: TriggerDeps, *, secret: bool) -> TriggerView:
         instant(row.created_at),
         None if row.last_at is None else instant(row.last_at),
         None if row.last_execution is None else str(row.last_execution),
-        row.last_error or None,
+        row.unreadable or row.last_error or None,
         row.fired,
         row.failed,
         address,
@@ -155,8 +158,10 @@ def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
 
 
 def patch_trigger(deps: TriggerDeps, name: str, patch: TriggerPatch) -> TriggerRow:
-    """Raises as ``put_trigger`` does."""
+    """Raises as ``put_trigger`` does, and UnreadableRowError."""
     old = find_trigger(deps.store, name)
+    if old.unreadable:
+        raise UnreadableRowError(old.unreadable, hint="make the trigger again, whole: that replaces it")
     row = old
     if patch.enabled is not msgspec.UNSET:
         row = replace(row, enabled=patch.enabled)
@@ -186,6 +191,8 @@ def _keep(deps: TriggerDeps, row: TriggerRow, old: TriggerRow | None) -> Trigger
             code="invalid_trigger",
             hint=f"at most {MAX_TEMPLATE}",
         )
+    if row.payload is not None:
+        check_document(row.payload, "payload")
     check_templates(row)
     row = deps.sources.whole(row)
     _check_queue(deps.store, row)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-from noetl.domain import codec
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.domain.vocabulary import TERMINAL_EVENTS
 from noetl.ports.execution_store import ExecutionStore, LoopProgress, StoredEvent
-from noetl.services.history import HistoryEvent
+from noetl.services.history import HistoryEvent, read_facts
 
 PAGE = 500
 
@@ -75,13 +75,19 @@ class Progress:
     error: dict[str, Any] | None = None
     error_step: str = ""
     reason: str = ""
+    unreadable: list[Unreadable] = field(default_factory=list)
+    """Rows that say nothing here."""
 
     def add(self, row: StoredEvent) -> None:
         """Fold the next main-lane row."""
         self.seq = max(self.seq, row.seq)
-        facts = codec.decode(row.facts)
-        for fact in facts if isinstance(facts, list) else ():
-            if isinstance(fact, dict) and (fold := _FOLDS.get(str(fact.get("name")))):
+        found = attempt(lambda: self._fold(row), f"event {row.event_id} of history")
+        if isinstance(found, Unreadable):
+            self.unreadable.append(found)
+
+    def _fold(self, row: StoredEvent) -> None:
+        for fact in read_facts(row):
+            if fold := _FOLDS.get(str(fact.get("name"))):
                 fold(self, fact, row.at)
 
     def add_event(self, event: HistoryEvent) -> None:

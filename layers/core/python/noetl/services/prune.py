@@ -114,8 +114,9 @@ def keep_to(deps: PruneDeps, more_time: Callable[[], bool]) -> Removed:
         removed += Removed(
             variables=_repeat(deps.retention.remove_variables, now - days.variables * DAY, more_time)
         )
-    if days.executions is not None:
-        removed += _remove(now - days.executions * DAY, deps, more_time)[0]
+    # Without days there is still what another removal began: it was cut off, and is finished here.
+    before = 0.0 if days.executions is None else now - days.executions * DAY
+    removed += _remove(before, deps, more_time)[0]
     kept = MOMENT_DAYS if days.executions is None else min(days.executions, MOMENT_DAYS)
     _repeat(deps.retention.remove_moments, now - kept * DAY, more_time)
     return removed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.domain.events import Event, TimerFired
 from noetl.domain.messages import VERSION, Message
 from noetl.domain.owners import offered
@@ -59,8 +59,8 @@ class Publisher:
         """
         done = Publication()
         self._commands(commands, done)
-        self._events([*events, *fired], done)
-        self._timers(timers)
+        self._events(owner, [*events, *fired], done)
+        self._timers(owner, timers)
         claimed = {(event.execution_id, event.event_id) for event in fired}
         sent, unsent = _parts(done.sent_events, claimed), _parts(done.unsent_events, claimed)
         published = Published(done.sent_commands, sent[0], sent[1])
@@ -93,8 +93,11 @@ class Publisher:
                     done.offered.setdefault(worker, []).append(command)
                     continue
                 queue, message = self._addressed(command)
-            except NoetlError as error:
-                self.log(f"command {command.command_id} of {command.execution_id} waits for a sweep: {error}")
+            except Exception as error:
+                # A row that cannot be sent keeps no other from being sent: they would all come again with it.
+                self.log(
+                    f"command {command.command_id} of {command.execution_id} waits for a sweep: {error!r}"
+                )
                 done.unsent_commands.append(command)
                 continue
             queues.setdefault(id(queue), (queue, []))[1].append((command, message))
@@ -111,26 +114,31 @@ class Publisher:
             return self.timers, Outgoing(self.command_message(command, due), group, delay=MAX_DELAY)
         return self.queue_of(command), Outgoing(self.command_message(command), group, delay=delay)
 
-    def _events(self, events: Iterable[Event], done: Publication) -> None:
+    def _events(self, owner: str, events: Iterable[Event], done: Publication) -> None:
         addressed: list[tuple[Event, Outgoing]] = []
         for event in events:
             try:
-                addressed.append((event, signed_event(event, self.keys(), self.results, self.limit)))
-            except InfrastructureError as error:
-                self.log(f"event {event.event_id} of {event.execution_id} waits for a sweep: {error}")
+                message = signed_event(event, owner, self.keys(), self.results, self.limit)
+                addressed.append((event, message))
+            except Exception as error:
+                self.log(f"event {event.event_id} of {event.execution_id} waits for a sweep: {error!r}")
                 done.unsent_events.append(event)
         if addressed:
             sent, unsent = self._send(self.events, addressed)
             done.sent_events += sent
             done.unsent_events += unsent
 
-    def _timers(self, timers: Sequence[DueTimer]) -> None:
+    def _timers(self, owner: str, timers: Sequence[DueTimer]) -> None:
         """A timer is a row as well: what cannot be sent here is fired by a sweep, later than it should."""
         addressed = []
         for timer in timers:
             delay = max(0, math.ceil(timer.seconds))
             due = self.clock() + timer.seconds if delay > MAX_DELAY else 0.0
-            message = signed_event(timer.event, self.keys(), self.results, self.limit, due)
+            try:
+                message = signed_event(timer.event, owner, self.keys(), self.results, self.limit, due)
+            except Exception as error:
+                self.log(f"timer {timer.event.timer} of {timer.event.execution_id} waits: {error!r}")
+                continue
             addressed.append((timer, Outgoing(message.body, message.group, delay=min(delay, MAX_DELAY))))
         if addressed:
             self._send(self.timers, addressed)
@@ -139,6 +147,12 @@ class Publisher:
         """What was sent, and what was not."""
         try:
             failed = set(queue.send([message for _, message in addressed]))
+        except InvalidInputError as error:
+            if len(addressed) > 1:
+                parts = [self._send(queue, [one]) for one in addressed]
+                return [one for sent, _ in parts for one in sent], [one for _, left in parts for one in left]
+            self.log(f"a message can never be sent: {error}")
+            failed = {0}
         except NoetlError as error:
             self.log(f"{len(addressed)} message(s) could not be sent: {error}")
             failed = set(range(len(addressed)))

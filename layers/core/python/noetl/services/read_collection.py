@@ -20,6 +20,8 @@ from noetl.domain.manifests import STORED
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.domain.parts import PART_BYTES, PartsWriter
 from noetl.domain.results import canonical, format_of, is_ref
+from noetl.domain.size_gate import exceeded
+from noetl.domain.sizes import LOOP_ITEMS
 from noetl.domain.sources import is_source
 from noetl.dsl.program import Loop, Program, Step
 from noetl.engine.collections import listed
@@ -187,6 +189,8 @@ class _Reading:
     def _wanted(self, values: Iterable[Any]) -> Iterator[Any]:
         """Stops when the step run is not wanted any more."""
         for number, value in enumerate(values):
+            if number >= LOOP_ITEMS.value:
+                raise exceeded(LOOP_ITEMS, None, f"the loop of step {self.step.name}")
             if number % 10_000 == 9_999 and self.revoked():
                 raise TaskError("the step was given up", kind="cancelled", code="cancelled")
             yield self.secrets.redact(value)

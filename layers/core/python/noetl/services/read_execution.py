@@ -12,13 +12,15 @@ from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskEr
 from noetl.domain.manifests import is_manifest, join
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.results import is_ref
-from noetl.domain.state import TERMINAL, ExecutionState, decode_state
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.answers import EVERY, ExecutionFilter
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
 from noetl.services.awaited import awaited
+from noetl.services.execution_state import demand_state, read_state
 from noetl.services.hydration import NOT_VALUES, make_hydrate
 from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
@@ -74,12 +76,14 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
     ended_at: float | None
     duration_ms: int
     parent_execution_id: str | None
+    unreadable: str | None = None
+    """Why its state cannot be read; what else is said of it comes from its row."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
     """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
     ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
-    it waits for.
+    it waits for. ``unreadable``: rows that cannot be read, and why; the rest of the view does without them.
     """
 
     summary: ExecutionSummary
@@ -90,6 +94,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     waits: list[WaitView] = []
     awaiting: list[AwaitedCallback] = []
+    unreadable: list[str] = []
 
     @property
     def status(self) -> str:
@@ -124,8 +129,10 @@ def describe(
     """An execution with its steps. ``progress``: what an earlier look folded already. Raises NotFoundError."""
     info = find(store, execution_id)
     progress = read_progress(store, execution_id, progress)
-    state = _state(info)
+    state, unreadable = read_state(info)
     waiting = waits(store, execution_id) if info.status not in TERMINAL else []
+    awaiting = attempt(lambda: awaited(store, execution_id, state), f"a callback of execution {execution_id}")
+    unread = [one for one in (unreadable, awaiting) if isinstance(one, Unreadable)]
     return ExecutionView(
         summary=summarize(info, now, queued=any(not wait.step for wait in waiting)),
         steps=[step_view(run, now) for run in progress.runs.values()],
@@ -134,7 +141,8 @@ def describe(
         parked=parked_steps(state, programs),
         outstanding=dict(store.open_work(execution_id)),
         waits=waiting,
-        awaiting=awaited(store, execution_id, state),
+        awaiting=[] if isinstance(awaiting, Unreadable) else awaiting,
+        unreadable=[str(one) for one in (*unread, *progress.unreadable)],
     )
 
 
@@ -209,7 +217,7 @@ def unresolved_result(store: ExecutionStore, execution_id: int) -> Any:
 def _no_result(info: ExecutionInfo) -> ConflictError:
     status = view_status(info)
     if info.status in TERMINAL:
-        error = _state(info).error
+        error = read_state(info)[0].error
         return ConflictError(
             f"execution {info.execution_id} {info.status}, so it has no result",
             code="execution_failed",
@@ -223,7 +231,7 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
 
 
 def _completed_steps(store: ExecutionStore, info: ExecutionInfo) -> Sequence[str]:
-    seq = _state(info).seq
+    seq = demand_state(info).seq
     for row in store.events(info.execution_id, after=max(seq - 1, 0)):
         for fact in codec.decode(row.facts):
             if fact.get("name") == "playbook.completed":
@@ -285,14 +293,10 @@ def view_status(info: ExecutionInfo) -> str:
     """The stored status, or ``waiting`` when every token is parked or waits for a callback (or, at a join, for one that does)."""
     if info.status != "running":
         return info.status
-    tokens = _state(info).tokens.values()
+    tokens = read_state(info)[0].tokens.values()
     outside = [token for token in tokens if token.phase == "parked" or token.serial >= 0]
     joining = sum(token.phase == "arrived" for token in tokens)
     return "waiting" if outside and len(outside) + joining == len(tokens) else "running"
-
-
-def _state(info: ExecutionInfo) -> ExecutionState:
-    return decode_state(info.state) if info.state else ExecutionState(program=info.program)
 
 
 def is_queued(store: ExecutionStore, info: ExecutionInfo, now: float) -> bool:
@@ -311,6 +315,7 @@ def _status(info: ExecutionInfo, now: float, queued: bool) -> str:
 def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> ExecutionSummary:
     """One line about an execution, from its row alone. ``queued``: it waits for a slot to begin."""
     parent = info.parent_execution_id
+    unreadable = read_state(info)[1]
     return ExecutionSummary(
         execution_id=str(info.execution_id),
         path=info.path,
@@ -320,6 +325,7 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
         ended_at=info.ended_at,
         duration_ms=_milliseconds(info.started_at, info.ended_at, now),
         parent_execution_id=None if parent is None else str(parent),
+        unreadable=None if unreadable is None else unreadable.why,
     )
 
 
@@ -346,7 +352,7 @@ def _milliseconds(started: float, ended: float | None, now: float) -> int:
 
 def error_of(info: ExecutionInfo) -> dict[str, Any] | None:
     """Why an execution failed, from its row alone."""
-    error = _state(info).error
+    error = read_state(info)[0].error
     return None if error is None else msgspec.to_builtins(error)
 
 

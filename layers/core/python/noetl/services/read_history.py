@@ -13,6 +13,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.again import Places
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import CURSOR
 from noetl.domain.vocabulary import TERMINAL_EVENTS, Vocabulary
 from noetl.ports.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history import HistoryEvent, facts_of, row_events
@@ -20,7 +21,7 @@ from noetl.services.history import HistoryEvent, facts_of, row_events
 PAGE = 500
 FIRST_ROUND = 1
 """Every loop run is its step run's only one."""
-MAX_CURSOR = 16_384
+MAX_CURSOR = CURSOR.value
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):

@@ -7,12 +7,12 @@ over it conflicts, and the shell reads. Entries are taken out while they are wor
 from __future__ import annotations
 
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 from noetl.domain.commands import Command
 from noetl.ports.execution_store import Change, Fence, Snapshot
+from noetl.services.store_time import StoreTime
 
 COUNT = 1024
 SIZE = 256 * 1024
@@ -20,13 +20,14 @@ SIZE = 256 * 1024
 
 
 class Recent:
-    """Thread-safe. ``clock``: monotonic seconds, to go on from the store's last word about the time."""
+    """Thread-safe. ``clock``: seconds by which to go on from the store's last word about the time; None: those of this machine.
+    ``count``: most entries."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, clock: Callable[[], float] | None = None, count: int = COUNT) -> None:
+        self._time = StoreTime() if clock is None else StoreTime(clock, clock)
+        self._count = count
         self._entries: OrderedDict[int, tuple[Snapshot, int]] = OrderedDict()
         self._lock = threading.Lock()
-        self._ahead: float | None = None
 
     def take(self, execution_id: int) -> tuple[Snapshot, int] | None:
         """The entry, which is forgotten, with the bytes it has grown by so far."""
@@ -39,16 +40,16 @@ class Recent:
             return
         with self._lock:
             self._entries[snapshot.execution_id] = (snapshot, size)
-            while len(self._entries) > COUNT:
+            while len(self._entries) > self._count:
                 self._entries.popitem(last=False)
 
     def heard(self, now: float) -> None:
         """The store said what time it is."""
-        self._ahead = now - self._clock()
+        self._time.heard(now)
 
     def now(self) -> float | None:
-        """The store's time, as far as it is known."""
-        return None if self._ahead is None else self._ahead + self._clock()
+        """Return the store's time; None when it has to be asked."""
+        return self._time.now()
 
 
 def after_commit(

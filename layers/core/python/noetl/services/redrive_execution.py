@@ -10,10 +10,12 @@ from noetl.domain.again import FAILED, Again
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Redrive
 from noetl.domain.redrive import Address, parse_address, refusal
-from noetl.domain.state import TERMINAL, ExecutionState, decode_state
-from noetl.dsl.program import Program, step_index
+from noetl.domain.size_gate import check_value
+from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.dsl.program import Program, step_index, ways_of
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.change_execution import Asked, event_id
+from noetl.services.execution_state import demand_state
 from noetl.services.last_runs import LastRuns, last_runs
 from noetl.services.read_execution import find
 
@@ -33,11 +35,13 @@ def redrive(
     """``step`` empty: what was under way when it ended runs again; or a step, or an item of its loop (``domain.redrive.parse_address``).
     ``args``: of the step; None: those of its last run. ``program``: what it goes on with; empty: what it had.
 
-    Raises NotFoundError, ConflictError(code="execution_not_ended" or "not_redrivable", details ``candidates``),
+    Raises NotFoundError, ConflictError(code="execution_not_ended", "execution_leaving" or "not_redrivable", details ``candidates``),
     InvalidInputError(code="unknown_step" or "invalid_redrive").
     """
     event = plan(store, programs, execution_id, asked, step=step, args=args, program=program)
     posted = store.post(event, asked.owner)
+    if posted.status is None:
+        raise being_removed(execution_id)
     if posted.status not in TERMINAL:
         raise _not_ended(execution_id, str(posted.status))
     return event
@@ -55,11 +59,12 @@ def plan(
     info: ExecutionInfo | None = None,
 ) -> Redrive:
     """The event, without posting it. ``info``: as it was read already. Raises as ``redrive`` does."""
+    check_value(args or {}, "args")
     address = parse_address(step)
     info = info or find(store, execution_id)
     if info.status not in TERMINAL:
         raise _not_ended(execution_id, info.status)
-    state = decode_state(info.state)
+    state = demand_state(info)
     refused = refusal(state, address.step)
     if refused:
         runs = last_runs(store, execution_id) if state.program else LastRuns()
@@ -84,6 +89,15 @@ def plan(
         asked.reason,
         asked.principal,
         again,
+    )
+
+
+def being_removed(execution_id: int) -> ConflictError:
+    """Return the refusal of a redrive that came after retention (or a prune) had claimed the tree."""
+    return ConflictError(
+        f"execution {execution_id} has ended, and retention or a prune is removing it with its family",
+        code="execution_leaving",
+        hint="start its playbook again",
     )
 
 
@@ -168,9 +182,8 @@ def _arcs(old: Program, new: Program, state: ExecutionState) -> dict[int, int]:
 
 
 def _places(program: Program) -> Iterator[tuple[int, tuple[str, str, int]]]:
-    """Each arc's number, and what it is called in every version: from, to, and its place among those."""
+    """Each way on which a token can come to a join: its number, and what it is called in every version (from, to, place among those)."""
     for step in program.steps:
-        seen: dict[str, int] = {}
-        for arc in step.arcs:
-            yield arc.index, (step.name, arc.target, seen.get(arc.target, 0))
-            seen[arc.target] = seen.get(arc.target, 0) + 1
+        for target, ways in ways_of(step).items():
+            for place, index in enumerate(ways):
+                yield index, (step.name, target, place)

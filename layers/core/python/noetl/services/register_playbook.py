@@ -12,12 +12,13 @@ from typing import Protocol
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import PATH
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
 
 SUFFIXES = (".yaml", ".yml")
-MAX_PATH = 512
+MAX_PATH = PATH.value
 _PATH = re.compile(r"[^\s/\\\x00-\x1f@][^\\\x00-\x1f@]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 

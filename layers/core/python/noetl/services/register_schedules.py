@@ -69,13 +69,20 @@ def put(row: ScheduleRow, *, store: ScheduleStore, schedules: Schedules | None, 
 
 
 def _dated(row: ScheduleRow, old: ScheduleRow | None, now: float) -> ScheduleRow:
-    """A timing that stays what it was goes on counting; another one begins now."""
+    """Return it with its anchor and next time: the same timing goes on counting, another one begins now."""
     if old is not None and _rhythm(old) == _rhythm(row):
         row = replace(row, anchor=old.anchor)
         keeps = old.active and row.enabled and old.next_at is not None
-        return replace(row, next_at=old.next_at if keeps else next_fire(timing_of(row), now))
-    row = replace(row, anchor=float(math.floor(now)))
-    return replace(row, next_at=next_fire(timing_of(row), now))
+        return replace(row, next_at=old.next_at if keeps else upcoming(row, now, old.last_at))
+    # Timings are told apart by their anchors, also where two clocks give the same second.
+    least = -math.inf if old is None else old.anchor + 1
+    row = replace(row, anchor=max(float(math.floor(now)), least))
+    return replace(row, next_at=upcoming(row, now, None if old is None else old.last_at))
+
+
+def upcoming(row: ScheduleRow, now: float, last_at: float | None) -> float | None:
+    """Return when a schedule fires next; what is settled up to ``last_at`` is not due again, however late the clock says that it is."""
+    return next_fire(timing_of(row), now if last_at is None else max(now, last_at))
 
 
 def _rhythm(row: ScheduleRow) -> Timing:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from noetl.domain.errors import ConflictError, InvalidInputError
-from noetl.domain.state import ExecutionState, decode_state
+from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Program
 from noetl.engine.scope import EngineScope
 from noetl.engine.view import Overlay, View
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.results import ResultStore
+from noetl.services.execution_state import demand_state
 from noetl.services.hydration import make_hydrate
 from noetl.services.read_execution import find
 from noetl.services.rendered import Rendered
@@ -20,7 +21,7 @@ from noetl.services.template_writer import TemplateWriter
 from noetl.templating import wrap
 
 NAMES_SHOWN = 500
-_SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "undo"))
+_SCOPES = frozenset(("args", "workload", "ctx", "vars", "step", "run", "undo"))
 
 
 def render_context(
@@ -36,7 +37,7 @@ def render_context(
 ) -> Rendered:
     """``template``: a text, or any JSON value with texts in it; what it says is seen by the engine's rules for names.
 
-    ``step``: with the arguments of its latest run that is under way. ``extra``: further names, which win.
+    ``step``: with the arguments, and the result so far, of its latest run that is under way. ``extra``: further names, which win.
     Raises NotFoundError, ConflictError (it has not started), InvalidInputError (too much at once, no such step or name).
     """
     info = find(store, execution_id)
@@ -47,10 +48,11 @@ def render_context(
             hint="it does within moments, or at its `trigger_at`: try again then",
             retryable=True,
         )
-    program, state, slots = programs(info.program), decode_state(info.state), dict(store.slots(execution_id))
-    args = _arguments(program, state, slots, step)
+    program, state, slots = programs(info.program), demand_state(info), dict(store.slots(execution_id))
+    run = _latest_run(program, state, step)
+    args = {} if run is None else slots.get(("args", str(run.run)), {})
     view = View(slots, scopes=_SCOPES, hydrate=make_hydrate(results))
-    scope = EngineScope(program, execution_id, Overlay(view), now, args, _further(extra or {}, view))
+    scope = EngineScope(program, execution_id, Overlay(view), now, args, _further(extra or {}, view), run)
     writer = TemplateWriter(scope)
     with outages():
         rendered = writer.render(template, "", 0)
@@ -66,11 +68,10 @@ def _further(extra: Mapping[str, Any], view: View) -> dict[str, Any]:
     return {name: wrap(value, view.load) for name, value in extra.items()}
 
 
-def _arguments(
-    program: Program, state: ExecutionState, slots: Mapping[tuple[str, str], Any], step: str | None
-) -> Mapping[str, Any]:
+def _latest_run(program: Program, state: ExecutionState, step: str | None) -> Token | None:
+    """Find the run of ``step`` that is under way and was entered last. Raises InvalidInputError when there is no such step."""
     if step is None:
-        return {}
+        return None
     known = [one.name for one in program.steps]
     if step not in known:
         raise InvalidInputError(
@@ -78,9 +79,8 @@ def _arguments(
             code="unknown_step",
             hint=f"its steps are {', '.join(known[:20])}",
         )
-    runs = [token.run for token in state.tokens.values() if token.step == step]
-    found = slots.get(("args", str(max(runs)))) if runs else None
-    return found if isinstance(found, Mapping) else {}
+    runs = [token for token in state.tokens.values() if token.step == step]
+    return max(runs, key=lambda token: token.run, default=None)
 
 
 def _names(scope: EngineScope) -> Iterator[str]:

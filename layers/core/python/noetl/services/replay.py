@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from noetl.domain.errors import ConflictError
 from noetl.domain.facts import decode_facts
-from noetl.domain.state import decode_state
+from noetl.domain.unreadable import demand
 from noetl.engine.apply import rebuild
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.execution_state import demand_state
 from noetl.services.read_execution import find
 
 PAGE = 500
@@ -42,7 +44,7 @@ class ReplayReport(msgspec.Struct, frozen=True):
 def replay(store: ExecutionStore, execution_id: int) -> ReplayReport:
     """Rebuild one execution from its facts and compare state, slots, and the counts of its loops with what is stored.
 
-    Raises NotFoundError, and ConflictError when the execution moves too fast to be read at one version.
+    Raises NotFoundError, UnreadableRowError, and ConflictError when the execution moves too fast to be read at one version.
     """
     info = find(store, execution_id)
     for _ in range(_TRIES):
@@ -63,7 +65,7 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
     state, slots = rebuild(rows)
     stored = {
         "status": info.status,
-        "state": msgspec.to_builtins(decode_state(info.state)) if info.state else {},
+        "state": msgspec.to_builtins(demand_state(info)) if info.state else {},
         "slots": _named(store.slots(info.execution_id)),
     }
     rebuilt = {"status": state.status, "state": msgspec.to_builtins(state), "slots": _named(slots)}
@@ -81,7 +83,8 @@ def _rows(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[
         page = store.events(execution_id, after=after, limit=PAGE)
         for row in page:
             after = row.seq
-            yield row.seq, decode_facts(row.facts)
+            what = f"event {row.event_id} of execution {execution_id}"
+            yield row.seq, demand(partial(decode_facts, row.facts), what)
         if len(page) < PAGE:
             return
 

@@ -17,6 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, PollRequest, Suspend, WaitRequest
+from noetl.domain.size_gate import find_unfit
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
@@ -92,8 +93,9 @@ class TaskRunner:
         """What a later item's calls are likely to want: the longest time-out so far."""
         self.unbegun = False
         """The last pass was handed back before its first call."""
-        undoing = ".compensate" if command.stage == "compensate" else ""
-        self.prefix = f"{command.execution_id}/{command.run}{undoing}"
+        # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
+        apart = command.stage in ("case", "compensate")
+        self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
         self.elsewhere = Elsewhere(command, deps, self._log)
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
@@ -216,7 +218,7 @@ class TaskRunner:
             return self._error(internal(error), began, op)
         elapsed = self._elapsed(op, began)
         if isinstance(answer, TaskResult):
-            problem = codec.find_unstorable(answer.result)
+            problem = find_unfit(answer.result)
             if problem is not None:
                 return self._error(unstorable(op.label, problem), began, op)
             return TaskOutcome(answer.result, meta=answer.meta, duration_ms=elapsed)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event, encode_event
 from noetl.domain.messages import VERSION, Message, event_dedup, event_group
@@ -43,7 +41,9 @@ class EventSender:
         if not events:
             return
         keys = self.keys()
-        unsent = set(self.queue.send([self._outgoing(event, owner, keys) for event in events]))
+        unsent = set(
+            self.queue.send([signed_event(event, owner, keys, self.results, self.limit) for event in events])
+        )
         sent = [event for number, event in enumerate(events) if number not in unsent]
         if sent:
             self.store.hand_over(owner, Published(events=sent))
@@ -52,15 +52,15 @@ class EventSender:
                 f"{len(unsent)} of {len(events)} events could not be sent", code="events_not_sent"
             )
 
-    def _outgoing(self, event: Event, owner: str, keys: KeyRing) -> Outgoing:
-        """A client that repeats itself sends again: were that dropped as a repeat of what was applied already, nobody would ever take
-        the row away that it has made."""
-        message = signed_event(event, keys, self.results, self.limit)
-        return msgspec.structs.replace(message, dedup=event_dedup(event, owner))
 
+def signed_event(
+    event: Event, owner: str, keys: KeyRing, results: ResultStore, limit: int, due: float = 0.0
+) -> Outgoing:
+    """Return a control event as its queue takes it.
 
-def signed_event(event: Event, keys: KeyRing, results: ResultStore, limit: int, due: float = 0.0) -> Outgoing:
-    """A control event as its queue takes it. Raises InfrastructureError when it is too large and cannot be stored."""
+    ``owner``: of the row it comes from; sendings of one event by two owners are two messages for the queue, which remembers a
+    deduplication id for five minutes although the message was consumed. A row that was held meanwhile, that waited for a slot, or
+    whose message was lost has to reach the engine again. Raises InfrastructureError when it is too large and cannot be stored."""
     token = sign(encode_event(event), keys)
     text = pack(Message(VERSION, token=token, due=due, event=event), results, limit=limit)
-    return Outgoing(text, group=event_group(event), dedup=event_dedup(event))
+    return Outgoing(text, group=event_group(event), dedup=event_dedup(event, owner))

@@ -17,13 +17,15 @@ from noetl.domain.events import Start
 from noetl.domain.limits import refusal
 from noetl.domain.owners import later
 from noetl.domain.schedules import instant
+from noetl.domain.size_gate import check_document
+from noetl.domain.sizes import AHEAD_SECONDS
 from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import CreatedExecution, Creation, ExecutionStore, IdempotencyKey
 from noetl.services.check_keychain import check_keychain
 
-MAX_AHEAD = 366 * 86_400
+MAX_AHEAD = AHEAD_SECONDS.value
 """Seconds between a request and the start it asks for."""
 TRIES = 5
 """Ids that are tried before giving up; two starts of one millisecond meet once in four million."""
@@ -98,7 +100,8 @@ def _start(
     again: bool,
     names: CredentialNames | None,
 ) -> Started:
-    starts_at = _ahead(wish.at, now_ms / 1000)
+    # By the store's clock, which is what starts it then: a process that is ahead would start it now.
+    starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
     owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
         path=wish.path or program.path,
@@ -141,9 +144,9 @@ def _same(found: Creation) -> Creation:
     return found
 
 
-def _ahead(at: float | None, now: float) -> float | None:
-    """Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
-    if at is None or at <= now:
+def _ahead(at: float, now: float) -> float | None:
+    """Return ``at`` while it is to come. Raises InvalidInputError(code="invalid_trigger_at") for what is too far ahead."""
+    if at <= now:
         return None
     if at - now > MAX_AHEAD:
         raise InvalidInputError(
@@ -175,16 +178,18 @@ def start_event(
     principal_kind: str = "",
     told: Mapping[str, Any] | None = None,
     priority: int | None = None,
+    origin: str = "",
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
-    ``now_ms`` and ``random_bits`` make the execution id. Raises InvalidInputError(code="payload_invalid") when the payload does not fit
-    the playbook's ``input`` schema.
+    ``now_ms`` and ``random_bits`` make the execution id. ``origin``: see ``ids.start_event``; for Starts that no ``create`` makes.
+    Raises InvalidInputError(code="payload_invalid") when the payload does not fit the playbook's ``input`` schema, and code="size_limit"
+    when it exceeds a limit.
     """
     check_payload(program, payload)
     return Start(
         ids.execution_id(now_ms, random_bits),
-        ids.start_event(),
+        ids.start_event(origin),
         program.hash,
         program.path,
         payload={**(told or {}), **payload},
@@ -211,9 +216,13 @@ def refuse_excess(program: Program, start: Start, store: ExecutionStore, now: fl
 
 
 def check_payload(program: Program, payload: Any) -> None:
-    """Hold a payload against the playbook's ``input`` schema (JSON Schema), if it has one."""
+    """Hold a payload against the limits, and against the playbook's ``input`` schema (JSON Schema), if it has one.
+
+    Raises InvalidInputError(code="size_limit" or "payload_invalid").
+    """
     if not isinstance(payload, dict):
         raise InvalidInputError("the payload has to be a mapping", code="payload_invalid")
+    check_document(payload, "payload")
     if program.input_schema is None:
         return
     problems = misfits(program.input_schema, payload)

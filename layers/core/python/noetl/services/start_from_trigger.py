@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import find_unfit
 from noetl.services.start_execution import Started
 from noetl.services.start_playbook import StartDeps, start_playbook
 
@@ -55,7 +56,7 @@ def _read(body: str) -> Any:
         found = codec.decode(body)
     except (ValueError, RecursionError):
         return body
-    return body if codec.find_unstorable(found) else found
+    return body if find_unfit(found) else found
 
 
 def event_key(path: str, event: Mapping[str, Any]) -> str:

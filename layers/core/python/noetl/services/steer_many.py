@@ -287,7 +287,9 @@ def _event(
 def _problem(verb: Verb, posted: Posted | None) -> ConflictError | None:
     """Why an execution that is (or was found to be) like this took no event."""
     if posted is None or posted.status is None:
-        return ConflictError("it has gone meanwhile", code="execution_not_found")
+        return ConflictError(
+            "retention or a prune is removing it, or has removed it", code="execution_leaving"
+        )
     if (posted.status in TERMINAL) != (verb == "redrive"):
         code = "execution_not_ended" if verb == "redrive" else "execution_ended"
         return ConflictError(f"it is {posted.status}", code=code)

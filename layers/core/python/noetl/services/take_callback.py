@@ -19,20 +19,24 @@ from noetl.domain.callbacks import (
     awaited_in,
     digest_of,
     holder,
+    proven,
     read_token,
+    token_name,
 )
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
 from noetl.domain.events import CallbackDone, Held, decode_event
 from noetl.domain.outcomes import Outcome
 from noetl.domain.results import INLINE_LIMIT, make_ref, ref_uri
-from noetl.domain.state import TERMINAL, Token, decode_state
+from noetl.domain.size_gate import check_value
+from noetl.domain.state import TERMINAL, Token
 from noetl.domain.tokens import KeyRing
 from noetl.domain.waiting import iso
 from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Lit, Map, Program, Task, calls_back_task, tasks_in
 from noetl.ports.execution_store import ExecutionStore, LoadRequest
 from noetl.ports.results import ResultStore
+from noetl.services.execution_state import state_of
 
 _TOLD = 3
 """Problems of a body in a message; ``details`` have more."""
@@ -90,9 +94,13 @@ def look(token: str, deps: CallbackDeps) -> AskedFor:
 
 
 def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
-    """Say ``body`` to whoever waits (or will). Raises as ``look`` does, and InvalidInputError(code="callback_schema" or "body_invalid")."""
+    """Say ``body`` to the task that waits (or will).
+
+    Raises as ``look`` does, and InvalidInputError(code="callback_schema", "body_invalid" or "size_limit").
+    """
     callback = _known(token, deps)
-    digest = digest_of(_storable(body))
+    check_value(body, "body")
+    digest = digest_of(body)
     if _is_repeat(callback, digest, deps):
         return Answered(callback, None)
     event = plan(callback, body, digest, deps)
@@ -122,10 +130,25 @@ def plan(callback: CallbackId, body: Any, digest: str, deps: CallbackDeps) -> Ca
 
 
 def _known(token: str, deps: CallbackDeps) -> CallbackId:
-    """Raises NotFoundError: the same for whatever is no token, or not one of an execution that is there."""
-    found = read_token(token, deps.keys(False)) or read_token(token, deps.keys(True))
+    """Raises NotFoundError: the same for all that is no token, or not one of an execution that is there."""
+    found = (
+        read_token(token, deps.keys(False)) or read_token(token, deps.keys(True)) or _remembered(token, deps)
+    )
     if found is None or deps.store.info(found.execution_id) is None:
         raise NotFoundError("there is no such callback", code="callback_not_found")
+    return found
+
+
+def _remembered(token: str, deps: CallbackDeps) -> CallbackId | None:
+    """Return what a token names whose key is gone from the ring, while somebody waits for it: the wait may last longer than any key."""
+    found = token_name(token)
+    if found is None:
+        return None
+    loaded = deps.store.load([LoadRequest(found.execution_id, names=(found.place,))]).executions
+    snapshot = loaded.get(found.execution_id)
+    awaited = None if snapshot is None else awaited_in(snapshot.slots.get((SCOPE, found.place), {}))
+    if awaited is None or awaited.serial != found.serial or not proven(token, awaited):
+        return None
     return found
 
 
@@ -180,7 +203,8 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
         raise _closed(f"execution {callback.execution_id} is {status}")
     if over[0] in snapshot.applied:
         raise _expired()
-    token = holder(decode_state(snapshot.state), callback.place)
+    state = state_of(callback.execution_id, snapshot.state)
+    token = holder(state, callback.place)
     if token is None or snapshot.applied:
         raise _closed("the step run it is for is over")
     slot = snapshot.slots.get((SCOPE, callback.place), {})
@@ -259,13 +283,6 @@ def _closed(why: str) -> GoneError:
 
 
 # --- what is said ---
-
-
-def _storable(body: Any) -> Any:
-    problem = codec.find_unstorable(body, "body")
-    if problem:
-        raise InvalidInputError(f"{problem}", code="body_invalid")
-    return body
 
 
 def _check_schema(found: _Found, body: Any) -> None:

@@ -19,16 +19,20 @@ from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.domain.results import INLINE_LIMIT
+from noetl.domain.size_gate import find_unfit
+from noetl.domain.sizes import BATCH_EVENTS
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.services.admit_messages import Door
 
-MOST_EVENTS = 256
+MOST_EVENTS = BATCH_EVENTS.value
 STALE_SECONDS = 60.0
 """After which whoever handles a batch is taken for dead."""
 LEFT_SECONDS = 3.0
 """After which nobody can be expected any more to begin with a batch that was accepted."""
+GIVE_UP_SECONDS = 600.0
+"""How long a batch that breaks its handler is tried again."""
 KEPT_SECONDS = 7 * 86_400.0
 DONE = frozenset({"call.done", "worker.done", "command.completed"})
 FAILED = frozenset({"call.error", "worker.error", "worker.failed", "command.failed"})
@@ -118,7 +122,7 @@ def _sign_of_items(command: Capability) -> ItemsDone:
 
 
 def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
-    found = codec.find_unstorable(dict(payload), "payload")
+    found = find_unfit(dict(payload), "payload")
     if found:
         raise InvalidInputError(found, code="event_invalid")
     if name in DONE:
@@ -163,13 +167,13 @@ def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], lis
 def _goes_on(event: CommandDone | ItemsDone) -> bool:
     """Whether its worker has the command still: a sign of life, or a part of a chunk."""
     if isinstance(event, ItemsDone):
-        return not event.closed and event.rest is None
+        return not event.last
     return _is_sign(event)
 
 
 def _is_sign(event: CommandDone | ItemsDone) -> bool:
     if isinstance(event, ItemsDone):
-        return not event.items and not event.closed and event.rest is None
+        return not event.items and not event.last
     return event.outcome.status == "suspended" and event.outcome.suspend is None
 
 
@@ -246,8 +250,17 @@ def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
             raise
         except Exception as error:
             deps.door.log(f"batch {batch_id} could not be handled: {type(error).__name__}: {error}")
+            _give_up(batch_id, deps)
     deps.batches.forget(KEPT_SECONDS)
     return done
+
+
+def _give_up(batch_id: int, deps: EventsDeps) -> None:
+    """End a batch that has broken its handler for long: its sender sees it, and may send its events one by one."""
+    batch = deps.batches.get(batch_id)
+    if batch is not None and deps.door.clock() - batch.created_at > GIVE_UP_SECONDS:
+        told = [EventTold("", "", "batch_broken") for _ in range(batch.total)]
+        deps.batches.end(batch_id, "failed", told)
 
 
 def find_batch(batch_id: int, deps: EventsDeps) -> EventBatch:

@@ -17,9 +17,11 @@ from typing import Any
 from jinja2.filters import FILTERS as JINJA
 
 from noetl.domain.codec import decode, encode
-from noetl.domain.errors import TemplateError
+from noetl.domain.errors import InvalidInputError, TemplateError
+from noetl.domain.size_gate import check_tree, number_fits
+from noetl.domain.sizes import INTEGER_DIGITS
 from noetl.templating.access import attribute, check_int, describe, replace
-from noetl.templating.limits import Meter
+from noetl.templating.limits import Meter, over_limit
 from noetl.templating.operators import operand, printf
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.sequences import SEQUENCE_FILTERS
@@ -65,7 +67,10 @@ def _int(meter: Meter, value: Any, fallback: Any = 0, base: Any = 10) -> Any:
                 return int(float(given))
         return int(given)
 
-    return _number(meter, value, convert, fallback)
+    found = _number(meter, value, convert, fallback)
+    if isinstance(found, int) and not number_fits(found):
+        raise over_limit(f"the result is a whole number of more than {INTEGER_DIGITS.value} digits")
+    return found
 
 
 def _float(meter: Meter, value: Any, fallback: Any = 0.0) -> Any:
@@ -97,7 +102,11 @@ def _fromjson(meter: Meter, value: Any) -> Any:
     text = to_text(value)
     meter.allocate(len(text))
     try:
-        return wrap(decode(text))
+        found = decode(text)
+        check_tree(found, "result")
+        return wrap(found)
+    except InvalidInputError as error:
+        raise over_limit(error.message) from None
     except (ValueError, RecursionError) as error:
         raise TemplateError(f"this is not JSON: {text[:60]!r} ({error})") from None
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from noetl.domain.codec import encode
 from noetl.domain.errors import TemplateError
+from noetl.domain.size_gate import number_fits
+from noetl.domain.sizes import INTEGER_DIGITS
 from noetl.templating.limits import MAX_VALUE_DEPTH, MAX_VALUE_WEIGHT, over_limit
 from noetl.templating.undefined import Undefined
 from noetl.templating.views import BLANK, SCALARS, Made, Stored, View, content
@@ -56,6 +58,8 @@ def _scalar(value: Any) -> Any:
         raise TemplateError(
             f"the result is {value!r}, which JSON cannot hold", hint="test for it, or use a text"
         )
+    if type(value) is int and not number_fits(value):
+        raise over_limit(f"the result is a whole number of more than {INTEGER_DIGITS.value} digits")
     return value
 
 

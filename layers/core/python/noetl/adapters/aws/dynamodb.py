@@ -11,7 +11,6 @@ from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
 from noetl.adapters.held_stream import HeldStreams
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
-from noetl.domain.result_life import PERMANENT
 from noetl.domain.tiers import KV_BYTES
 from noetl.ports.results import OneTier
 
@@ -26,8 +25,7 @@ ATTEMPTS = 5
 class DynamoResultStore(HeldStreams, OneTier):
     """Items ``pk`` = execution, ``sk`` = SHA-256 of the URI (the object and its first chunk), or that and the number of a further chunk.
 
-    The object's item is written last, so a value is there as a whole or not at all. ``keep_seconds``: after that the table's own
-    expiry (attribute ``expires_at``) removes what nobody removed; what has expired is not given out any more. Permanent results do not expire.
+    The object's item is written last, so a value is there as a whole or not at all. Nothing expires by its age.
     """
 
     name = "kv"
@@ -37,14 +35,10 @@ class DynamoResultStore(HeldStreams, OneTier):
         table: str,
         client: Callable[[], Any],
         *,
-        keep_seconds: float,
-        clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._table = table
         self._made = client
-        self._keep_seconds = keep_seconds
-        self._clock = clock
         self._sleep = sleep
 
     @property
@@ -64,15 +58,14 @@ class DynamoResultStore(HeldStreams, OneTier):
         chunks = [data[start : start + CHUNK] for start in range(0, len(data), CHUNK)] or [b""]
         with answering("dynamodb"):
             for number, chunk in enumerate(chunks[1:], 1):
-                item = {**_key(uri, digest, number), "data": {"B": chunk}, **self._expiry(uri)}
+                item = {**_key(uri, digest, number), "data": {"B": chunk}}
                 self._client.put_item(TableName=self._table, Item=item)
         about = {"data": {"B": chunks[0]}, "sha256": {"S": digest}, "chunks": {"N": str(len(chunks))}}
         try:
             self._client.put_item(
                 TableName=self._table,
-                Item={**_key(uri), **about, **self._expiry(uri)},
-                ConditionExpression="attribute_not_exists(sk) OR expires_at <= :now",
-                ExpressionAttributeValues={":now": {"N": str(int(self._clock()))}},
+                Item={**_key(uri), **about},
+                ConditionExpression="attribute_not_exists(sk)",
             )
         except FAILURES as error:
             if error_code(error) != "ConditionalCheckFailedException":
@@ -83,7 +76,7 @@ class DynamoResultStore(HeldStreams, OneTier):
 
     def get(self, uri: str) -> bytes:
         head = self._item(uri)
-        if head is None or self._expired(head):
+        if head is None:
             raise self._missing(uri)
         found = [_bytes(head)]
         for number in range(1, int(head["chunks"]["N"])):
@@ -137,20 +130,11 @@ class DynamoResultStore(HeldStreams, OneTier):
             ).get("Item")
         return found
 
-    def _expiry(self, uri: str) -> dict[str, Any]:
-        if result_key(uri)[0] == PERMANENT:
-            return {}
-        return {"expires_at": {"N": str(int(self._clock() + self._keep_seconds))}}
-
-    def _expired(self, item: dict[str, Any]) -> bool:
-        """DynamoDB removes what has expired within days, not at once."""
-        return "expires_at" in item and int(item["expires_at"]["N"]) <= self._clock()
-
     def _missing(self, uri: str) -> NotFoundError:
         return NotFoundError(
             f"{uri} is not in table {self._table}",
             code="REFERENCE_NOT_AVAILABLE",
-            hint="its execution was deleted, or it was kept for longer than the table keeps values",
+            hint="its execution was deleted",
         )
 
 

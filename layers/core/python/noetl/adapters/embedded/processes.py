@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -185,7 +186,9 @@ def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subproce
 def _wait_ready(data: Path, process: subprocess.Popen[bytes], deadline: float) -> bool:
     while time.monotonic() < deadline:
         if pid_file_line(data, 7) == "ready" and pid_file_line(data, 0) == str(process.pid):
-            process.returncode = 0  # it outlives us on purpose; nobody waits for it
+            # The server outlives this process on purpose. While both live, an end of the server has to be seen here: as a zombie it
+            # would still look alive to Postgres, which then refuses to start another one over the same folder.
+            threading.Thread(target=process.wait, name="noetl-postgres", daemon=True).start()
             return True
         if process.poll() is not None:
             return False

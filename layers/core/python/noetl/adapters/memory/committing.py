@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.adapters.changes import applied_timers
-from noetl.adapters.loops import first_chunks, stripped
+from noetl.adapters.changes import applied_timers, cascade_of
+from noetl.adapters.loops import first_chunks, is_given_up, stripped
+from noetl.adapters.memory.families import hold_back, is_held_back, let_begin, words
 from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.recovery import released
 from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
 from noetl.domain import codec, ids
+from noetl.domain.callbacks import SCOPE, TIMER, run_of
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, Event, Parent, Pause, Resume, Start, decode_event
+from noetl.domain.events import Cancel, Event
 from noetl.domain.outcomes import Outcome
-from noetl.domain.state import TERMINAL, decode_state
-from noetl.ports.execution_store import Change, ChildrenWord, Committed, VersionConflictError
+from noetl.domain.state import TERMINAL
+from noetl.ports.execution_store import Change, Committed, ExecutionIdTakenError, VersionConflictError
 
 
 def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committed:
-    """Raises VersionConflictError before anything is written."""
+    """Raises VersionConflictError or ExecutionIdTakenError before anything is written."""
+    if starts := {change.execution_id for change in changes if _begins_another(tables, change)}:
+        raise ExecutionIdTakenError(starts=starts)
     refused = [change.execution_id for change in changes if not _fits(tables, change)]
     if refused:
         raise VersionConflictError(refused)
+    if taken := tables.taken(event for change in changes for event in change.outbox):
+        raise ExecutionIdTakenError(children=taken)
     commands: list[Command] = []
     events: list[Event] = []
-    for change in changes:
+    # What begins is there before a pause or a cancel of its parent looks for children, as in Postgres.
+    for change in sorted(changes, key=lambda change: change.created is None):
         _apply(tables, change, owner, commands, events)
     limited = [change.execution_id for change in changes if change.limited]
     if limited:
@@ -37,14 +44,26 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
     return Committed(tuple(commands), tuple(events))
 
 
+def _begins_another(tables: Tables, change: Change) -> bool:
+    """Tell whether the row or the Start that an execution begins from came from another Start."""
+    if change.expected or change.created is None or not change.created.start:
+        return False
+    if (change.execution_id, change.created.start) in tables.outbox:
+        return False
+    entry = tables.executions.get(change.execution_id)
+    return tables.start_of(change.execution_id) is not None or (entry is not None and entry.version == 0)
+
+
 def _fits(tables: Tables, change: Change) -> bool:
     entry = tables.executions.get(change.execution_id)
     if entry is None and (change.expected != 0 or change.created is None):
         return False
-    if entry is not None and entry.version != change.expected:
+    if entry is not None and (entry.version != change.expected or entry.leaving):
         return False
     work = tables.work[change.execution_id]
     fresh = {row.event_id for row in change.events}
+    if entry is not None and is_held_back(entry) and any(map(ids.is_start, fresh)):
+        return False
     if len(fresh) != len(change.events) or not fresh.isdisjoint(work.history):
         return False
     if any(not _is_open(work, *fence) for fence in change.close):
@@ -70,22 +89,21 @@ def _apply(
     _move(tables, change)
     for row in change.events:
         tables.record(execution_id, row)
-    for key, value in change.slots.items():
-        work.slots[key] = codec.encode(value)
-    for key in change.unset:
-        work.slots.pop(key, None)
+    _write_slots(work, change)
     tables.write_variables(execution_id, change.variables)
     tables.note_results(execution_id, change.kept, change.reaches)
     for event_id in change.handled:
         tables.outbox.pop((execution_id, event_id), None)
     attempts = {command_id: attempt for command_id, attempt, _ in change.close}
     _drop(work, change, attempts)
+    start = tables.start_of(execution_id) if change.end else None
+    if start is not None:
+        del tables.outbox[execution_id, start.event_id]
     if not change.end:
         _issue(tables, change, owner, attempts, commands)
     _set_timers(tables, change)
     events += tables.post(change.outbox, execution_id, owner)
-    if not change.end:
-        _start_loops(tables, change, owner, commands, events)
+    _start_loops(tables, change, owner, commands, events)
     for gate in change.gates:
         loop = work.loops.get((gate.run, gate.round))
         if loop is not None and loop.gate == "open" and not change.end:
@@ -94,9 +112,36 @@ def _apply(
     if change.cancel_children or change.drop_runs:
         events += tables.post(_cancels(tables, change), execution_id, owner)
     for word in change.words:
-        events += tables.post(_words(tables, change, word), execution_id, owner)
+        events += tables.post(words(tables, change, word), execution_id, owner)
     if change.release:
         events += released(tables, execution_id, owner)
+        if not change.cancel_children:
+            given = let_begin(tables, execution_id, owner)
+            commands += given.commands
+            events += given.events
+    if change.words and change.words[-1].what == "pause":
+        given = hold_back(tables, execution_id, owner)
+        commands += given.commands
+        events += given.events
+
+
+def _forget_callbacks(work: Work, runs: frozenset[int]) -> None:
+    """Drop what is kept for callbacks of runs that are over, and their timers (``callback:<place>:<serial>``)."""
+    for key in [key for key in work.slots if key[0] == SCOPE and run_of(key[1]) in runs]:
+        del work.slots[key]
+    for timer in list(work.timers):
+        kind, _, place = timer.partition(":")
+        if kind == TIMER and run_of(place.partition(":")[0]) in runs:
+            del work.timers[timer]
+
+
+def _write_slots(work: Work, change: Change) -> None:
+    for key, value in change.slots.items():
+        work.slots[key] = codec.encode(value)
+    for key in change.unset:
+        work.slots.pop(key, None)
+    if change.over_runs:
+        _forget_callbacks(work, frozenset(change.over_runs))
 
 
 def _move(tables: Tables, change: Change) -> None:
@@ -105,6 +150,8 @@ def _move(tables: Tables, change: Change) -> None:
         assert change.created is not None
         entry = ExecutionEntry(change.execution_id, change.created, tables.clock())
         tables.executions[change.execution_id] = entry
+    if not entry.created.name and change.created is not None:
+        entry.created = change.created
     entry.version += 1
     entry.status = change.status
     entry.program = change.program
@@ -197,6 +244,9 @@ def _start_loops(
     loops = tables.work[change.execution_id].loops
     for row in change.loops:
         loop = loops[row.run, row.round] = LoopEntry(row)
+        if is_given_up(change, row):
+            loop.gate = "closed"
+            continue
         for start, stop in first_chunks(row):
             commands.append(tables.add_chunk(change.execution_id, loop, start, stop, owner))
         events += tables.finish_loop(change.execution_id, loop, owner)
@@ -213,19 +263,18 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
         for entry in tables.executions.values()
         if entry.created.parent_execution_id == parent
         and not entry.over
-        and _concerns(change, decode_state(entry.state).parent if entry.state else None)
+        and _concerns(change, entry.created.awaited_by)
     }
     for posted in tables.outbox.values():
-        if posted.source == parent and posted.event_id == ids.start_event():
-            event = decode_event(posted.payload)
-            assert isinstance(event, Start)
+        if posted.source == parent and ids.is_start(posted.event_id):
             child = tables.executions.get(posted.execution_id)
-            if (child is None or not child.over) and _concerns(change, event.parent):
-                children.setdefault(posted.execution_id, event.program)
+            if (child is None or not child.over) and _concerns(change, posted.awaited_by):
+                children.setdefault(posted.execution_id, posted.program)
+    # An earlier Cancel may be on its way: it may come too late for a child that was redriven, so this one is sent as well.
     return [
         Cancel(
             execution_id=child,
-            event_id=ids.cascade_event(parent),
+            event_id=cascade_of(change),
             program=program,
             reason=change.cancel_reason,
             cascade=True,
@@ -234,19 +283,6 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
     ]
 
 
-def _words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
-    """For every child that runs; one whose Start is on its way is not told."""
-    kind = Pause if word.what == "pause" else Resume
-    children = sorted(
-        (entry.execution_id, entry.program)
-        for entry in tables.executions.values()
-        if entry.created.parent_execution_id == change.execution_id and not entry.over
-    )
-    return [kind(child, word.event_id, program, word=word.seq) for child, program in children]
-
-
-def _concerns(change: Change, parent: Parent | None) -> bool:
-    """Whether a child with this ``parent`` goes with what ``change`` gives up."""
-    if change.cancel_children:
-        return True
-    return parent is not None and parent.wait and parent.run in change.drop_runs
+def _concerns(change: Change, awaited_by: int | None) -> bool:
+    """Tell whether a child that this run waits for goes with what ``change`` gives up."""
+    return change.cancel_children or awaited_by in change.drop_runs

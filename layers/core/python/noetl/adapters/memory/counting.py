@@ -12,7 +12,7 @@ from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, loop_o
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
-from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted
+from noetl.ports.execution_store import Committed, ExecutionIdTakenError, ItemBatch, ItemsCommitted
 
 EARLY = -1
 """Count of a batch that has to wait for an earlier one."""
@@ -23,7 +23,9 @@ PAUSED = -2
 def commit_items(
     tables: Tables, batches: Sequence[ItemBatch], owner: str | None
 ) -> tuple[list[ItemsCommitted], Committed]:
-    """Fence and count each batch; then refill and end each loop once."""
+    """Fence and count each batch; then refill and end each loop once. Raises ExecutionIdTakenError before anything is written."""
+    if taken := tables.taken(event for batch in batches for event in batch.outbox):
+        raise ExecutionIdTakenError(children=taken)
     commands: list[Command] = []
     events: list[Event] = []
     counts = [_count(tables, batch, owner, commands, events) for batch in batches]

@@ -17,9 +17,10 @@ from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.memory import committing, counting, polling, recovery
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
+from noetl.adapters.memory.trees import root_of
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Cancel, Event, Held, Redrive, Start
+from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
 from noetl.ports.answers import EVERY
@@ -99,7 +100,11 @@ class MemoryExecutionStore(MemoryLimits):
                 for command_id in request.commands
                 if command_id in work.commands
             },
-            applied=frozenset(event_id for event_id in request.events if event_id in work.history),
+            applied=frozenset(
+                event_id
+                for event_id in request.events
+                if event_id in work.history or (entry.leaving and not ids.is_start(event_id))
+            ),
         )
 
     def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
@@ -137,10 +142,10 @@ class MemoryExecutionStore(MemoryLimits):
             known = self._tables.keys.get(key.key) if key is not None else None
             if key is not None and known is not None:
                 return Creation(known[0], fresh=False, same=known[1] == key.fingerprint)
+            if execution_id in self._tables.executions or self._tables.start_of(execution_id) is not None:
+                return Creation(execution_id, fresh=False)
             if key is not None:
                 self._tables.keys[key.key] = (execution_id, key.fingerprint, self._tables.clock())
-            if execution_id in self._tables.executions:
-                return Creation(execution_id, fresh=False)
             started_at = self._tables.clock() if created.starts_at is None else created.starts_at
             self._tables.executions[execution_id] = ExecutionEntry(
                 execution_id, created, started_at, program=start.program
@@ -157,9 +162,11 @@ class MemoryExecutionStore(MemoryLimits):
     def post(self, event: Event, owner: str | None = None, variables: Sequence[VariableWrite] = ()) -> Posted:
         with self._lock:
             entry = self._tables.executions.get(event.execution_id)
-            if entry is None or entry.leaving:
+            over = isinstance(event, Redrive)
+            root = root_of(self._tables, event.execution_id) if over else None
+            if entry is None or entry.leaving or (root is not None and root.leaving):
                 return Posted(None, 0, False)
-            fits = entry.over is isinstance(event, Redrive)
+            fits = entry.over is over
             if not fits or (entry.version == 0 and not isinstance(event, Cancel)):
                 return Posted(entry.status, entry.version, False)
             if event.event_id in self._tables.work[event.execution_id].history:
@@ -174,7 +181,7 @@ class MemoryExecutionStore(MemoryLimits):
         answers = {event.execution_id: self.post(event, owner) for event in events}
         return {found: posted for found, posted in answers.items() if posted.status is not None}
 
-    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+    def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
         with self._lock:
             return recovery.hold(self._tables, held)
 
@@ -213,9 +220,12 @@ class MemoryExecutionStore(MemoryLimits):
             for key in handled:
                 self._tables.outbox.pop(key, None)
             for execution_id, row in rows:
+                entry = self._tables.executions.get(execution_id)
+                if entry is None or entry.leaving:
+                    continue
                 self._tables.record(execution_id, row, lane=SUPERSEDED_LANE)
 
-    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
+    def loop_progress(self, execution_id: int, runs: Sequence[int] | None = None) -> Sequence[LoopProgress]:
         with self._lock:
             loops = self._tables.work[execution_id].loops
             return [
@@ -232,6 +242,7 @@ class MemoryExecutionStore(MemoryLimits):
                     gate=loop.gate,
                 )
                 for (run, round_), loop in sorted(loops.items())
+                if runs is None or run in runs
             ]
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
@@ -327,6 +338,12 @@ class MemoryExecutionStore(MemoryLimits):
             *(FoundEvent(row.at, facts=row.facts) for row in rows),
             *(FoundEvent(now, event=entry.payload) for entry in posted),
         ]
+
+    def start_of(self, execution_id: int) -> Start | None:
+        with self._lock:
+            row = self._tables.start_of(execution_id)
+        start = decode_event(row.payload) if row is not None else None
+        return start if isinstance(start, Start) else None
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         with self._lock:

@@ -13,7 +13,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Start, decode_event
 from noetl.domain.limits import WHOLE, Admission, Admitted, Limit, Numbers, reserve
 from noetl.domain.owners import HELD
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.execution_store import CreatedExecution, VersionConflictError
 
 Key = tuple[int, str]
 """(execution, command)."""
@@ -49,7 +49,13 @@ def settle(
     """After a commit: what came free, and what is asked for, of ``executions``. ``moved``: (execution, command, its heir)."""
     for execution_id, before, heir in moved:
         commands = tables.work[execution_id].commands
-        if before not in commands and heir in commands and (execution_id, before) in tables.uses:
+        asked = (execution_id, heir) in tables.uses
+        if (
+            before not in commands
+            and heir in commands
+            and (execution_id, before) in tables.uses
+            and not asked
+        ):
             tables.uses[execution_id, heir] = tables.uses.pop((execution_id, before))
     keys = forget(tables, executions)
     fresh = _ask(tables, [*_commands(tables, wanted), *_of_loops(tables, executions)])
@@ -75,9 +81,9 @@ def forget(tables: Tables, executions: Iterable[int]) -> set[str]:
         if over if command_id == WHOLE else command_id not in tables.work[execution_id].commands:
             uses = tables.uses.pop(key)
             keys |= {use.limit.key for use in uses}
-            start = tables.outbox.get((execution_id, "start"))
+            start = tables.start_of(execution_id)
             if command_id == WHOLE and not uses[0].held and start is not None and start.owner == HELD:
-                del tables.outbox[execution_id, "start"]
+                del tables.outbox[execution_id, start.event_id]
     return keys
 
 
@@ -192,8 +198,8 @@ def _told(
     known = set(fresh)
     for key in sorted(got, key=lambda key: (-tables.uses[key][0].priority, tables.uses[key][0].order)):
         if key[1] == WHOLE:
-            start = tables.outbox[key[0], "start"]
-            if start.owner == HELD:
+            start = tables.start_of(key[0])
+            if start is not None and start.owner == HELD:
                 start.owner = starts
                 given.events.append(decode_event(start.payload))
             continue
@@ -249,6 +255,9 @@ def admit(
 ) -> tuple[Admitted, list[Event]]:
     key, limit = (start.execution_id, WHOLE), Limit(admission.key, admission.concurrent)
     entry, events = tables.executions.get(start.execution_id), list[Event]()
+    other = tables.start_of(start.execution_id)
+    if other is not None and other.event_id != start.event_id:
+        raise VersionConflictError([start.execution_id])
     if key not in tables.uses and (entry is None or (entry.version == 0 and not entry.over)):
         tell_key(tables, limit)
         if admission.on_excess == "refuse" and _full(tables, limit):

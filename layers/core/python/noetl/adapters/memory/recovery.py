@@ -9,7 +9,7 @@ from noetl.adapters.memory.limits import wake
 from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, TimerEntry
 from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.events import CommandDone, Event, Held, ItemsDone, TimerFired, decode_event
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, Start, TimerFired, decode_event
 from noetl.domain.owners import HELD, leaseholder, offered
 from noetl.ports.execution_store import Offer, Published
 
@@ -37,18 +37,22 @@ def hand_over(tables: Tables, owner: str, what: Published, heir: str | None) -> 
             entry.owner = heir
 
 
-def hold(tables: Tables, held: Sequence[Held]) -> list[Held]:
-    refused = []
+def hold(tables: Tables, held: Sequence[Held | Start]) -> list[Held | Start]:
+    refused: list[Held | Start] = []
     for one in held:
         entry = tables.executions.get(one.execution_id)
         if entry is None or entry.status != "paused":
             refused.append(one)
             continue
+        if isinstance(one, Start):
+            tables.post([one], one.execution_id, HELD)
+            tables.outbox[one.execution_id, one.event_id].owner = HELD
+            continue
         tables.outbox.pop((one.execution_id, one.event.event_id), None)
         tables.post([one], one.execution_id, HELD)
         tables.outbox[one.execution_id, one.event_id].owner = HELD
         event = one.event
-        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.closed):
+        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.last):
             command = tables.work[one.execution_id].commands.get(event.command_id)
             if command is not None and (command.attempt, command.turn) == (event.attempt, event.turn):
                 command.owner = HELD

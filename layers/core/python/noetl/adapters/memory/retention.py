@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.trees import children, is_wanted, over_at, root_of, tree, tree_is_old
+from noetl.adapters.memory.trees import children, is_wanted, leaves_first, over_at, root_of, tree_is_old
 from noetl.ports.retention import Expired, Listed, Removed
 
 
@@ -26,14 +27,16 @@ class MemoryRetention:
 
     def claim(self, before: float, limit: int) -> Sequence[int]:
         with self._store.tables() as tables:
-            found = _old(tables, before, limit)
-            for execution_id in found:
-                tables.executions[execution_id].leaving = True
-            return found
+            roots = _old_roots(tables, before, limit)
+            found = _leaves_first(tables, roots, limit)
+            for entry in (*roots, *found):
+                entry.leaving = True
+            return [entry.execution_id for entry in found]
 
     def old(self, before: float, limit: int) -> Sequence[int]:
         with self._store.tables() as tables:
-            return _old(tables, before, limit)
+            found = _leaves_first(tables, _old_roots(tables, before, limit), limit)
+            return [entry.execution_id for entry in found]
 
     def remove_events(self, execution_ids: Sequence[int], limit: int) -> int:
         with self._store.tables() as tables:
@@ -111,19 +114,23 @@ class MemoryRetention:
         return self._schedules.forget_moments(before, limit)
 
 
-def _old(tables: Tables, before: float, limit: int) -> list[int]:
-    roots = [
+def _old_roots(tables: Tables, before: float, limit: int) -> list[ExecutionEntry]:
+    """Roots whose removal has begun, then those whose trees may go, the oldest first."""
+    roots = [entry for entry in tables.executions.values() if entry.created.parent_execution_id is None]
+    leaving = [entry for entry in roots if entry.leaving]
+    old = [
         entry
-        for entry in tables.executions.values()
-        if entry.created.parent_execution_id is None
-        and entry.ended_at is not None
-        and tree_is_old(tables, entry, before)
-        and not is_wanted(tables, entry)
+        for entry in roots
+        if not entry.leaving and tree_is_old(tables, entry, before) and not is_wanted(tables, entry)
     ]
-    roots.sort(key=lambda entry: entry.ended_at or 0.0)
-    found = [below for root in roots[:limit] for below in tree(tables, root)]
-    found.sort(key=lambda one: (-one[1], one[0].execution_id))
-    return [entry.execution_id for entry, _ in found[:limit]]
+    old.sort(key=lambda entry: entry.ended_at or 0.0)
+    return [*leaving, *old][:limit]
+
+
+def _leaves_first(tables: Tables, roots: Sequence[ExecutionEntry], limit: int) -> list[ExecutionEntry]:
+    members = chain.from_iterable(leaves_first(tables, root) for root in roots)
+    found = sorted(islice(members, limit), key=lambda one: (-one[1], one[0].execution_id))
+    return [entry for entry, _ in found]
 
 
 def _leaving(tables: Tables, execution_ids: Sequence[int]) -> Iterator[ExecutionEntry]:

@@ -72,6 +72,14 @@ class MemoryScheduleStore:
             )
             return True
 
+    def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
+        with self._lock:
+            old = self._rows.get(row.name)
+            if old is None or (old.anchor, old.next_at) != (row.anchor, row.next_at):
+                return False
+            self._rows[row.name] = replace(old, next_at=next_at)
+            return True
+
     def keep_moment(self, name: str, at: float, execution_id: int) -> None:
         with self._lock:
             if name in self._rows:

@@ -12,7 +12,7 @@ import msgspec
 from noetl.adapters.loops import chunk_command, completed, loop_done
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, encode_event
+from noetl.domain.events import Event, Start, encode_event
 from noetl.domain.limits import Limit, Numbers
 from noetl.domain.owners import holds
 from noetl.domain.result_life import KeptResult, mentioned
@@ -111,6 +111,8 @@ class OutboxEntry:
     source: int
     owner: str | None
     order: int
+    awaited_by: int | None = None
+    program: str = ""
 
 
 @dataclass(slots=True)
@@ -173,6 +175,8 @@ class Tables:
         """By execution and reference."""
         self.holds: set[tuple[int, int]] = set()
         """Who was told of results of whom, in another tree."""
+        self._starts: dict[int, str] = {}
+        """The id of the Start that was put into the outbox last, by execution."""
         self._order = 0
 
     def next_order(self) -> int:
@@ -208,11 +212,34 @@ class Tables:
         for event in events:
             key = (event.execution_id, event.event_id)
             if key not in self.outbox:
-                self.outbox[key] = OutboxEntry(
+                entry = OutboxEntry(
                     *key, encode_event(event), source=source, owner=owner, order=self.next_order()
                 )
+                if isinstance(event, Start):
+                    entry.awaited_by, entry.program = event.awaited_by, event.program
+                    self._starts[event.execution_id] = event.event_id
+                self.outbox[key] = entry
                 fresh.append(event)
         return fresh
+
+    def start_of(self, execution_id: int) -> OutboxEntry | None:
+        """The Start of an execution, while it waits in the outbox."""
+        return self.outbox.get((execution_id, self._starts.get(execution_id, "")))
+
+    def taken(self, events: Iterable[Event]) -> set[int]:
+        """Execution ids that ``post`` may not use: another Start began these executions, or is about to begin them."""
+        asked: dict[int, str] = {}
+        found = set()
+        for event in events:
+            if not isinstance(event, Start) or (event.execution_id, event.event_id) in self.outbox:
+                continue
+            waits = self.start_of(event.execution_id) is not None
+            begun = event.execution_id in self.executions
+            known = event.event_id in self.work[event.execution_id].history
+            twice = asked.setdefault(event.execution_id, event.event_id) != event.event_id
+            if waits or (begun and not known) or twice:
+                found.add(event.execution_id)
+        return found
 
     def note_results(self, execution_id: int, kept: Iterable[KeptResult], reaches: Iterable[int]) -> None:
         """What a commit says of results. Parents and children are of one tree, and hold each other anyway."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
+from noetl.domain.ids import is_start
 
 
 def children(tables: Tables, execution_id: int) -> list[ExecutionEntry]:
@@ -16,6 +17,15 @@ def tree(tables: Tables, entry: ExecutionEntry, depth: int = 0) -> Iterator[tupl
     yield entry, depth
     for child in children(tables, entry.execution_id):
         yield from tree(tables, child, depth + 1)
+
+
+def leaves_first(
+    tables: Tables, entry: ExecutionEntry, depth: int = 0
+) -> Iterator[tuple[ExecutionEntry, int]]:
+    """Walk the same tree with each member after all that it started."""
+    for child in sorted(children(tables, entry.execution_id), key=lambda one: one.execution_id):
+        yield from leaves_first(tables, child, depth + 1)
+    yield entry, depth
 
 
 def root_of(tables: Tables, execution_id: int) -> ExecutionEntry | None:
@@ -35,7 +45,7 @@ def is_old(tables: Tables, entry: ExecutionEntry, before: float) -> bool:
         return False
     return not any(
         row.execution_id == entry.execution_id
-        or (row.source == entry.execution_id and row.event_id == "start")
+        or (row.source == entry.execution_id and is_start(row.event_id))
         for row in tables.outbox.values()
     )
 
@@ -45,7 +55,8 @@ def tree_is_old(tables: Tables, root: ExecutionEntry, before: float) -> bool:
 
 
 def is_wanted(tables: Tables, root: ExecutionEntry) -> bool:
-    """Whether somebody of another tree lives who can reach results of this one: he was told of one, or of one of a tree that was."""
+    """Tell whether an execution of another tree, which lives or is about to, can reach results of this one: it was told of one, or of one
+    of a tree that was."""
     seen = {root.execution_id}
     pending = [root]
     while pending:
@@ -54,11 +65,16 @@ def is_wanted(tables: Tables, root: ExecutionEntry) -> bool:
             above = root_of(tables, holder) if held in members else None
             if above is None or above.execution_id in seen:
                 continue
-            if any(one.ended_at is None for one, _ in tree(tables, above)):
+            if any(_is_awake(tables, one) for one, _ in tree(tables, above)):
                 return True
             seen.add(above.execution_id)
             pending.append(above)
     return False
+
+
+def _is_awake(tables: Tables, entry: ExecutionEntry) -> bool:
+    """It lives, or an event waits for it."""
+    return entry.ended_at is None or any(key[0] == entry.execution_id for key in tables.outbox)
 
 
 def over_at(tables: Tables, root: ExecutionEntry) -> float | None:

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from noetl.adapters.changes import applied_timers
-from noetl.adapters.loops import chunk_command, first_chunks
+from noetl.adapters.changes import applied_timers, cascade_of
+from noetl.adapters.loops import chunk_command, first_chunks, is_given_up
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
     EMPTY,
     documents,
     flags,
-    for_jsonb,
     name,
     numbers,
+    printable,
     records,
     text,
     texts,
 )
-from noetl.adapters.postgres.slots import Slots, integers, limit_parts, result_parts, whole_command
+from noetl.adapters.postgres.outbox import outbox_parts
+from noetl.adapters.postgres.slots import Loops, Slots, integers, limit_parts, result_parts, whole_command
+from noetl.adapters.postgres.unread import Unread
+from noetl.adapters.postgres.variables import variable_rows
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, decode_event, encode_event
-from noetl.domain.variables import VariableWrite
-from noetl.ports.execution_store import Change, Committed, LoopRow
+from noetl.domain.events import Event
+from noetl.ports.execution_store import Change, Committed, CreatedExecution, LoopRow
 
 _RARE = (
     "created",
@@ -45,8 +48,18 @@ _RARE = (
 _COLUMNS = (
     *("s_execution", "s_name", "s_scope", "s_value", "d_execution", "d_name", "d_scope"),
     *("c_execution", "c_id", "c_attempt", "c_turn"),
-    *("n_execution", "n_id", "n_run", "n_attempt", "n_waiting", "n_delay", "n_payload"),
-    *("o_execution", "o_id", "o_source", "o_payload", "h_execution", "h_id"),
+    *("n_execution", "n_id", "n_run", "n_attempt", "n_waiting", "n_delay", "n_payload", "n_remote"),
+    *(
+        "o_execution",
+        "o_id",
+        "o_source",
+        "o_payload",
+        "o_awaited_by",
+        "o_program",
+        "o_path",
+        "h_execution",
+        "h_id",
+    ),
 )
 _NOTHING: dict[str, bytes | None] = {**dict.fromkeys(_RARE), **dict.fromkeys(_COLUMNS, EMPTY)}
 """Parameters of a commit that writes nothing: only parts that are there are built."""
@@ -145,16 +158,15 @@ class Writing:
             values["n_waiting"] = flags([waiting for _, waiting in fresh])
             values["n_delay"] = numbers([command.delay for command, _ in fresh])
             values["n_payload"] = documents([payload(command) for command, _ in fresh])
+            values["n_remote"] = flags([command.remote for command, _ in fresh])
 
     def _outbox(self, values: dict[str, bytes | None]) -> None:
         events = [event for change in self._changes for event in change.outbox]
         handled = [(change.execution_id, event) for change in self._changes for event in change.handled]
         if events:
             sources = [change.execution_id for change in self._changes for _ in change.outbox]
-            values["o_execution"] = numbers([event.execution_id for event in events])
-            values["o_id"] = texts([event.event_id for event in events])
             values["o_source"] = numbers(sources)
-            values["o_payload"] = documents([encode_event(event) for event in events])
+            values |= outbox_parts(events)
         if handled:
             values["h_execution"] = numbers([row[0] for row in handled])
             values["h_id"] = texts([row[1] for row in handled])
@@ -164,23 +176,27 @@ class Writing:
         for change in self._changes:
             _lifecycle_parts(change, rows)
             _timer_parts(change, rows)
+            rows["loops"] += [_loop(change, loop) for loop in change.loops]
             if not change.end:
                 rows["replaced"] += _replaced(change)
-                rows["loops"] += [_loop(change.execution_id, loop) for loop in change.loops]
         del rows["ended"]
         values.update({part: records(found) for part, found in rows.items()})
         ended = [change.execution_id for change in self._changes if change.end]
         values["ended"] = numbers(ended) if ended else None
 
-    def committed(self, answers: list[Row]) -> Committed:
-        """What is given out. ``answers``: kind, execution, id, numbers, body, extra, loop."""
+    def committed(self, answers: list[Row], unread: Unread) -> Committed:
+        """Return what is given out.
+
+        ``answers``: kind, execution, id, numbers, body, extra, loop. ``unread``: collects rows that cannot be read.
+        """
         if self._owner is None:
             return Committed()
         posted: set[tuple[int, str]] | None = None
         attempts: dict[tuple[int, str], int] = {}
         woken: dict[int, list[Command]] = {}
+        loops = Loops()
         made: dict[int, list[Event]] = {}
-        slots = Slots()
+        slots = Slots(unread)
         for answer in answers:
             kind, execution, identity, counts, body, extra, loop = answer
             if kind == b"partly":
@@ -195,10 +211,14 @@ class Writing:
             elif kind == b"replaced":
                 attempts[key] = integers(counts)[0]
             elif kind == b"woken":
-                command = self._woken(integers(counts), body, extra, loop)
-                woken.setdefault(key[0], []).append(command)
+                place = integers(counts)
+                loops.read(key[0], place, loop)
+                whole = loops.of(key[0], place) if place[1] >= 0 else None
+                command = unread.command(*key, partial(whole_command, key[0], place, body, extra, whole))
+                woken.setdefault(key[0], []).extend([] if command is None else [command])
             else:
-                made.setdefault(0, []).append(decode_event(body or b""))
+                event = unread.event(*key, body or b"")
+                made.setdefault(0, []).extend([] if event is None else [event])
         commands = [command for change in self._changes for command in self._given(change, attempts, woken)]
         commands = slots.given_out(commands)
         events = [
@@ -221,15 +241,9 @@ class Writing:
             found.append(command if same else msgspec.structs.replace(command, attempt=attempt))
         found += woken.get(change.execution_id, [])
         for loop in change.loops:
-            found += [
-                chunk_command(change.execution_id, loop, start, stop) for start, stop in first_chunks(loop)
-            ]
+            chunks = [] if is_given_up(change, loop) else first_chunks(loop)
+            found += [chunk_command(change.execution_id, loop, start, stop) for start, stop in chunks]
         return found
-
-    def _woken(
-        self, counts: list[int], body: bytes | None, child: bytes | None, loop: bytes | None
-    ) -> Command:
-        return whole_command(0, counts, body, child, loop)
 
 
 def payload(command: Command) -> bytes:
@@ -260,6 +274,7 @@ def _has_rare_parts(change: Change) -> bool:
         change.release
         or change.words
         or change.drop_runs
+        or change.over_runs
         or change.cancel_children
         or (change.expected == 0 and change.created is not None)
     ):
@@ -272,10 +287,9 @@ def _has_rare_parts(change: Change) -> bool:
 def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
     execution = change.execution_id
     if change.expected == 0 and change.created is not None:
-        created = msgspec.to_builtins(change.created)
-        parent = created.pop("parent_execution_id")
-        rows["created"].append({"execution_id": execution, "parent": parent, **created})
+        rows["created"].append(_created(execution, change.created))
     rows["dropped"] += [{"execution": execution, "run": run} for run in change.drop_runs]
+    rows["dropped"] += [{"execution": execution, "over": run} for run in change.over_runs]
     if not change.end:
         rows["gates"] += [
             {"execution": execution, "run": gate.run, "round": gate.round} for gate in change.gates
@@ -293,27 +307,29 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
     if change.cancel_children or change.drop_runs:
         reason = codec.encode(change.cancel_reason).decode()
         runs = (None,) if change.cancel_children else dict.fromkeys(change.drop_runs)
-        rows["cancels"] += [{"execution": execution, "run": run, "reason": reason} for run in runs]
+        cascade = {"execution": execution, "reason": reason, "id": cascade_of(change)}
+        rows["cancels"] += [{**cascade, "run": run} for run in runs]
     rows["cancels"] += [
         {"execution": execution, "what": word.what, "id": word.event_id, "seq": word.seq}
         for word in change.words
     ]
     if change.release:
-        rows["cancels"].append({"execution": execution, "what": "release"})
+        begin = not change.cancel_children
+        rows["cancels"].append({"execution": execution, "what": "release", "begin": begin})
 
 
-def variable_rows(execution_id: int, writes: Iterable[VariableWrite]) -> list[dict[str, Any]]:
-    """The last write of each name; a value that is null in SQL means that the row goes."""
-    return [
-        {
-            "execution": execution_id,
-            "name": name(write.name),
-            "type": write.type,
-            "value": None if write.deleted else for_jsonb(codec.encode(write.value)),
-            "step": write.step or None,
-        }
-        for write in {write.name: write for write in writes}.values()
-    ]
+def _created(execution_id: int, created: CreatedExecution) -> dict[str, Any]:
+    """Return the row of a new execution; its path and name may be any text of a caller."""
+    return {
+        "execution_id": execution_id,
+        "path": printable(created.path),
+        "name": printable(created.name),
+        "playbook_version": printable(created.playbook_version),
+        "parent": created.parent_execution_id,
+        "principal": printable(created.principal),
+        "awaited_by": created.awaited_by,
+        "start": created.start,
+    }
 
 
 def _timer_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -352,6 +368,7 @@ def _replaced(change: Change) -> list[dict[str, Any]]:
                     "waiting": waiting,
                     "delay": command.delay,
                     "payload": payload(command).decode(),
+                    "remote": command.remote,
                     "fence_attempt": attempt,
                     "fence_turn": turn,
                 }
@@ -359,12 +376,14 @@ def _replaced(change: Change) -> list[dict[str, Any]]:
     return found
 
 
-def _loop(execution_id: int, loop: LoopRow) -> dict[str, Any]:
-    chunks = first_chunks(loop)
+def _loop(change: Change, loop: LoopRow) -> dict[str, Any]:
+    given_up = is_given_up(change, loop)
+    chunks = [] if given_up else first_chunks(loop)
     return {
-        "execution": execution_id,
+        "execution": change.execution_id,
         "run": loop.run,
         "round": loop.round,
+        "given_up": given_up or None,
         "step": loop.step,
         "program": loop.program,
         "total": loop.total,

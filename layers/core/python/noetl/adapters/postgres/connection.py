@@ -20,7 +20,7 @@ from psycopg import Connection, conninfo, errors, pq
 from noetl.adapters.postgres import watch
 from noetl.adapters.postgres.queries import Query, query
 from noetl.domain.errors import InfrastructureError, InvalidInputError
-from noetl.ports.execution_store import VersionConflictError
+from noetl.ports.execution_store import ExecutionIdTakenError, VersionConflictError
 
 Row = tuple[bytes | None, ...]
 OPTIONS = " ".join(
@@ -37,9 +37,16 @@ OPTIONS = " ".join(
 """Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
 for a lock gives up before nobody waits for it any more."""
 CONFLICTS = frozenset({b"NE001", b"23505"})
+TAKEN = {b"NE003": "children", b"NE004": "starts"}
+"""What the ids are for that ``noetl.refuse_taken`` names."""
 """A refusal of our own functions; a row that exists already (an event that was applied)."""
-TROUBLES = frozenset({b"08", b"53", b"57", b"40", b"55"})
-"""Classes of errors that trying again may cure: connection, resources, operator, deadlock, locks."""
+TROUBLES = frozenset({b"08", b"53", b"57", b"55"})
+"""Classes of errors that trying again may cure: connection, resources, operator, locks."""
+ROLLED_BACK = b"40"
+"""Class of errors of a transaction that gave way to others (a deadlock): it did nothing, and can be tried again at once."""
+UNFIT = frozenset({b"0A", b"25", b"28", b"3D", b"3F", b"42", b"58", b"F0", b"XX"})
+"""Classes of errors of a database as a whole: read-only, without our tables, functions or rights, damaged. No data of an execution is at
+fault; what remains (a check, a value or a row of an index that is too large) is about what was to be written."""
 UNKNOWN = "outcome_unknown"
 """Code of an error after which nobody knows whether the statement was carried out: the answer was lost."""
 SILENT = "database_silent"
@@ -76,7 +83,7 @@ class Session:
         return bool(ready)
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
-        """Raises VersionConflictError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
+        """Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong."""
         self.since = time.monotonic()
         try:
             result = self._send(statement, parameters)
@@ -115,11 +122,24 @@ class Session:
         state = result.error_field(pq.DiagnosticField.SQLSTATE) or b""
         if state in CONFLICTS:
             return VersionConflictError(_lost(result))
+        if state in TAKEN:
+            return ExecutionIdTakenError(**{TAKEN[state]: _lost(result)})
         error = errors.error_from_result(result)
         if not state or self.pgconn.status != pq.ConnStatus.OK:
             return self._lost_touch(error)
+        if state[:2] == ROLLED_BACK:
+            return InfrastructureError(
+                f"the database undid this in favour of others: {str(error).strip()}",
+                code="database_contention",
+            )
         if state[:2] in TROUBLES:
             return unreachable(error)
+        if state[:2] in UNFIT:
+            return InfrastructureError(
+                f"the database refuses a statement of the engine: {str(error).strip()}",
+                code="database_unfit",
+                hint="migrate it to this version (`noetl db migrate`), make it writable, and give its role the rights it needs",
+            )
         if state == b"22P05":
             return InvalidInputError(f"a name or id cannot be kept: {error}", code="unstorable_text")
         return error
@@ -176,7 +196,7 @@ class Database:
         self.round_trips = 0
 
     def run(self, name: str, values: Mapping[str, bytes | None]) -> list[Row]:
-        """Run a named query. Raises VersionConflictError, InfrastructureError, psycopg.Error."""
+        """Run a named query. Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, psycopg.Error."""
         statement = query(name)
         parameters = statement.bind(values)
         with self._session() as session:

@@ -2,6 +2,7 @@
 
 If the commit was carried out, its new commands and events are leased to an owner that is alive and never heard of them. They are set
 free when the owner next asks for work; a command of the same step run that is on its way already runs again as another attempt.
+An answer that cannot be read counts as one that was lost.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from noetl.adapters.postgres.connection import UNKNOWN
+from noetl.adapters.postgres.connection import SILENT, UNKNOWN
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.execution_store import Change, ItemBatch
 
@@ -37,13 +38,30 @@ class Doubts:
         try:
             yield
         except InfrastructureError as error:
-            if error.code == UNKNOWN:
+            if error.code in (UNKNOWN, SILENT):
                 with self._lock:
                     self._doubts.update(doubts)
             raise
         if self._doubts:
             with self._lock:
                 self._doubts.difference_update(doubt for doubt in doubts if doubt.expected >= 0)
+
+    @contextmanager
+    def reading(self, doubts: Sequence[Doubt]) -> Iterator[None]:
+        """Guard the reading of an answer: what was committed is doubtful when that fails.
+
+        Raises InfrastructureError (code ``outcome_unknown``).
+        """
+        try:
+            yield
+        except Exception as error:
+            with self._lock:
+                self._doubts.update(doubts)
+            raise InfrastructureError(
+                f"the database's answer to a commit cannot be read: {error!r}",
+                code=UNKNOWN,
+                hint="what it gave out is claimed again; report this as a defect",
+            ) from error
 
     def of(self, owner: str) -> list[Doubt]:
         if not self._doubts:

@@ -10,6 +10,7 @@ import msgspec
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
 from noetl.domain import codec
+from noetl.domain.unreadable import demand
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
 
 _TEXTS: msgspec.json.Decoder[list[str]] = codec.decoder(list[str])
@@ -71,13 +72,14 @@ class PostgresEventBatches:
 
 def _batch(row: Row) -> EventBatch:
     batch_id, fingerprint, status, total, messages, told, created, ended, _ = row
+    name = f"event batch {int(batch_id or 0)}"
     return EventBatch(
         int(batch_id or 0),
         (fingerprint or b"").decode(),
         cast(BatchStatus, (status or b"").decode()),
         int(total or 0),
-        [] if messages is None else codec.decode_as(_TEXTS, messages),
-        [] if told is None else codec.decode_as(_TOLD, told),
+        [] if messages is None else demand(lambda: codec.decode_as(_TEXTS, messages), name),
+        [] if told is None else demand(lambda: codec.decode_as(_TOLD, told), name),
         float(created or 0),
         None if ended is None else float(ended),
     )

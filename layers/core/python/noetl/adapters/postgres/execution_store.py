@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from noetl.adapters.changes import one_change_each
 from noetl.adapters.loops import resume
 from noetl.adapters.postgres import asking, doubts, handing, polling, shapes, snapshots
-from noetl.adapters.postgres.changes import Writing, variable_rows
+from noetl.adapters.postgres.changes import Writing
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.items import Counting, KnownLoops
+from noetl.adapters.postgres.items import LOOPS, Counting, KnownLoops
 from noetl.adapters.postgres.limit_store import PostgresLimits, creation
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
 from noetl.adapters.postgres.slots import LOOP, integers, whole_command
+from noetl.adapters.postgres.unread import Unread
+from noetl.adapters.postgres.variables import variable_rows
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
+from noetl.domain.unreadable import demand
 from noetl.domain.variables import VariableWrite
 from noetl.ports.answers import EVERY
 from noetl.ports.execution_store import (
@@ -44,6 +48,7 @@ from noetl.ports.execution_store import (
     Posted,
     Published,
     StoredEvent,
+    VersionConflictError,
 )
 
 MAX_ID = 2**63 - 1
@@ -53,13 +58,13 @@ _NOTHING = Published()
 class PostgresExecutionStore(PostgresLimits):
     """``database``: a connection string, or a Database shared with other adapters.
 
-    ``pooled``: behind RDS Proxy or pgbouncer (see Database). Safe to use from several threads.
+    ``pooled``: behind RDS Proxy or pgbouncer (see Database). ``loops``: how many loops are remembered. Safe to use from several threads.
     """
 
-    def __init__(self, database: str | Database, *, pooled: bool = False) -> None:
+    def __init__(self, database: str | Database, *, pooled: bool = False, loops: int = LOOPS) -> None:
         self.database = Database(database, pooled=pooled) if isinstance(database, str) else database
         self.fetched = frozenset[str]()
-        self._loops = KnownLoops()
+        self._loops = KnownLoops(loops)
         self._doubts = doubts.Doubts()
 
     def close(self) -> None:
@@ -75,9 +80,13 @@ class PostgresExecutionStore(PostgresLimits):
             return Committed()
         writing = Writing(one_change_each(changes), owner)
         parameters = writing.parameters()
-        with self._doubts.about(doubts.of_changes(changes, owner)):
+        doubtful = doubts.of_changes(changes, owner)
+        with self._doubts.about(doubtful):
             answers = self.database.run("commit_limited" if writing.rare else "commit_changes", parameters)
-        committed = writing.committed(answers)
+        unread = Unread()
+        with self._doubts.reading(doubtful):
+            committed = writing.committed(answers, unread)
+        unread.set_aside(self.database, owner or "")
         for change in changes:
             for loop in change.loops:
                 self._loops.put((change.execution_id, loop.run, loop.round), loop)
@@ -90,11 +99,16 @@ class PostgresExecutionStore(PostgresLimits):
             return [], Committed()
         counting = Counting(batches, owner, self._loops)
         parameters = counting.parameters()
-        with self._doubts.about(doubts.of_batches(batches, owner)):
+        doubtful = doubts.of_batches(batches, owner)
+        with self._doubts.about(doubtful):
             answers = self.database.run(
                 "commit_items_limited" if counting.rare else "commit_items", parameters
             )
-        return counting.answer(answers)
+        unread = Unread()
+        with self._doubts.reading(doubtful):
+            answer = counting.answer(answers, unread)
+        unread.set_aside(self.database, owner or "")
+        return answer
 
     def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
         return polling.ask_again(self.database, polls, owner)
@@ -115,8 +129,12 @@ class PostgresExecutionStore(PostgresLimits):
             "fingerprint": text(key.fingerprint if key else ""),
             "starts_at": None if created.starts_at is None else number(created.starts_at),
         }
+        rows: list[Row] = []
         for _ in range(2 if key else 1):
-            rows = self.database.run("create_execution", values)
+            try:
+                rows = self.database.run("create_execution", values)
+            except VersionConflictError:
+                break  # the Start of a sub-execution waits under this id
             if rows:
                 break
         if not rows:
@@ -156,7 +174,7 @@ class PostgresExecutionStore(PostgresLimits):
             found[int(execution or b"")] = Posted(known, int(version or b""), posted == b"t")
         return found
 
-    def hold(self, held: Sequence[Held]) -> Sequence[Held]:
+    def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
         if not held:
             return []
         kept = {
@@ -182,9 +200,12 @@ class PostgresExecutionStore(PostgresLimits):
         }
         self.database.run("record_superseded", values)
 
-    def loop_progress(self, execution_id: int) -> Sequence[LoopProgress]:
-        rows = self.database.run("loop_progress", {"execution_id": number(execution_id)})
-        return [shapes.progress(row) for row in rows]
+    def loop_progress(self, execution_id: int, runs: Sequence[int] | None = None) -> Sequence[LoopProgress]:
+        values: dict[str, bytes | None] = {"execution_id": number(execution_id)}
+        if runs is None:
+            return [shapes.progress(row) for row in self.database.run("loop_progress", values)]
+        values["runs"] = numbers(runs)
+        return [shapes.progress(row) for row in self.database.run("loop_progress_of_runs", values)]
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
         key = (execution_id, run, round_)
@@ -230,7 +251,13 @@ class PostgresExecutionStore(PostgresLimits):
     def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
         self._settle_doubts(owner)
         asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer)}
-        return [self._claimed(row) for row in self.database.run("claim_commands", asked)]
+        unread = Unread()
+        found = [
+            unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
+            for row in self.database.run("claim_commands", asked)
+        ]
+        unread.set_aside(self.database, owner)
+        return [command for command in found if command is not None]
 
     def _settle_doubts(self, owner: str) -> None:
         """Free what an unanswered commit may have leased to ``owner`` (a second round trip, after a lost connection only)."""
@@ -254,7 +281,14 @@ class PostgresExecutionStore(PostgresLimits):
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         self._settle_doubts(owner)
         rows = self.database.run("claim_outbox", {"owner": text(owner), "limit": number(limit)})
-        return [decode_event(payload) for _, payload in rows if payload is not None]
+        unread = Unread()
+        found = [
+            unread.event(int(execution or b""), (identity or b"").decode(), payload)
+            for _, payload, execution, identity in rows
+            if payload is not None
+        ]
+        unread.set_aside(self.database, owner)
+        return [event for event in found if event is not None]
 
     def due_timers(self, owner: str, limit: int) -> tuple[Sequence[Event], float | None]:
         rows = self.database.run("due_timers", {"owner": text(owner), "limit": number(limit)})
@@ -338,6 +372,12 @@ class PostgresExecutionStore(PostgresLimits):
             FoundEvent(float(at or b""), facts=facts, event=event)
             for at, facts, event in self.database.run("find_events", values)
         ]
+
+    def start_of(self, execution_id: int) -> Start | None:
+        for (payload,) in self.database.run("start_of", {"execution_id": number(execution_id)}):
+            start = demand(partial(decode_event, payload or b""), f"the Start of execution {execution_id}")
+            return start if isinstance(start, Start) else None
+        return None
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         ((commands, timers, outbox),) = self.database.run("open_work", {"execution_id": number(execution_id)})

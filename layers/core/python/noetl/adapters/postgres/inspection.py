@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from noetl.adapters.outstanding import Count, put_together
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number
@@ -23,8 +25,9 @@ class PostgresInspection:
     def outstanding(self, limit: int = 10_000) -> Outstanding:
         """Two round trips."""
         rows = self._database.run("outstanding_commands", {"limit": number(limit)})
-        ((events, timers),) = self._database.run("outstanding_rest", {})
-        return put_together(map(_count, rows), int(events or 0), int(timers or 0), limit)
+        ((events, timers, unreadable),) = self._database.run("outstanding_rest", {})
+        found = put_together(map(_count, rows), int(events or 0), int(timers or 0), limit)
+        return msgspec.structs.replace(found, unreadable=int(unreadable or 0))
 
     def backlog(self, most: int) -> Backlog:
         ((events, commands),) = self._database.run("backlog", {"most": number(most)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,20 +20,27 @@ from noetl.adapters.loops import (
 from noetl.adapters.postgres.changes import payload
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
-from noetl.adapters.postgres.slots import LOOP, Slots, integers, moved_parts, result_parts
-from noetl.domain import codec
+from noetl.adapters.postgres.outbox import outbox_parts
+from noetl.adapters.postgres.slots import Slots, integers, moved_parts, result_parts
+from noetl.adapters.postgres.unread import Unread
+from noetl.domain import ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, decode_event, encode_event
+from noetl.domain.events import Event
 from noetl.ports.execution_store import Committed, ItemBatch, ItemsCommitted, LoopRow
 
 LoopKey = tuple[int, int, int]
 """(execution, run, round)."""
+LOOPS = 256
+"""Loops that a store remembers, when nothing else is said."""
 
 
 class KnownLoops:
-    """Loops as they started (they never change), the last ``keep`` of them."""
+    """A cache of loops as they started (they never change): the last ``keep`` of them.
 
-    def __init__(self, keep: int = 256) -> None:
+    An entry may go at any time, because other calls add theirs. A call takes what it needs once, with ``of``.
+    """
+
+    def __init__(self, keep: int = LOOPS) -> None:
         self._keep = keep
         self._loops: OrderedDict[LoopKey, LoopRow] = OrderedDict()
         self._lock = threading.Lock()
@@ -44,6 +51,10 @@ class KnownLoops:
                 self._loops.move_to_end(key)
             return self._loops.get(key)
 
+    def of(self, keys: Iterable[LoopKey]) -> dict[LoopKey, LoopRow]:
+        """Return those of ``keys`` that are here, for the caller to keep."""
+        return {key: loop for key in keys if (loop := self.get(key)) is not None}
+
     def put(self, key: LoopKey, loop: LoopRow) -> None:
         with self._lock:
             self._loops[key] = loop
@@ -52,12 +63,17 @@ class KnownLoops:
 
 
 class Counting:
-    """One call of ``commit_items``: its parameters, and how to read the answer."""
+    """One call of ``commit_items``: its parameters, and how to read the answer.
 
-    def __init__(self, batches: Sequence[ItemBatch], owner: str | None, loops: KnownLoops) -> None:
+    The call keeps every loop it is about until it ends: it tells the store which ones it knows, and the answer brings the others.
+    """
+
+    def __init__(self, batches: Sequence[ItemBatch], owner: str | None, cache: KnownLoops) -> None:
         self._batches = batches
         self._owner = owner
-        self._loops = loops
+        self._cache = cache
+        self._loops: dict[LoopKey, LoopRow | None] = {**cache.of(map(_key, batches))}
+        """None: its row cannot be read."""
         self._continued: list[tuple[ItemBatch, Command, bool]] = []
 
     def parameters(self) -> dict[str, bytes | None]:
@@ -76,13 +92,11 @@ class Counting:
         values["b_chunk"] = numbers([batch.chunk for batch in sent])
         values["b_alert"] = texts([batch.alert for batch in sent])
         values["b_alert_index"] = numbers([batch.alert_index for batch in sent])
-        values["b_known"] = flags([self._loops.get(_key(batch)) is not None for batch in sent])
+        values["b_known"] = flags([_key(batch) in self._loops for batch in sent])
         _rows(sent, values)
         outbox = [(number, event) for number, batch in enumerate(sent, 1) for event in batch.outbox]
         values["o_batch"] = numbers([number for number, _ in outbox])
-        values["o_execution"] = numbers([event.execution_id for _, event in outbox])
-        values["o_id"] = texts([event.event_id for _, event in outbox])
-        values["o_payload"] = documents([encode_event(event) for _, event in outbox])
+        values |= outbox_parts([event for _, event in outbox])
         values["continued"] = records(self._continuations(sent))
         if self.rare:
             values |= moved_parts(sent)
@@ -111,12 +125,17 @@ class Counting:
                             "delay": command.delay,
                             "start": command.loop.start if command.loop else 0,
                             "payload": payload(stripped(command)).decode(),
+                            "remote": command.remote,
                         }
                     )
                     self._continued.append((batch, command, waiting))
         return found
 
-    def answer(self, rows: list[Row]) -> tuple[list[ItemsCommitted], Committed]:
+    def answer(self, rows: list[Row], unread: Unread) -> tuple[list[ItemsCommitted], Committed]:
+        """Return the answer to each batch, and what is given out. ``unread``: collects rows that cannot be read.
+
+        Raises KeyError for an answer about a loop that it does not bring along.
+        """
         counted: dict[int, int] = {}
         early: dict[int, list[int]] = {}
         paused: set[int] = set()
@@ -124,7 +143,7 @@ class Counting:
         continued: dict[int, list[int]] = {}
         made: list[Event] = []
         posted: set[tuple[int, str]] | None = None
-        slots = Slots()
+        slots = Slots(unread)
         for row in rows:
             kind, execution, identity, counts, body, _, _ = row
             if slots.read(row):
@@ -142,12 +161,15 @@ class Counting:
                 key = (int(execution or b""), found[0], found[1])
                 loops[key] = found
                 if body is not None:
-                    self._loops.put(key, codec.decode_as(LOOP, body))
+                    known = self._loops[key] = unread.loop(key[0], key[1], body)
+                    if known is not None:
+                        self._cache.put(key, known)
             elif kind == b"continued":
                 position, *rest = integers(counts)
                 continued[position] = rest
             elif kind == b"event":
-                made.append(decode_event(body or b""))
+                event = unread.event(int(execution or b""), (identity or b"").decode(), body or b"")
+                made += [] if event is None else [event]
             elif kind == b"partly":
                 posted = set()
             elif posted is not None:
@@ -167,30 +189,34 @@ class Counting:
             for event in batch.outbox
             if posted is None or (event.execution_id, event.event_id) in posted
         ]
-        commands = slots.given_out(self._resumed(continued) + self._new_chunks(loops))
+        commands = slots.given_out(self._resumed(continued, unread) + self._new_chunks(loops, unread))
         return answers, Committed(tuple(commands), tuple(outbox + made))
 
-    def _resumed(self, continued: dict[int, list[int]]) -> list[Command]:
+    def _resumed(self, continued: dict[int, list[int]], unread: Unread) -> list[Command]:
         found = []
         for position, (attempt, first, past) in sorted(continued.items()):
             batch, command, waiting = self._continued[position]
-            loop = self._loops.get(_key(batch))
-            if waiting or loop is None:
+            loop = self._loops[_key(batch)]
+            if waiting:
+                continue
+            if loop is None:
+                unread.commands.append((command.execution_id, command.command_id))
                 continue
             whole = completed(command, loop, first, past)
             found.append(msgspec.structs.replace(whole, attempt=attempt))
         return found
 
-    def _new_chunks(self, loops: dict[LoopKey, list[int]]) -> list[Command]:
+    def _new_chunks(self, loops: dict[LoopKey, list[int]], unread: Unread) -> list[Command]:
         found: list[Command] = []
         for key, (_, _, cursor, end, chunk, *_) in sorted(loops.items()):
-            loop = self._loops.get(key)
-            if loop is None or cursor == end:
+            if cursor == end:
                 continue
-            found += [
-                chunk_command(key[0], loop, start, stop)
-                for start, stop in refill(cursor, end, end - cursor, chunk, end - cursor)
-            ]
+            loop = self._loops[key]
+            for start, stop in refill(cursor, end, end - cursor, chunk, end - cursor):
+                if loop is None:
+                    unread.commands.append((key[0], ids.chunk_id(key[1], key[2], start)))
+                else:
+                    found.append(chunk_command(key[0], loop, start, stop))
         return found
 
 

@@ -8,6 +8,7 @@ from noetl.adapters.postgres import asking, slots
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
 from noetl.adapters.postgres.slots import integers
+from noetl.adapters.postgres.unread import Unread
 from noetl.domain import codec
 from noetl.domain.events import Event, Start, encode_event
 from noetl.domain.limits import Admission, Admitted, Numbers
@@ -28,7 +29,10 @@ class PostgresLimits:
             "on_excess": text(admission.on_excess),
             "priority": number(admission.priority),
         }
-        return slots.admitted(self.database.run("admit_execution", values), owner)
+        unread = Unread()
+        answer = slots.admitted(self.database.run("admit_execution", values), owner, unread)
+        unread.set_aside(self.database, owner or "")
+        return answer
 
     def limit_keys(self, *, after: str = "", limit: int = 100, key: str | None = None) -> Sequence[KeyState]:
         values = {

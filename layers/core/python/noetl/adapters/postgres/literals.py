@@ -85,6 +85,14 @@ def unname(value: str) -> str:
     return _ESCAPED.sub(lambda match: "\\" if match[1] == "\\" else chr(int(match[1][1:], 16)), value)
 
 
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def printable(value: str) -> str:
+    """Replace what Postgres cannot hold by U+FFFD."""
+    return _UNSTORABLE.sub("\ufffd", value)
+
+
 _REFUSED = re.compile(
     r"\\(?:u0000|u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)"
 )

@@ -6,6 +6,7 @@ What a row holds is read and written over; the attempt, which goes up, keeps two
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -14,6 +15,7 @@ from noetl.adapters.postgres.changes import payload
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import numbers, text, texts
 from noetl.adapters.postgres.slots import integers, whole_command
+from noetl.adapters.postgres.unread import Unread
 from noetl.domain.commands import Command
 from noetl.ports.execution_store import Poll
 
@@ -22,16 +24,21 @@ Key = tuple[int, str]
 
 
 def ask_again(database: Database, polls: Sequence[Poll], owner: str | None) -> list[Command]:
-    by_key: dict[Key, Poll] = {(poll.execution_id, poll.command_id): poll for poll in polls}
+    # A batch may tell of one command twice: of an attempt that was given up, and of the one that counts.
+    latest = sorted(polls, key=lambda poll: (poll.turn, poll.attempt))
+    by_key: dict[Key, Poll] = {(poll.execution_id, poll.command_id): poll for poll in latest}
     if not by_key:
         return []
     asked = list(by_key.values())
     rows = database.run("read_open_commands", _fences(asked))
     commands: dict[Key, Command] = {}
+    unread = Unread()
     for execution, identity, counts, body, child, loop in rows:
         key = (int(execution or b""), (identity or b"").decode())
-        whole = whole_command(key[0], integers(counts), body, child, loop)
-        commands[key] = msgspec.structs.replace(whole, machine=by_key[key].machine, child=None)
+        whole = unread.command(*key, partial(whole_command, key[0], integers(counts), body, child, loop))
+        if whole is not None:
+            commands[key] = msgspec.structs.replace(whole, machine=by_key[key].machine, child=None)
+    unread.set_aside(database, owner or "")
     kept = [poll for poll in asked if (poll.execution_id, poll.command_id) in commands]
     if not kept:
         return []
@@ -59,10 +66,14 @@ def wake_early(database: Database, commands: Sequence[Key], owner: str | None) -
         "owner": text(owner or ""),
     }
     found = []
-    for execution, _, counts, body, child, loop in database.run("wake_early", values):
-        execution_id = int(execution or b"")
-        found.append(whole_command(execution_id, integers(counts), body, child, loop))
-    return found
+    unread = Unread()
+    for execution, identity, counts, body, child, loop in database.run("wake_early", values):
+        key = (int(execution or b""), (identity or b"").decode())
+        found.append(
+            unread.command(*key, partial(whole_command, key[0], integers(counts), body, child, loop))
+        )
+    unread.set_aside(database, owner or "")
+    return [command for command in found if command is not None]
 
 
 def _fences(polls: Sequence[Poll]) -> dict[str, bytes | None]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.literals import flag, number, text
+from noetl.adapters.postgres.literals import flag, number, printable, text
 from noetl.domain import codec
 from noetl.domain.firing import CatchUp, Overlap
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.schedule_store import ScheduleRow
 
 _SHOWN_ERROR = 2000
@@ -62,9 +63,18 @@ class PostgresScheduleStore:
             "at": number(at),
             "next_at": _maybe(next_at),
             "execution_id": _maybe(execution_id),
-            "error": error[:_SHOWN_ERROR].encode("utf-8", "replace").replace(b"\0", b"?"),
+            "error": text(printable(error[:_SHOWN_ERROR])),
         }
         return bool(self._database.run("schedule_fired", values))
+
+    def pass_over(self, row: ScheduleRow, next_at: float | None) -> bool:
+        values = {
+            "name": text(row.name),
+            "anchor": number(row.anchor),
+            "was": _maybe(row.next_at),
+            "next_at": _maybe(next_at),
+        }
+        return bool(self._database.run("pass_over_moment", values))
 
     def keep_moment(self, name: str, at: float, execution_id: int) -> None:
         values = {"name": text(name), "at": number(at), "execution_id": number(execution_id)}
@@ -99,6 +109,7 @@ def _schedule(row: Row) -> ScheduleRow:
     name, path, version, cron, rate, timezone, payload, enabled, paused, declared = row[:10]
     anchor, next_at, last_at, last_execution, last_error = row[10:15]
     catch_up, catch_up_max, overlap, latest_execution = row[15:]
+    found = attempt(lambda: _mapping(payload or b"{}"), f"the payload of schedule {_text(name)}")
     return ScheduleRow(
         name=_text(name),
         path=_text(path),
@@ -106,7 +117,8 @@ def _schedule(row: Row) -> ScheduleRow:
         cron=None if cron is None else _text(cron),
         rate=None if rate is None else _text(rate),
         timezone=_text(timezone),
-        payload=codec.decode(payload or b"{}"),
+        payload={} if isinstance(found, Unreadable) else found,
+        unreadable=str(found) if isinstance(found, Unreadable) else "",
         enabled=enabled == b"t",
         paused=paused == b"t",
         declared=declared == b"t",
@@ -120,6 +132,14 @@ def _schedule(row: Row) -> ScheduleRow:
         overlap=cast(Overlap, _text(overlap)),
         latest_execution=None if latest_execution is None else int(latest_execution),
     )
+
+
+def _mapping(document: bytes) -> dict[str, Any]:
+    """Decode a payload. Raises ValueError for what is no mapping."""
+    found = codec.decode(document)
+    if not isinstance(found, dict):
+        raise ValueError("it is not a mapping")
+    return found
 
 
 def _text(value: bytes | None) -> str:

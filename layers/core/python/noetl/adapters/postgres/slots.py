@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -10,9 +11,10 @@ import msgspec
 from noetl.adapters.loops import OUTCOME, chunk_command, completed
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import EMPTY, name, numbers, records
+from noetl.adapters.postgres.unread import Unread
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, decode_event
+from noetl.domain.events import Event
 from noetl.domain.limits import Admitted
 from noetl.ports.execution_store import Change, ItemBatch, LoopRow
 
@@ -92,22 +94,24 @@ def moved_parts(batches: Sequence[ItemBatch]) -> dict[str, bytes | None]:
     }
 
 
-def admitted(answers: Sequence[Row], owner: str | None) -> tuple[Admitted, list[Event]]:
-    """What ``noetl.admit_execution`` said."""
+def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple[Admitted, list[Event]]:
+    """Read the answer of ``noetl.admit_execution``. ``unread``: collects rows that cannot be read."""
     word, most, holders = "held", 0, list[int]()
     events: list[Event] = []
-    for kind, _, identity, counts, body, _, _ in answers:
+    for kind, execution, identity, counts, body, _, _ in answers:
         if kind == b"status":
             word, (most, *holders) = (identity or b"").decode(), integers(counts)
         elif kind == b"event" and owner is not None:
-            events.append(decode_event(body or b""))
+            event = unread.event(int(execution or b""), (identity or b"").decode(), body or b"")
+            events += [] if event is None else [event]
     return Admitted(cast(Any, word), most, tuple(holders)), events
 
 
 class Slots:
-    """Collects what a commit is told."""
+    """Collects what a commit is told. ``unread``: what cannot be read of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, unread: Unread) -> None:
+        self.unread = unread
         self.waits: set[Key] = set()
         self.delays: dict[Key, float] = {}
         self.given: list[Command] = []
@@ -123,7 +127,9 @@ class Slots:
         elif kind == b"delayed":
             self.delays[key] = integers(counts)[0] / 1e6
         else:
-            self.given.append(whole_command(key[0], integers(counts), body, child, loop))
+            whole = partial(whole_command, key[0], integers(counts), body, child, loop)
+            command = self.unread.command(*key, whole)
+            self.given += [] if command is None else [command]
         return True
 
     def given_out(self, issued: list[Command]) -> list[Command]:
@@ -140,19 +146,35 @@ class Slots:
         return found + self.given
 
 
+class Loops:
+    """The loops of an answer, which brings each of them once, however many of its commands it gives out."""
+
+    def __init__(self) -> None:
+        self._loops: dict[tuple[int, int, int], LoopRow] = {}
+
+    def read(self, execution_id: int, counts: Sequence[int], loop: bytes | None) -> None:
+        """Keep the loop of a command's row, if that brings it."""
+        if loop is not None:
+            self._loops[execution_id, counts[0], counts[1]] = codec.decode_as(LOOP, loop)
+
+    def of(self, execution_id: int, counts: Sequence[int]) -> LoopRow:
+        """Return the loop of a command's row. Raises KeyError when the answer did not bring it."""
+        return self._loops[execution_id, counts[0], counts[1]]
+
+
 def whole_command(
     execution_id: int,
     counts: Sequence[int],
     body: bytes | None,
     child: bytes | None,
-    loop: bytes | None,
+    loop: bytes | LoopRow | None,
 ) -> Command:
     """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay."""
     _, round_, attempt, first, past, *delay = counts
     if round_ < 0 or loop is None:
         command = codec.decode_as(COMMAND, body or b"")
     else:
-        row = codec.decode_as(LOOP, loop)
+        row = codec.decode_as(LOOP, loop) if isinstance(loop, bytes) else loop
         if body is None:
             command = chunk_command(execution_id, row, first, past)
         else:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import documents, name, numbers, texts, unname
 from noetl.domain import codec
-from noetl.domain.events import CommandDone, Held, ItemsDone, encode_event
+from noetl.domain.events import CommandDone, Held, ItemsDone, Start, encode_event
 from noetl.domain.state import Status
 from noetl.ports.execution_store import Fence, Loaded, LoadRequest, Snapshot
 
@@ -70,19 +70,19 @@ def loaded(rows: list[Row]) -> Loaded:
     )
 
 
-def holding(held: Sequence[Held]) -> dict[str, bytes | None]:
-    """Parameters of ``hold_events``; a command is named where the event closes it."""
+def holding(held: Sequence[Held | Start]) -> dict[str, bytes | None]:
+    """Parameters of ``hold_events``; a command is named where the event ends its turn."""
     closed: list[tuple[str, int, int]] = []
-    for one in held:
-        event = one.event
-        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.closed):
+    inner = [one.event if isinstance(one, Held) else one for one in held]
+    for event in inner:
+        if isinstance(event, CommandDone) or (isinstance(event, ItemsDone) and event.last):
             closed.append((event.command_id, event.attempt, event.turn))
         else:
             closed.append(("", 0, 0))
     return {
         "execution_ids": numbers([one.execution_id for one in held]),
         "ids": texts([one.event_id for one in held]),
-        "event_ids": texts([one.event.event_id for one in held]),
+        "event_ids": texts([event.event_id for event in inner]),
         "payloads": documents([encode_event(one) for one in held]),
         "commands": texts([command for command, _, _ in closed]),
         "attempts": numbers([attempt for _, attempt, _ in closed]),

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.literals import flag, number, text
+from noetl.adapters.postgres.literals import flag, number, printable, text
+from noetl.adapters.postgres.unread import report
 from noetl.domain import codec
-from noetl.domain.triggers import Kind, Source
+from noetl.domain.triggers import EventBridgeSource, Kind, Source, SqsSource
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.trigger_store import TriggerRow
 
 _SHOWN_ERROR = 2000
+_NOTHING = EventBridgeSource({})
+"""Stands for a source that cannot be read."""
 _SOURCE: msgspec.json.Decoder[Source] = codec.decoder(Source)
 
 
@@ -29,11 +33,12 @@ class PostgresTriggerStore:
             "kind": text(row.kind),
             "path": text(row.path),
             "version": None if row.version is None else number(row.version),
-            "source": msgspec.json.encode(row.source),
+            "source": codec.encode(row.source),
             "payload": None if row.payload is None else codec.encode(row.payload),
             "event_key": text(row.event_key),
             "enabled": flag(row.enabled),
             "generation": number(row.generation),
+            "queue": text(row.source.queue) if isinstance(row.source, SqsSource) else None,
         }
         return _trigger(self._database.run("put_trigger", values)[0])
 
@@ -43,10 +48,13 @@ class PostgresTriggerStore:
 
     def entries(self, *, limit: int, after: str = "", kind: str = "") -> Sequence[TriggerRow]:
         values: dict[str, bytes | None] = {"after": text(after), "kind": text(kind), "limit": number(limit)}
-        return [_trigger(row) for row in self._database.run("list_triggers", values)]
+        found = [_trigger(row) for row in self._database.run("list_triggers", values)]
+        return _readable(found) if kind else found
 
     def of_queue(self, arn: str) -> Sequence[TriggerRow]:
-        return [_trigger(row) for row in self._database.run("triggers_of_queue", {"queue": text(arn)})]
+        return _readable(
+            [_trigger(row) for row in self._database.run("triggers_of_queue", {"queue": text(arn)})]
+        )
 
     def fired(self, name: str, execution_id: int | None, *, fresh: bool = True, error: str = "") -> None:
         values = {
@@ -54,7 +62,7 @@ class PostgresTriggerStore:
             "execution_id": None if execution_id is None else number(execution_id),
             "fired": number(int(fresh and not error)),
             "failed": number(int(bool(error))),
-            "error": error[:_SHOWN_ERROR].encode("utf-8", "replace").replace(b"\0", b"?"),
+            "error": text(printable(error[:_SHOWN_ERROR])),
         }
         self._database.run("trigger_fired", values)
 
@@ -62,18 +70,37 @@ class PostgresTriggerStore:
         return bool(self._database.run("delete_trigger", {"name": text(name)}))
 
 
+def _readable(rows: Sequence[TriggerRow]) -> Sequence[TriggerRow]:
+    """Return the rows that can be watched, and report the others."""
+    for row in rows:
+        if row.unreadable:
+            report(row.unreadable)
+    return [row for row in rows if not row.unreadable]
+
+
+def _watched(source: bytes, payload: bytes | None) -> tuple[Source, Any]:
+    """Decode a source and a payload. Raises ValueError for other shapes."""
+    found = None if payload is None else codec.decode(payload)
+    if found is not None and not isinstance(found, dict):
+        raise ValueError("the payload is not a mapping")
+    return codec.decode_as(_SOURCE, source), found
+
+
 def _trigger(row: Row) -> TriggerRow:
     name, kind, path, version, source, payload, event_key, enabled, generation = row[:9]
     created_at, last_at, last_execution, last_error, fired, failed = row[9:]
+    found = attempt(lambda: _watched(source or b"", payload), f"trigger {_text(name)}")
+    unreadable = str(found) if isinstance(found, Unreadable) else ""
+    watched, template = (_NOTHING, None) if isinstance(found, Unreadable) else found
     return TriggerRow(
         name=_text(name),
         kind=cast(Kind, _text(kind)),
         path=_text(path),
-        source=codec.decode_as(_SOURCE, source or b""),
+        source=watched,
         version=None if version is None else int(version),
-        payload=None if payload is None else codec.decode(payload),
+        payload=template,
         event_key=_text(event_key),
-        enabled=enabled == b"t",
+        enabled=enabled == b"t" and not unreadable,
         generation=int(generation or 1),
         created_at=float(created_at or 0),
         last_at=None if last_at is None else float(last_at),
@@ -81,6 +108,7 @@ def _trigger(row: Row) -> TriggerRow:
         last_error=_text(last_error),
         fired=int(fired or 0),
         failed=int(failed or 0),
+        unreadable=unreadable,
     )
 
 

@@ -1,15 +1,15 @@
-"""Variables of executions in Postgres: the table ``transient``. Writing is the execution store's business."""
+"""Variables of executions in Postgres: the table ``transient``. The execution store writes the rows that ``variable_rows`` makes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.literals import for_jsonb, number, text, unname
 from noetl.adapters.postgres.literals import name as stored_name
-from noetl.adapters.postgres.literals import number, text, unname
 from noetl.domain import codec
-from noetl.domain.variables import Variable, VariableType
+from noetl.domain.variables import Variable, VariableType, VariableWrite
 
 
 class PostgresVariables:
@@ -31,13 +31,27 @@ class PostgresVariables:
         return _variable(rows[0]) if rows else None
 
 
+def variable_rows(execution_id: int, writes: Iterable[VariableWrite]) -> list[dict[str, Any]]:
+    """Return the last write of each name; a value that is null in SQL deletes the row."""
+    return [
+        {
+            "execution": execution_id,
+            "name": stored_name(write.name),
+            "type": write.type,
+            "value": None if write.deleted else for_jsonb(codec.encode(write.value)),
+            "step": stored_name(write.step) or None,
+        }
+        for write in {write.name: write for write in writes}.values()
+    ]
+
+
 def _variable(row: Row) -> Variable:
     name, value, kind, step, count, created, accessed = row
     return Variable(
         unname((name or b"").decode()),
         codec.decode(value or b"null"),
         cast(VariableType, (kind or b"").decode()),
-        None if step is None else step.decode(),
+        None if step is None else unname(step.decode()),
         int(count or 0),
         float(created or 0),
         float(accessed or 0),

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-import msgspec
-
 from noetl.api import reading
 from noetl.api.bodies import AcceptedAnswer, CancelBody, ContextBody, TokenBody
 from noetl.api.control_bodies import PauseBody, RedriveBody
@@ -57,7 +55,6 @@ def _resume(deps: ApiDeps, execution_id: int, asked: PauseBody, by: Asked) -> Ev
 
 
 def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: Asked) -> Event:
-    reading.storable(asked.args or {}, "args")
     program = ""
     if asked.version is not None:
         path = read_execution.find(deps.store, execution_id).path
@@ -69,7 +66,6 @@ def _redrive(deps: ApiDeps, execution_id: int, asked: RedriveBody, by: Asked) ->
 
 
 def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: Asked) -> Event:
-    reading.storable(msgspec.to_builtins(asked.patch), "patch")
     patch = asked.patch if isinstance(asked.patch, dict) else [one.to_dict() for one in asked.patch]
     return change_execution.patch_context(
         deps.store, execution_id, by, patch, correlation_id=asked.correlation_id
@@ -77,7 +73,6 @@ def _patch_context(deps: ApiDeps, execution_id: int, asked: ContextBody, by: Ask
 
 
 def _inject_token(deps: ApiDeps, execution_id: int, asked: TokenBody, by: Asked) -> Event:
-    reading.storable(asked.args, "args")
     return change_execution.inject_token(
         deps.store,
         deps.programs,

@@ -13,7 +13,8 @@ from noetl.api.problems import BodyTooLargeError, ForbiddenError
 from noetl.api.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventAnswer, EventsBody
 from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
-from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import BATCH_BYTES
 from noetl.ports.event_batches import EventBatch
 from noetl.services.take_events import (
     BatchWish,
@@ -25,7 +26,7 @@ from noetl.services.take_events import (
     take_event,
 )
 
-MOST_BYTES = 2 * 1024 * 1024
+MOST_BYTES = BATCH_BYTES.value
 """Of a batch."""
 _RESUMED = 2
 """Batches that were left behind, of which a request to this door takes care."""
@@ -86,8 +87,9 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     try:
         batch = process_batch(batch.batch_id, deps.events) or batch
         resume_batches(deps.events, _RESUMED)
-    except InfrastructureError as away:
-        deps.log(f"batch {batch.batch_id} is left for later: {away}")
+    except Exception as error:
+        # It was accepted, and is durable.
+        deps.log(f"batch {batch.batch_id} is left for later: {error!r}")
     key = request.headers.get("idempotency-key") or None
     answer = BatchAnswer(str(batch.batch_id), batch.total, not fresh, batch.status, key)
     location = f"/api/events/batch/{batch.batch_id}/status"

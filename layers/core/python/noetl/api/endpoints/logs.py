@@ -8,13 +8,14 @@ from noetl.api import reading
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import LOG_LINE
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_lines import TaskLine
 from noetl.services.read_execution import find
 
 MOST = 1000
 """Lines of one request."""
-LONGEST = 64 * 1024
+LONGEST = LOG_LINE.value
 """Characters of a line that a worker sends."""
 
 

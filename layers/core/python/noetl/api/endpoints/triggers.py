@@ -15,7 +15,7 @@ from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError, ForbiddenError
 from noetl.domain import codec, ids
-from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.errors import NotFoundError
 from noetl.domain.triggers import WebhookSource, read_hook, unknown_hook
 from noetl.ports.trigger_store import TriggerRow
 from noetl.services import manage_triggers
@@ -137,9 +137,7 @@ def _check_signature(deps: ApiDeps, request: Request, row: TriggerRow) -> None:
 
 def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
     event = {"body": _body(deps, request), "headers": _headers(request), "query": dict(request.query)}
-    problem = codec.find_unstorable(event, "event")
-    if problem:
-        raise InvalidInputError(str(problem), code="event_invalid")
+    reading.storable(event, "event")
     owner = deps.publisher.owner()
     start = StartDeps(
         store=deps.store,

@@ -57,7 +57,6 @@ def get_variable(deps: ApiDeps, request: Request) -> Answer:
 
 def set_variables(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, VariablesBody)
-    reading.storable(asked.variables, "variables")
     execution_id, by = _id(request), asked_by(deps, request, asked.reason)
     event = change_execution.set_variables(
         deps.store,

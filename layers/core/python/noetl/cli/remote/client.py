@@ -188,7 +188,7 @@ class Client:
     def _read(self, data: bytes, shape: type[T]) -> T:
         try:
             return codec.decode_as(codec.decoder(shape), data)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise not_understood(self.context.name, error) from error
 
 

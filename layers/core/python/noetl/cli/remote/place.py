@@ -125,6 +125,7 @@ class RemotePlace(RemoteTriggers):
             found.outstanding,
             found.waits,
             found.awaiting,
+            found.unreadable,
         )
 
     def status(self, execution_id: int) -> str:

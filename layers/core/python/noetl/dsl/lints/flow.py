@@ -178,9 +178,9 @@ def _sure(guard: Node | None) -> bool:
 
 
 def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
-    arriving = [way for way in ways if way.sync and way.target == step.name]
+    arriving = list({way.way: way for way in ways if way.sync and way.target == step.name}.values())
     _check_comes_round(step, diagnostics)
-    wanted = step.incoming if step.join == "all" else int(step.join) if step.join.isdigit() else 0
+    wanted = step.ways if step.join == "all" else int(step.join) if step.join.isdigit() else 0
     if wanted < 2 or step.join_of == "arrivals":
         return
     if wanted > len(arriving):
@@ -197,8 +197,8 @@ def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Dia
 
 def _check_comes_round(step: Step, diagnostics: Diagnostics) -> None:
     """A join that fires before all have arrived, on a cycle: its own run is on its way to it, so its wave never ends in between."""
-    needed = 1 if step.join == "any" else int(step.join) if step.join.isdigit() else step.incoming
-    early = needed < step.incoming or step.join_of == "arrivals"
+    needed = 1 if step.join == "any" else int(step.join) if step.join.isdigit() else step.ways
+    early = needed < step.ways or step.join_of == "arrivals"
     if early and step.join_rest != "hold" and step.name in step.reaches:
         diagnostics.warning(
             "join-round",

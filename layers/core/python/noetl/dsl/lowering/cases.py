@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from noetl.domain.sizes import NAME
 from noetl.dsl.boundaries import CASE_EVENTS, ENGINE_EVENTS, WORKER_EVENTS, certain, possible
 from noetl.dsl.expressions import has_template
 from noetl.dsl.kind_facts import find_spec
@@ -197,6 +198,7 @@ class _Then:
                 hint="write into: name",
             )
         mode = text_of(block.get("mode")) or text_of(block.get("strategy"))
+        self.lowering.check_name(NAME, into, "a name in ctx", pos)
         remember_write(self.lowering, "ctx", into, self.frame)
         if block.get("from") is None and block.get("path") is None:
             hint = 'add `from: "{{ response.… }}"`'

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from noetl.domain.kinds import HOLE, KindLookup
+from noetl.domain.sizes import NAME, TEMPLATES, Size
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.expressions import Analysis, analyse, has_template
 from noetl.dsl.forms import Form
@@ -14,7 +15,7 @@ from noetl.dsl.program import Expr, Lit, Map, Node, Pos, Seq, Sql, Text
 from noetl.dsl.template_rules import TemplateProblem
 from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
 
-MAX_TEMPLATES = 10_000
+MAX_TEMPLATES = TEMPLATES.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,22 @@ class Lowering:
                 hint=problem.hint,
             )
             return None
+
+    def check_name(self, size: Size, name: str, what: str, pos: Pos) -> None:
+        """A name that becomes part of an index: report it when it is too long for that."""
+        if len(name) > size.value:
+            self.diagnostics.error(
+                "name-too-long",
+                f"{what} has {len(name)} characters, more than {size.value}",
+                pos,
+                hint="choose a shorter name",
+            )
+
+    def check_entries(self, tree: Tree | None, what: str) -> None:
+        """Report keys that are too long for the names of an execution's values."""
+        if isinstance(tree, Mapping):
+            for key, _ in tree.items():
+                self.check_name(NAME, key.text, f"a key of {what}", key.pos)
 
     def check_keys(self, tree: Mapping) -> None:
         for key, _ in tree.items():

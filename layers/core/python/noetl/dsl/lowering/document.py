@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from noetl.domain.sizes import PATH, PLAYBOOK_NAME
 from noetl.dsl.input_schema import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.failures import with_default_on_error
@@ -33,6 +34,8 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
     steps = with_default_on_error(lowering, root, _steps(lowering, root, defaults))
     _check_uncalled(lowering)
     name = _text(metadata.get("name"))
+    _check_texts(lowering, metadata)
+    lowering.check_entries(root.get("workload"), "workload")
     final = executor.get("final_step")
     return Program(
         v=PROGRAM_VERSION,
@@ -121,6 +124,23 @@ def _check_uncalled(lowering: Lowering) -> None:
         sink = entry.get("sink")
         if isinstance(sink, Mapping):
             lower_sink(lowering, sink, frame, label=f"{name}_sink")
+
+
+def _check_texts(lowering: Lowering, metadata: Mapping) -> None:
+    """Texts of `metadata` that become columns, which hold neither too much nor a NUL."""
+    for name, size in (("name", PLAYBOOK_NAME), ("path", PATH)):
+        tree = metadata.get(name)
+        if tree is None:
+            continue
+        text = _text(tree)
+        lowering.check_name(size, text, f"`{name}`", tree.pos)
+        if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            lowering.diagnostics.error(
+                "bad-name",
+                f"`{name}` holds a NUL or half of a surrogate pair",
+                tree.pos,
+                hint="use plain text",
+            )
 
 
 def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...]:

@@ -21,6 +21,7 @@ def lower_schedule(lowering: Lowering, tree: Tree | None, schema: Any) -> Schedu
     found = {key: value for key, value in tree.plain().items() if value is not None}
     payload = found.get("payload", {})
     _check_payload(lowering, tree, payload, schema)
+    lowering.check_entries(tree.get("payload"), "the payload")
     return ScheduleSpec(
         name=_text(found.get("name")),
         cron=_checked(schedules.check_cron, found.get("cron")),

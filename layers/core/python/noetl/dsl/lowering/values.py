@@ -6,6 +6,7 @@ import re
 from typing import Any, Literal, get_args
 
 from noetl.domain.outcomes import PatchScope
+from noetl.domain.sizes import NAME
 from noetl.domain.tiers import KNOWN_WISHES, TIERS
 from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering
@@ -85,6 +86,7 @@ def _one(lowering: Lowering, scope: str, name: str, value: Tree, pos: Pos, frame
             "bad-name", f"`{scope}.{name}` cannot be written: not a plain name", pos, hint=hint
         )
         return []
+    lowering.check_name(NAME, name, f"a name in {scope}", pos)
     op, inner = _reducer(value)
     if frame.parallel and op == "set" and scope in SHARED:
         lowering.diagnostics.error(

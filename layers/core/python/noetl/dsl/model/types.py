@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
+from noetl.domain.sizes import IDENTIFIER
 from noetl.domain.sources import SCHEMES, SOURCE_KEYS, is_source
 from noetl.dsl.expressions import has_template
 
@@ -153,6 +154,12 @@ def _name(what: str) -> Callable[[Any], Any]:
                 f"{what} {_shown(value)} cannot be used as a name",
                 "use letters, digits, _ and -, beginning with a letter or _",
             )
+        if len(value) > IDENTIFIER.value:
+            raise problem(
+                "name-too-long",
+                f"{what} has {len(value)} characters, more than {IDENTIFIER.value}",
+                "choose a shorter name",
+            )
         return value
 
     return check
@@ -175,7 +182,11 @@ def _new_name(what: str) -> Callable[[Any], Any]:
 
 def _name_type(check: Callable[[Any], Any]) -> Any:
     return Annotated[
-        str, PlainValidator(check), WithJsonSchema({"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"})
+        str,
+        PlainValidator(check),
+        WithJsonSchema(
+            {"type": "string", "pattern": "^[A-Za-z_][A-Za-z0-9_-]*$", "maxLength": IDENTIFIER.value}
+        ),
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.size_gate import find_unfit
 from noetl.kinds.http.client import Answer, Request
 
 RETRYABLE = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -140,7 +141,7 @@ def _json(answer: Answer) -> Any:
     problem: str | None
     try:
         value = codec.decode(answer.body.removeprefix(b"\xef\xbb\xbf"))
-        problem = codec.find_unstorable(value)
+        problem = find_unfit(value)
     except RecursionError:
         problem = "it is nested too deeply"
     except ValueError as error:

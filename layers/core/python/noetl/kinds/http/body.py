@@ -13,6 +13,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.manifests import STORED
 from noetl.domain.results import format_of, is_ref
+from noetl.domain.size_gate import find_unfit
 from noetl.kinds.artifact_values import load
 from noetl.kinds.http.client import Streamed
 from noetl.kinds.http.params import Part
@@ -112,7 +113,7 @@ def _literal(value: Any, *, base64: bool, what: str) -> tuple[bytes, str | None]
             raise TaskError(f"{what}: {error}", kind="client_error", code="value_invalid") from None
     if isinstance(value, str):
         return value.encode("utf-8", "replace"), _TEXT
-    problem = codec.find_unstorable(value)
+    problem = find_unfit(value)
     if problem:
         raise TaskError(
             f"{what} cannot be sent as JSON: {problem}", kind="client_error", code="value_invalid"

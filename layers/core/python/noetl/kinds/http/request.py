@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential, TaskContext
+from noetl.domain.size_gate import find_unfit
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
@@ -139,7 +140,7 @@ def encode_body(body: Any, form: Mapping[str, Any] | None, headers: Headers) -> 
             kind="client_error",
             code="value_invalid",
         ) from None
-    problem = codec.find_unstorable(body)
+    problem = find_unfit(body)
     if problem:
         raise TaskError(
             f"the body cannot be sent as JSON: {problem}", kind="client_error", code="value_invalid"

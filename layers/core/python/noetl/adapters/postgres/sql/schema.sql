@@ -28,7 +28,8 @@ CREATE TABLE noetl.catalog (
 );
 CREATE INDEX catalog_program ON noetl.catalog (program);
 
--- leaving_at: it ended long ago, and is being removed: nobody redrives it any more.
+-- leaving_at: it ended long ago, and is being removed, for good. A tree of executions is being removed when its root is. awaited_by: the run of
+-- the parent that waits for this execution; NULL when none does.
 CREATE TABLE noetl.execution (
     execution_id BIGINT PRIMARY KEY CHECK (execution_id > 0),
     namespace TEXT NOT NULL DEFAULT 'default',
@@ -45,12 +46,14 @@ CREATE TABLE noetl.execution (
     started_at TIMESTAMPTZ NOT NULL DEFAULT now(),
     ended_at TIMESTAMPTZ,
     leaving_at TIMESTAMPTZ,
+    awaited_by BIGINT,
     UNIQUE (namespace, execution_id),
     CHECK ((state IS NULL) = (version = 0)),
     CHECK ((ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled')))
 ) WITH (fillfactor = 60);
 CREATE INDEX execution_ended ON noetl.execution (ended_at) WHERE ended_at IS NOT NULL AND parent_execution_id IS NULL;
-CREATE INDEX execution_parent ON noetl.execution (parent_execution_id) WHERE parent_execution_id IS NOT NULL;
+CREATE INDEX execution_leaving ON noetl.execution (leaving_at) WHERE leaving_at IS NOT NULL AND parent_execution_id IS NULL;
+CREATE INDEX execution_parent ON noetl.execution (parent_execution_id, execution_id) WHERE parent_execution_id IS NOT NULL;
 CREATE INDEX execution_live ON noetl.execution (namespace, execution_id) WHERE status IN ('running', 'paused');
 
 CREATE TABLE noetl.slot (
@@ -72,13 +75,12 @@ CREATE TABLE noetl.event (
     at TIMESTAMPTZ NOT NULL,
     facts JSON NOT NULL,
     PRIMARY KEY (execution_id, event_id)
-) PARTITION BY RANGE (execution_id);
-CREATE TABLE noetl.event_default PARTITION OF noetl.event DEFAULT;
+) WITH (autovacuum_vacuum_scale_factor = 0.02);
 CREATE UNIQUE INDEX event_main ON noetl.event (execution_id, seq) WHERE lane = 0;
 CREATE INDEX event_item ON noetl.event (execution_id, lane, seq) WHERE lane <> 0;
 
 -- round >= 0: a command of a loop. It answers for items first <= i < past; remaining of them are not accounted for yet. Collection and
--- scope are the loop's, and a fresh chunk has no payload at all.
+-- scope are the loop's, and a fresh chunk has no payload at all. remote: it stands for work that goes on outside of this system.
 CREATE TABLE noetl.command (
     execution_id BIGINT NOT NULL,
     command_id TEXT COLLATE "C" NOT NULL CHECK (command_id <> ''),
@@ -96,6 +98,7 @@ CREATE TABLE noetl.command (
     payload JSON,
     child JSON,
     priority INTEGER NOT NULL DEFAULT 0,
+    remote BOOLEAN NOT NULL DEFAULT false,
     PRIMARY KEY (execution_id, command_id),
     CHECK (payload IS NOT NULL OR round >= 0),
     CHECK (0 <= first AND first <= past),
@@ -140,7 +143,7 @@ CREATE TABLE noetl.timer (
 CREATE INDEX timer_due ON noetl.timer (fire_at);
 CREATE INDEX timer_owner ON noetl.timer (owner) WHERE owner <> '';
 
--- Events on their way to the execution they are for. source: the execution whose commit wrote them.
+-- Events on their way to the execution they are for. source: the execution whose commit wrote them. awaited_by, program: of a Start.
 CREATE TABLE noetl.outbox (
     execution_id BIGINT NOT NULL,
     event_id TEXT COLLATE "C" NOT NULL,
@@ -148,10 +151,14 @@ CREATE TABLE noetl.outbox (
     source BIGINT NOT NULL,
     owner TEXT COLLATE "C" NOT NULL DEFAULT '',
     payload JSON NOT NULL,
+    awaited_by BIGINT,
+    program TEXT NOT NULL DEFAULT '',
+    path TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (execution_id, event_id)
 );
 CREATE INDEX outbox_owner ON noetl.outbox (owner, id);
-CREATE INDEX outbox_source ON noetl.outbox (source) WHERE event_id = 'start';
+CREATE INDEX outbox_source ON noetl.outbox (source) WHERE starts_with(event_id, 'start');
+CREATE UNIQUE INDEX outbox_start ON noetl.outbox (execution_id) WHERE starts_with(event_id, 'start');
 
 CREATE TABLE noetl.runtime (
     owner TEXT COLLATE "C" PRIMARY KEY CHECK (owner <> ''),
@@ -227,7 +234,7 @@ CREATE TABLE noetl.schedule_moment (
 CREATE INDEX schedule_moment_age ON noetl.schedule_moment (at);
 
 -- What starts a playbook when something happens, made while the system runs. source: what is watched. payload: what the workload is made
--- of (null: the event). event_key: a template that tells one happening from another. generation: of the address of a webhook.
+-- of (null: the event). queue: the one that a trigger of the kind sqs watches. event_key: a template that tells one happening from another. generation: of the address of a webhook.
 CREATE TABLE noetl.trigger (
     namespace TEXT NOT NULL DEFAULT 'default',
     name TEXT COLLATE "C" NOT NULL CHECK (name ~ '^[A-Za-z0-9_.-]{1,48}$'),
@@ -245,6 +252,7 @@ CREATE TABLE noetl.trigger (
     last_error TEXT NOT NULL DEFAULT '',
     fired BIGINT NOT NULL DEFAULT 0,
     failed BIGINT NOT NULL DEFAULT 0,
+    queue TEXT,
     PRIMARY KEY (namespace, name)
 );
 

@@ -13,12 +13,23 @@ BEGIN
     );
 END $$;
 
+-- End the transaction, naming execution ids that belong to other executions: NE003 those that Starts in an outbox ask for, NE004 those
+-- that a Start begins. Does nothing when there are none.
+CREATE OR REPLACE FUNCTION noetl.refuse_taken(taken BIGINT[], code TEXT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF cardinality(taken) > 0 THEN
+        RAISE EXCEPTION 'execution ids are taken' USING ERRCODE = code, DETAIL = array_to_string(taken, ',');
+    END IF;
+END $$;
+
 -- domain/owners.py: the queue holds what it has; what is held waits for its paused execution; an invocation's name says until when; anybody else has a lease.
 CREATE OR REPLACE FUNCTION noetl.is_alive(whose TEXT) RETURNS BOOLEAN
 LANGUAGE sql STABLE AS $$
     SELECT CASE
         WHEN whose IN ('queue', 'held') THEN true
-        WHEN whose ~ '^until:[0-9]{1,12}:' THEN split_part(whose, ':', 2)::bigint > extract(epoch FROM clock_timestamp())
+        WHEN whose ~ '^until:[0-9]{1,12}:((later|unreadable)$|http:)' THEN split_part(whose, ':', 2)::bigint > extract(epoch FROM clock_timestamp())
+        WHEN whose ~ '^until:[0-9]{1,12}:' THEN split_part(whose, ':', 2)::bigint - extract(epoch FROM clock_timestamp()) BETWEEN 0.000001 AND 180
         WHEN starts_with(whose, 'until:') THEN false
         ELSE EXISTS (SELECT FROM noetl.runtime r WHERE r.owner = whose AND r.lease_until > clock_timestamp())
     END
@@ -36,21 +47,49 @@ LANGUAGE sql STABLE AS $$
                              'program', program, 'run', run, 'round', round, 'step', step)
 $$;
 
--- Put events into the outbox. Silent when all are new; otherwise 'partly', then a 'posted' for each that is.
-CREATE OR REPLACE FUNCTION noetl.post(p_owner TEXT, o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[])
-RETURNS SETOF noetl.answer
+-- For each of the numbers 1 .. p_most, whether it is among p_numbers. Asking such an array about a row costs the same however long it is;
+-- "= ANY (array)" goes through the array, and a join of two sets in one statement through all pairs (hash joins are off here).
+CREATE OR REPLACE FUNCTION noetl.marks(p_numbers INTEGER[], p_most INTEGER) RETURNS BOOLEAN[]
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce(array_agg(m.marked ORDER BY m.number), '{}') FROM (
+        SELECT n.number, bool_or(n.marked) AS marked FROM (
+            SELECT number, true AS marked FROM unnest(p_numbers) AS g (number)
+            UNION ALL SELECT number, false FROM generate_series(1, p_most) AS a (number)
+        ) n GROUP BY n.number
+    ) m
+$$;
+
+-- Put events into the outbox. Silent when all are new; otherwise 'partly', then a 'posted' for each that is. Raises NE003 when a Start
+-- names an execution that another Start began, or is about to begin. The index outbox_start makes two Starts wait for each other, and
+-- each statement sees what was committed before it, so no two executions get one id.
+CREATE OR REPLACE FUNCTION noetl.post(
+    p_owner TEXT, o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[], o_awaited_by BIGINT[], o_program TEXT[], o_path TEXT[]
+) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
     executions BIGINT[];
     events TEXT[];
+    starts BIGINT[];
 BEGIN
     WITH fresh AS (
-        INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
-        SELECT o.execution, o.id, o.source, p_owner, o.payload::json
-        FROM unnest(o_execution, o_id, o_source, o_payload) AS o (execution, id, source, payload)
+        INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload, awaited_by, program, path)
+        SELECT o.execution, o.id, o.source, p_owner, o.payload::json, o.awaited_by, o.program, o.path
+        FROM unnest(o_execution, o_id, o_source, o_payload, o_awaited_by, o_program, o_path)
+            AS o (execution, id, source, payload, awaited_by, program, path)
         ON CONFLICT DO NOTHING
         RETURNING execution_id, event_id
     ) SELECT coalesce(array_agg(execution_id), '{}'), coalesce(array_agg(event_id), '{}') INTO executions, events FROM fresh;
+    SELECT array_agg(o.execution) INTO starts FROM unnest(o_execution, o_id) AS o (execution, id) WHERE starts_with(o.id, 'start');
+    IF starts IS NOT NULL THEN
+        PERFORM noetl.refuse_taken(ARRAY(
+            SELECT DISTINCT o.execution FROM unnest(o_execution, o_id) AS o (execution, id)
+            WHERE starts_with(o.id, 'start') AND CASE
+                WHEN EXISTS (SELECT FROM unnest(executions, events) AS f (execution, id) WHERE f.execution = o.execution AND f.id = o.id)
+                THEN EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution)
+                     AND NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = o.execution AND v.event_id = o.id)
+                ELSE NOT EXISTS (SELECT FROM noetl.outbox x WHERE x.execution_id = o.execution AND x.event_id = o.id)
+            END), 'NE003');
+    END IF;
     IF cardinality(executions) <> cardinality(o_execution) THEN
         RETURN QUERY SELECT 'partly', NULL::bigint, NULL, NULL::bigint[], NULL, NULL, NULL;
         RETURN QUERY SELECT 'posted', f.execution, f.id, NULL::bigint[], NULL, NULL, NULL

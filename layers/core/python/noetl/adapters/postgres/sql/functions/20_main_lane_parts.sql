@@ -22,28 +22,29 @@ BEGIN
         END IF;
     END IF;
     RETURN QUERY
-        INSERT INTO noetl.command AS t (execution_id, command_id, run, attempt, turn, waiting, owner, not_before, payload)
+        INSERT INTO noetl.command AS t (execution_id, command_id, run, attempt, turn, waiting, owner, not_before, payload, remote)
         SELECT n.execution, n.id, n.run, n.attempt, n.turn, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
-               now() + make_interval(secs => n.delay), n.payload::json
+               now() + make_interval(secs => n.delay), n.payload::json, n.remote
         FROM json_to_recordset(p_replaced) AS n (
-            execution BIGINT, id TEXT, run BIGINT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8, payload TEXT)
+            execution BIGINT, id TEXT, run BIGINT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8, payload TEXT, remote BOOLEAN)
         ON CONFLICT (execution_id, command_id) DO UPDATE
         SET turn = excluded.turn, run = excluded.run, waiting = excluded.waiting, owner = excluded.owner,
-            not_before = excluded.not_before, payload = excluded.payload, child = NULL
+            not_before = excluded.not_before, payload = excluded.payload, child = NULL, remote = excluded.remote
         WHERE t.turn < excluded.turn
         RETURNING 'replaced', t.execution_id, t.command_id, ARRAY[t.attempt]::bigint[], NULL, NULL, NULL;
 END $$;
 
--- Loops and the commands of their first chunks: one item each up to the window, or one with everything when sequential.
+-- Loops and the commands of their first chunks: one item each up to the window, or one with everything when sequential. One that is given
+-- up in this commit is over at once, without a word.
 CREATE OR REPLACE FUNCTION noetl.start_loops(p_owner TEXT, p_loops JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     INSERT INTO noetl.loop (execution_id, run, round, step, program, total, places, cursor, issued, gate, payload, limits, priority)
     SELECT l.execution, l.run, l.round, l.step, l.program, l.total, l.places, l.issued, l.issued,
-           CASE l.total WHEN 0 THEN 'closed' ELSE 'open' END, l.payload::json, l.limits, coalesce(l.priority, 0)
+           CASE WHEN l.total = 0 OR l.given_up THEN 'closed' ELSE 'open' END, l.payload::json, l.limits, coalesce(l.priority, 0)
     FROM json_to_recordset(p_loops) AS l (
         execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER, places INTEGER, issued INTEGER,
-        payload TEXT, limits JSON, priority INTEGER);
+        payload TEXT, limits JSON, priority INTEGER, given_up BOOLEAN);
     INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining, priority)
     SELECT l.execution, l.run || '.r' || l.round || '.' || i, l.run, l.round, p_owner, now(), i, i + l.chunk, l.chunk,
            coalesce(l.priority, 0)
@@ -55,8 +56,8 @@ BEGIN
         SELECT l.execution, 'loop:' || l.run || ':' || l.round, l.execution, p_owner,
                noetl.loop_done(l.execution, l.run, l.round, l.step, l.program)
         FROM json_to_recordset(p_loops) AS l (
-            execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER)
-        WHERE l.total = 0
+            execution BIGINT, run BIGINT, round INTEGER, step TEXT, program TEXT, total INTEGER, given_up BOOLEAN)
+        WHERE l.total = 0 AND l.given_up IS NULL
         ON CONFLICT DO NOTHING
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
 END $$;
@@ -79,7 +80,7 @@ BEGIN
     RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
 END $$;
 
--- Waiting commands whose sub-execution ended, with everything that makes them whole.
+-- Waiting commands whose sub-execution ended, with everything that makes them whole; a loop comes with the first of its commands.
 CREATE OR REPLACE FUNCTION noetl.wake_commands(p_owner TEXT, p_wakes JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -90,38 +91,35 @@ BEGIN
         RETURNING c.*
     )
     SELECT 'woken', w.execution_id, w.command_id, ARRAY[w.run, w.round, w.attempt, w.first, w.past],
-           w.payload::text, w.child::text, l.payload::text
+           w.payload::text, w.child::text,
+           CASE WHEN row_number() OVER (PARTITION BY w.execution_id, w.run, w.round ORDER BY w.id) = 1 THEN l.payload::text END
     FROM woken w LEFT JOIN noetl.loop l USING (execution_id, run, round) ORDER BY w.id;
 END $$;
 
--- Whether a child whose parent is told as "parent" goes: all do when no run is named, else those that this run waits for.
-CREATE OR REPLACE FUNCTION noetl.is_given_up(parent JSON, run BIGINT) RETURNS BOOLEAN
-LANGUAGE sql IMMUTABLE AS $$
-    SELECT run IS NULL OR ((parent ->> 'run')::bigint IS NOT DISTINCT FROM run AND coalesce((parent ->> 'wait')::boolean, true))
-$$;
-
--- A Cancel for every child that is not over (of an execution, or of one run of it): those that exist, and those whose Start is on its way.
+-- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way.
 -- Rows that say 'what' are for noetl.tell_family instead.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 BEGIN
     RETURN QUERY WITH children AS (
-        SELECT e.execution_id, e.program, p.execution AS parent, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT, what TEXT)
+        SELECT e.execution_id, e.program, p.execution AS parent, p.id, p.reason
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
         JOIN noetl.execution e ON p.what IS NULL AND e.parent_execution_id = p.execution AND e.ended_at IS NULL
-            AND noetl.is_given_up(e.state -> 'parent', p.run)
+            AND (p.run IS NULL OR e.awaited_by = p.run)
         UNION
-        SELECT o.execution_id, o.payload ->> 'program', p.execution, p.reason
-        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, reason TEXT, what TEXT)
-        JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND o.event_id = 'start' AND o.execution_id <> p.execution
-            AND noetl.is_given_up(o.payload -> 'parent', p.run)
+        SELECT o.execution_id, o.program, p.execution, p.id, p.reason
+        FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+        JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND starts_with(o.event_id, 'start') AND o.execution_id <> p.execution
+            AND (p.run IS NULL OR o.awaited_by = p.run)
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id AND e.version > 0)
     )
     INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
-    SELECT c.execution_id, 'cancel:' || c.parent, c.parent, p_owner,
-           json_build_object('type', 'cancel', 'execution_id', c.execution_id, 'event_id', 'cancel:' || c.parent,
+    SELECT c.execution_id, c.id, c.parent, p_owner,
+           json_build_object('type', 'cancel', 'execution_id', c.execution_id, 'event_id', c.id,
                              'program', c.program, 'reason', c.reason::json, 'cascade', true)
-    FROM children c ORDER BY c.execution_id
+    FROM children c
+    -- An earlier Cancel may be on its way: it may come too late for a child that was redriven, so this one is sent as well.
+    ORDER BY c.execution_id
     ON CONFLICT DO NOTHING
     RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
     IF EXISTS (SELECT FROM json_to_recordset(p_cancels) AS p (what TEXT) WHERE p.what IS NOT NULL) THEN
@@ -129,16 +127,52 @@ BEGIN
     END IF;
 END $$;
 
--- A Pause or Resume for every child that runs; and what was held for executions that go on.
+-- What was held for executions that go on is given out, and their children that were paused before they began may begin; a Pause or Resume
+-- for every child that has begun. A child that has not is paused here: its row in version 0, which is made where only its Start exists,
+-- and which no commit of its Start passes (noetl.commit_changes). Each statement sees the children that began before it took their rows.
 CREATE OR REPLACE FUNCTION noetl.tell_family(p_owner TEXT, p_words JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
+DECLARE
+    pausing BIGINT[];
+    begun BIGINT[];
+    waited TEXT[];
 BEGIN
+    WITH begin AS (
+        UPDATE noetl.execution e SET status = 'running'
+        FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, begin BOOLEAN)
+        WHERE p.what = 'release' AND p.begin AND e.parent_execution_id = p.execution AND e.version = 0 AND e.status = 'paused'
+        RETURNING e.execution_id
+    ) SELECT array_agg(b.execution_id) INTO begun FROM begin b;
+    IF begun IS NOT NULL THEN
+        RETURN QUERY
+            UPDATE noetl.outbox o SET owner = p_owner
+            WHERE o.execution_id = ANY(begun) AND starts_with(o.event_id, 'start') AND o.owner = 'held'
+              AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = o.execution_id AND u.command_id = '' AND u.queued)
+            RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
+    END IF;
+
+    SELECT array_agg(w.execution) INTO pausing FROM (
+        SELECT DISTINCT ON (p.execution) p.execution, p.what
+        FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, seq BIGINT)
+        WHERE p.what IN ('pause', 'resume') ORDER BY p.execution, p.seq DESC
+    ) w WHERE w.what = 'pause';
+    IF pausing IS NOT NULL THEN
+        INSERT INTO noetl.execution AS e (execution_id, path, name, parent_execution_id, awaited_by, program, status)
+        SELECT o.execution_id, o.path, '', o.source, o.awaited_by, o.program, 'paused'
+        FROM noetl.outbox o
+        WHERE o.source = ANY(pausing) AND starts_with(o.event_id, 'start') AND o.execution_id <> o.source
+        ORDER BY o.execution_id
+        ON CONFLICT (execution_id) DO UPDATE SET status = 'paused' WHERE e.version = 0 AND e.status = 'running';
+        UPDATE noetl.execution e SET status = 'paused'
+        WHERE e.parent_execution_id = ANY(pausing) AND e.version = 0 AND e.status = 'running';
+    END IF;
+
     RETURN QUERY
         INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
         SELECT e.execution_id, p.id, p.execution, p_owner,
                json_build_object('type', p.what, 'execution_id', e.execution_id, 'event_id', p.id, 'program', e.program, 'word', p.seq)
         FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, id TEXT, seq BIGINT)
-        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL
+        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL AND e.version > 0
         WHERE p.what IN ('pause', 'resume') ORDER BY e.execution_id, p.seq
         ON CONFLICT DO NOTHING
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
@@ -149,4 +183,21 @@ BEGIN
         RETURNING o.*
     )
     SELECT 'event', f.execution_id, f.event_id, NULL::bigint[], f.payload::text, NULL, NULL FROM freed f ORDER BY f.id;
+
+    -- Children that waited for a slot wait on, or begin. Those that were paused are passed over, and what waited behind them has its turn.
+    -- The lock of slots is the last one that a commit takes.
+    IF begun IS NOT NULL OR pausing IS NOT NULL THEN
+        SELECT array_agg(DISTINCT u.key) INTO waited
+        FROM noetl.limit_use u
+        WHERE u.command_id = '' AND u.queued AND u.execution_id IN (
+            SELECT unnest(begun)
+            UNION ALL
+            SELECT e.execution_id FROM noetl.execution e
+            WHERE e.parent_execution_id = ANY(pausing) AND e.version = 0 AND e.status = 'paused'
+        );
+        IF waited IS NOT NULL THEN
+            PERFORM noetl.lock_limits();
+            RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, waited, '{}', '{}', p_owner);
+        END IF;
+    END IF;
 END $$;

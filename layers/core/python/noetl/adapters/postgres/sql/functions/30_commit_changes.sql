@@ -1,7 +1,8 @@
 -- The main lane's write: any number of executions, one call, one transaction. Parallel arrays hold the common parts (a prefix per
 -- part, one element per row); the rare parts are json documents, NULL when empty, whose nested documents are text.
 --
--- Raises NE001 (see noetl.refuse) when a version moved on, a fence is gone or a command exists at its turn already; a repeated event
+-- Raises NE003 or NE004 when an execution id is taken (see noetl.refuse_taken), NE001 (see noetl.refuse) when a version moved on, an
+-- execution is being removed, a fence is gone or a command exists at its turn already; a repeated event
 -- violates the event table's key. Locks: execution -> event -> loop -> command, each ascending (arrays arrive sorted by execution).
 --
 -- Answers only what the caller cannot know: attempts of replaced commands ('replaced'), woken commands ('woken'), events that were
@@ -14,7 +15,8 @@ CREATE OR REPLACE FUNCTION noetl.commit_changes(
     d_execution BIGINT[], d_name TEXT[], d_scope TEXT[],
     c_execution BIGINT[], c_id TEXT[], c_attempt INTEGER[], c_turn INTEGER[],
     n_execution BIGINT[], n_id TEXT[], n_run BIGINT[], n_attempt INTEGER[], n_waiting BOOLEAN[], n_delay FLOAT8[], n_payload TEXT[],
-    o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[],
+    n_remote BOOLEAN[],
+    o_execution BIGINT[], o_id TEXT[], o_source BIGINT[], o_payload TEXT[], o_awaited_by BIGINT[], o_program TEXT[], o_path TEXT[],
     h_execution BIGINT[], h_id TEXT[],
     p_created JSON, p_dropped JSON, p_ended BIGINT[], p_loops JSON, p_gates JSON, p_replaced JSON, p_wakes JSON, p_timers JSON,
     p_cleared JSON, p_variables JSON, p_cancels JSON
@@ -24,25 +26,45 @@ DECLARE
     got BIGINT[];
     stored INTEGER;
 BEGIN
-    IF p_created IS NOT NULL THEN
-        INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal)
-        SELECT * FROM json_to_recordset(p_created) AS c (
-            execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT)
-        ON CONFLICT DO NOTHING;
-    END IF;
+    -- Rows that are there first: a commit that pauses a parent has its row when it asks for rows of children that begin here.
     IF cardinality(x_id) > 1 THEN
         PERFORM FROM noetl.execution e WHERE e.execution_id = ANY(x_id) ORDER BY e.execution_id FOR UPDATE;
+    END IF;
+    IF p_created IS NOT NULL THEN
+        WITH made AS (
+            INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by)
+            SELECT * FROM json_to_recordset(p_created) AS c (
+                execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT, awaited_by BIGINT)
+            ON CONFLICT DO NOTHING RETURNING execution_id
+        ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM made;
+        -- A row that was there, or a Start that waits, has to come from this very Start.
+        PERFORM noetl.refuse_taken(ARRAY(
+            SELECT c.execution_id FROM json_to_recordset(p_created) AS c (execution_id BIGINT, start TEXT)
+            WHERE c.start <> '' AND NOT EXISTS (
+                    SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND o.event_id = c.start)
+                AND (EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start'))
+                     OR EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.version = 0
+                                AND e.execution_id <> ALL(got)))), 'NE004');
     END IF;
     WITH moved AS (
         UPDATE noetl.execution e
         SET version = e.version + 1, status = x.status, program = x.program, state = x.state::json,
             ended_at = CASE WHEN x.status IN ('completed', 'failed', 'cancelled') THEN coalesce(e.ended_at, now()) END
         FROM unnest(x_id, x_expected, x_status, x_program, x_state) AS x (id, expected, status, program, state)
-        WHERE e.execution_id = x.id AND e.version = x.expected
+        WHERE e.execution_id = x.id AND e.version = x.expected AND e.leaving_at IS NULL
+          -- Its parent was paused before it began: its Start waits.
+          AND (e.version > 0 OR e.status <> 'paused' OR NOT EXISTS (
+              SELECT FROM unnest(e_execution, e_id) AS s (execution, id) WHERE s.execution = x.id AND starts_with(s.id, 'start')))
         RETURNING e.execution_id
     ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM moved;
     IF cardinality(got) <> cardinality(x_id) THEN
         PERFORM noetl.refuse(x_id, got);
+    END IF;
+    IF p_created IS NOT NULL THEN
+        -- Rows that a paused parent made have no name yet.
+        UPDATE noetl.execution e SET path = c.path, name = c.name, playbook_version = c.playbook_version, principal = c.principal
+        FROM json_to_recordset(p_created) AS c (execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, principal TEXT)
+        WHERE e.execution_id = c.execution_id AND e.name = '';
     END IF;
 
     INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
@@ -60,7 +82,10 @@ BEGIN
         WHERE t.execution_id = d.execution AND t.name = d.name AND t.scope = d.scope;
     END IF;
 
-    IF p_dropped IS NOT NULL OR p_gates IS NOT NULL OR p_ended IS NOT NULL THEN
+    -- A pause waits for items that are being counted: what they start is seen by noetl.tell_family, and later ones see the pause.
+    IF p_dropped IS NOT NULL OR p_gates IS NOT NULL OR p_ended IS NOT NULL
+        OR EXISTS (SELECT FROM json_to_recordset(p_cancels) AS p (what TEXT) WHERE p.what = 'pause')
+    THEN
         PERFORM FROM noetl.loop l
         WHERE l.execution_id = ANY(x_id) ORDER BY l.execution_id, l.run, l.round FOR UPDATE;
     END IF;
@@ -81,10 +106,19 @@ BEGIN
         WHERE t.execution_id = d.execution AND t.run = d.run AND t.gate <> 'closed';
         DELETE FROM noetl.command t USING json_to_recordset(p_dropped) AS d (execution BIGINT, run BIGINT)
         WHERE t.execution_id = d.execution AND t.run = d.run;
+        -- Callbacks of runs that are over: the place of one is <run> or begins with <run>. (the names are compared as bytes).
+        DELETE FROM noetl.slot t USING json_to_recordset(p_dropped) AS d (execution BIGINT, over BIGINT)
+        WHERE t.execution_id = d.execution AND t.scope = 'callback'
+            AND (t.name = d.over::text OR (t.name > d.over || '.' AND t.name < d.over || '/'));
+        DELETE FROM noetl.timer t USING json_to_recordset(p_dropped) AS d (execution BIGINT, over BIGINT)
+        WHERE t.execution_id = d.execution
+            AND (starts_with(t.timer, 'callback:' || d.over || ':') OR starts_with(t.timer, 'callback:' || d.over || '.'));
     END IF;
     IF p_ended IS NOT NULL THEN
         UPDATE noetl.loop SET gate = 'closed' WHERE execution_id = ANY(p_ended) AND gate <> 'closed';
         DELETE FROM noetl.command WHERE execution_id = ANY(p_ended);
+        -- One that was cancelled before it began takes its Start with it.
+        DELETE FROM noetl.outbox o WHERE o.execution_id = ANY(p_ended) AND starts_with(o.event_id, 'start');
         DELETE FROM noetl.timer WHERE execution_id = ANY(p_ended);
         DELETE FROM noetl.slot WHERE execution_id = ANY(p_ended) AND scope = 'undo';
         -- Nobody waits for a copy of a credential that is just being read or replaced: it goes when its time is over.
@@ -100,11 +134,11 @@ BEGIN
         END IF;
     END IF;
     IF cardinality(n_execution) > 0 THEN
-        INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload)
+        INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload, remote)
         SELECT n.execution, n.id, n.run, n.attempt, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
-               now() + make_interval(secs => n.delay), n.payload::json
-        FROM unnest(n_execution, n_id, n_run, n_attempt, n_waiting, n_delay, n_payload)
-            AS n (execution, id, run, attempt, waiting, delay, payload);
+               now() + make_interval(secs => n.delay), n.payload::json, n.remote
+        FROM unnest(n_execution, n_id, n_run, n_attempt, n_waiting, n_delay, n_payload, n_remote)
+            AS n (execution, id, run, attempt, waiting, delay, payload, remote);
     END IF;
     IF p_wakes IS NOT NULL THEN
         RETURN QUERY SELECT * FROM noetl.wake_commands(p_owner, p_wakes);
@@ -133,7 +167,7 @@ BEGIN
         WHERE t.execution_id = h.execution AND t.event_id = h.id;
     END IF;
     IF cardinality(o_execution) > 0 THEN
-        RETURN QUERY SELECT * FROM noetl.post(p_owner, o_execution, o_id, o_source, o_payload);
+        RETURN QUERY SELECT * FROM noetl.post(p_owner, o_execution, o_id, o_source, o_payload, o_awaited_by, o_program, o_path);
     END IF;
     IF p_variables IS NOT NULL THEN
         PERFORM noetl.write_variables(p_variables);

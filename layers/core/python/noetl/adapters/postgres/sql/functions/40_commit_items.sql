@@ -21,7 +21,7 @@ CREATE OR REPLACE FUNCTION noetl.commit_items(
     b_known BOOLEAN[],
     e_batch INTEGER[], e_id TEXT[], e_seq BIGINT[], e_type TEXT[], e_facts TEXT[], e_at FLOAT8[],
     e_counts BOOLEAN[], e_failed BOOLEAN[], e_patched BOOLEAN[], e_size BIGINT[],
-    o_batch INTEGER[], o_execution BIGINT[], o_id TEXT[], o_payload TEXT[],
+    o_batch INTEGER[], o_execution BIGINT[], o_id TEXT[], o_payload TEXT[], o_awaited_by BIGINT[], o_program TEXT[], o_path TEXT[],
     p_continued JSON
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
@@ -29,14 +29,14 @@ DECLARE
     -- what may go on: position in p_continued, batch, item (null: the command itself)
     k_position INTEGER[] := '{}'; k_batch INTEGER[] := '{}'; k_item BIGINT[] := '{}';
     -- the wave: open batches with what their commands answer for; then those that are not early
-    open_no INTEGER[]; open_remaining INTEGER[];
+    open_no INTEGER[]; open_remaining INTEGER[]; is_open BOOLEAN[];
     w_no INTEGER[]; w_counted BIGINT[]; w_failed BIGINT[]; w_patched BIGINT[]; w_size BIGINT[]; w_alone BIGINT[];
     w_early INTEGER[]; w_going INTEGER[]; w_rest INTEGER[];
     g_execution BIGINT[]; g_run BIGINT[]; g_round INTEGER[]; g_items BIGINT[];
     -- all waves
     all_no INTEGER[] := '{}'; all_counted BIGINT[] := '{}'; all_failed BIGINT[] := '{}'; all_patched BIGINT[] := '{}';
     all_size BIGINT[] := '{}'; all_early INTEGER[] := '{}';
-    paused BIGINT[];
+    paused BIGINT[]; is_counted BOOLEAN[];
     gone_execution BIGINT[] := '{}'; gone_run BIGINT[] := '{}'; gone_round INTEGER[] := '{}'; gone_items BIGINT[] := '{}';
 BEGIN
     PERFORM FROM noetl.loop l
@@ -60,20 +60,24 @@ BEGIN
             WHERE b.wave = this_wave AND b.execution <> ALL(paused) ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
         ) SELECT array_agg(f.no ORDER BY f.no), array_agg(f.remaining ORDER BY f.no) INTO open_no, open_remaining FROM fenced f;
         CONTINUE WHEN open_no IS NULL;
+        is_open := noetl.marks(open_no, cardinality(b_execution));
 
         WITH arrived AS MATERIALIZED (
             SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
             FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size)
                 AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
-            WHERE e.batch = ANY(open_no)
+            WHERE is_open[e.batch]
             ORDER BY b_execution[e.batch], e.id, e.batch
         ), fresh AS MATERIALIZED (
             SELECT a.* FROM arrived a
             WHERE NOT EXISTS (SELECT FROM noetl.event v WHERE v.execution_id = a.execution AND v.event_id = a.id)
         ), going AS MATERIALIZED (
-            SELECT k.* FROM unnest(k_position, k_batch, k_item) AS k (position, batch, item)
-            WHERE k.batch = ANY(open_no)
-              AND (k.item IS NULL OR EXISTS (SELECT FROM fresh f WHERE f.batch = k.batch AND f.seq = k.item))
+            SELECT max(k.position) AS position, k.batch, k.item
+            FROM (
+                SELECT k.position, k.batch, k.item, k.item IS NULL AS goes
+                FROM unnest(k_position, k_batch, k_item) AS k (position, batch, item) WHERE is_open[k.batch]
+                UNION ALL SELECT NULL, f.batch, f.seq, true FROM fresh f
+            ) k GROUP BY k.batch, k.item HAVING bool_or(k.goes) AND max(k.position) IS NOT NULL
         ), tally AS (
             SELECT c.no, sum(c.counted) AS counted, sum(c.failed) AS failed, sum(c.patched) AS patched, sum(c.size) AS size,
                    sum(c.alone) AS alone, sum(c.remaining) AS remaining
@@ -135,12 +139,15 @@ BEGIN
         gone_execution, gone_run, gone_round, gone_items);
 
     IF cardinality(o_batch) > 0 THEN
+        is_counted := noetl.marks(all_no, cardinality(b_execution));
         RETURN QUERY SELECT p.* FROM (
             SELECT array_agg(o.execution) AS execution, array_agg(o.id) AS id, array_agg(b_execution[o.batch]) AS source,
-                   array_agg(o.payload) AS payload
-            FROM unnest(o_batch, o_execution, o_id, o_payload) AS o (batch, execution, id, payload)
-            WHERE o.batch = ANY(all_no)
-        ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload) p WHERE o.execution IS NOT NULL;
+                   array_agg(o.payload) AS payload, array_agg(o.awaited_by) AS awaited_by, array_agg(o.program) AS program,
+                   array_agg(o.path) AS path
+            FROM unnest(o_batch, o_execution, o_id, o_payload, o_awaited_by, o_program, o_path)
+                AS o (batch, execution, id, payload, awaited_by, program, path)
+            WHERE is_counted[o.batch]
+        ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload, o.awaited_by, o.program, o.path) p WHERE o.execution IS NOT NULL;
     END IF;
     IF cardinality(all_early) > 0 THEN
         RETURN QUERY SELECT 'early', l.execution_id, NULL, ARRAY[x.no, l.done, l.failed, l.total]::bigint[], NULL, NULL, NULL
@@ -171,21 +178,24 @@ BEGIN
         SELECT t.execution, t.run, t.round, sum(t.counted - t.failed) AS done, sum(t.failed) AS failed,
                sum(t.patched) AS patched, sum(t.size) AS size, max(t.chunk) AS chunk, bool_and(t.known) AS known,
                (array_agg(t.alert ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert,
-               (array_agg(t.alert_index ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert_index
-        FROM told_off t GROUP BY t.execution, t.run, t.round
+               (array_agg(t.alert_index ORDER BY t.no) FILTER (WHERE t.alert IS NOT NULL))[1] AS alert_index,
+               sum(t.closed) AS closed, sum(t.back) AS back
+        FROM (
+            SELECT t.execution, t.run, t.round, t.no, t.counted, t.failed, t.patched, t.size, t.chunk, t.known, t.alert, t.alert_index,
+                   0 AS closed, 0 AS back
+            FROM told_off t
+            -- Commands that are gone belong to batches that were counted, so every loop of theirs is there already.
+            UNION ALL SELECT g.execution, g.run, g.round, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 1, g.items
+            FROM unnest(g_execution, g_run, g_round, g_items) AS g (execution, run, round, items)
+        ) t GROUP BY t.execution, t.run, t.round
     ), after AS (
         SELECT l.execution_id, l.run, l.round, l.step, l.program, l.total, l.places, l.cursor, l.gate, l.priority,
                l.done + d.done AS done, l.failed + d.failed AS failed, l.size + d.size AS size, l.patched + d.patched AS patched,
-               greatest(l.done + d.done + l.failed + d.failed, l.issued - g.back) AS issued, g.closed,
+               greatest(l.done + d.done + l.failed + d.failed, l.issued - d.back) AS issued, d.closed,
                greatest(1, d.chunk) AS chunk, d.known, d.alert_index,
                CASE WHEN l.gate = 'open' AND NOT l.alerted THEN d.alert END AS alert,
                l.gate = 'open' AND NOT l.alerted AND d.alert IS NULL AS refills
         FROM noetl.loop l JOIN delta d ON l.execution_id = d.execution AND l.run = d.run AND l.round = d.round
-        CROSS JOIN LATERAL (
-            SELECT count(*) AS closed, coalesce(sum(g.items), 0) AS back
-            FROM unnest(g_execution, g_run, g_round, g_items) AS g (execution, run, round, items)
-            WHERE g.execution = l.execution_id AND g.run = l.run AND g.round = l.round
-        ) g
     ), planned AS (
         SELECT a.*, CASE WHEN a.refills
             THEN greatest(0, least(a.total - a.cursor, a.places - (a.issued - a.done - a.failed), a.closed * a.chunk))
@@ -225,41 +235,49 @@ BEGIN
     SELECT 'event', t.execution_id, t.event_id, NULL, t.payload::text, NULL, NULL FROM told t;
 END $$;
 
--- Commands that go on: the next turn of a chunk takes its row's place, an item that goes on alone gets a row of its own. Only those of
--- the batches in w_no (the others are early).
+-- Commands that go on: the next turn of a chunk takes its row's place, an item that goes on alone gets a row of its own, with the priority
+-- of its loop. Only those of the batches in w_no (the others are early).
 CREATE OR REPLACE FUNCTION noetl.continue_items(
     p_owner TEXT, p_continued JSON, w_going INTEGER[], w_no INTEGER[], b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[]
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
+DECLARE
+    goes BOOLEAN[] := noetl.marks(ARRAY(SELECT g.position + 1 FROM unnest(w_going) AS g (position)), json_array_length(p_continued));
+    is_counted BOOLEAN[] := noetl.marks(w_no, cardinality(b_execution));
 BEGIN
     RETURN QUERY WITH wanted AS MATERIALIZED (
         SELECT n.*, b_execution[n.batch] AS execution
         FROM json_to_recordset(p_continued) AS n (
             position INTEGER, batch INTEGER, item INTEGER, id TEXT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8,
-            start INTEGER, payload TEXT)
-        WHERE n.position = ANY(w_going) AND n.batch = ANY(w_no)
+            start INTEGER, payload TEXT, remote BOOLEAN)
+        WHERE goes[n.position + 1] AND is_counted[n.batch]
     ), rest AS (
         UPDATE noetl.command c
         SET turn = w.turn, waiting = w.waiting, owner = CASE WHEN w.waiting THEN '' ELSE p_owner END,
-            not_before = now() + make_interval(secs => w.delay), payload = w.payload::json, child = NULL,
+            not_before = now() + make_interval(secs => w.delay), payload = w.payload::json, child = NULL, remote = w.remote,
             first = least(w.start, c.past), remaining = least(c.remaining, c.past - least(w.start, c.past))
         FROM wanted w WHERE w.item IS NULL AND c.execution_id = w.execution AND c.command_id = w.id
         RETURNING w.position, c.execution_id, c.command_id, c.attempt, c.first, c.past
     ), item AS (
         INSERT INTO noetl.command AS c (
-            execution_id, command_id, run, round, attempt, turn, waiting, owner, not_before, first, past, remaining, payload)
-        SELECT w.execution, w.id, b_run[w.batch], b_round[w.batch], w.attempt, w.turn, w.waiting,
-               CASE WHEN w.waiting THEN '' ELSE p_owner END, now() + make_interval(secs => w.delay), w.item, w.item + 1, 1,
-               w.payload::json
-        FROM wanted w WHERE w.item IS NOT NULL
+            execution_id, command_id, run, round, attempt, turn, waiting, owner, not_before, first, past, remaining, priority, payload, remote)
+        SELECT w.execution, w.id, l.run, l.round, w.attempt, w.turn, w.waiting, CASE WHEN w.waiting THEN '' ELSE p_owner END,
+               now() + make_interval(secs => w.delay), w.item, w.item + 1, 1, l.priority, w.payload::json, w.remote
+        FROM wanted w
+        JOIN noetl.loop l ON l.execution_id = w.execution AND l.run = b_run[w.batch] AND l.round = b_round[w.batch]
+        WHERE w.item IS NOT NULL
         ON CONFLICT (execution_id, command_id) DO UPDATE
         SET turn = excluded.turn, waiting = excluded.waiting, owner = excluded.owner, not_before = excluded.not_before,
-            payload = excluded.payload, child = NULL
+            payload = excluded.payload, child = NULL, remote = excluded.remote
         WHERE c.turn < excluded.turn
         RETURNING c.execution_id, c.command_id, c.attempt, c.first, c.past
     )
     SELECT 'continued', r.execution_id, r.command_id, ARRAY[r.position, r.attempt, r.first, r.past]::bigint[], NULL, NULL, NULL FROM rest r
     UNION ALL
-    SELECT 'continued', i.execution_id, i.command_id, ARRAY[w.position, i.attempt, i.first, i.past]::bigint[], NULL, NULL, NULL
-    FROM item i JOIN wanted w ON w.execution = i.execution_id AND w.id = i.command_id;
+    SELECT 'continued', i.execution, i.id, ARRAY[max(i.position), max(i.attempt), max(i.first), max(i.past)]::bigint[], NULL, NULL, NULL
+    FROM (
+        SELECT w.execution, w.id, w.position, NULL::integer AS attempt, NULL::integer AS first, NULL::integer AS past
+        FROM wanted w WHERE w.item IS NOT NULL
+        UNION ALL SELECT i.execution_id, i.command_id, NULL, i.attempt, i.first, i.past FROM item i
+    ) i GROUP BY i.execution, i.id HAVING max(i.attempt) IS NOT NULL;
 END $$;

@@ -1,9 +1,15 @@
 -- What executions share by key: slots and moments (docs/adr/0025-limits.md).
 --
 -- A slot is in use while its row of limit_use is held and its command exists: deleting a command, by whatever way, is giving its slot
--- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under one advisory lock, which is the last
--- lock that a commit takes. Rows of other executions are only ever locked SKIP LOCKED below it, so nobody waits in a circle; what was
--- skipped is looked at by the commit that had it locked, and by the next claim.
+-- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under one advisory lock.
+--
+-- The order of locks, for every transaction that takes the advisory lock:
+--   1. rows of the executions that it is about (execution, event, loop, command, timer, outbox): as in 30_commit_changes.sql;
+--   2. the advisory lock (lock_limits);
+--   3. rows of limit_use and limit_key, which nothing else waits for: what changes them without the advisory lock (removal, operators,
+--      forget_keys) holds no row that is waited for under 2, or skips what is locked.
+-- Below 2, rows of other executions are only ever locked SKIP LOCKED, and rows are only inserted under keys that no other transaction
+-- inserts. So nobody waits in a circle; what was skipped is looked at by the commit that had it locked, and by the next claim.
 
 CREATE OR REPLACE FUNCTION noetl.lock_limits() RETURNS VOID
 LANGUAGE sql AS $$
@@ -35,7 +41,7 @@ LANGUAGE sql AS $$
         RETURNING u.execution_id, u.key, u.held
     ), unborn AS (
         DELETE FROM noetl.outbox o USING ended g
-        WHERE NOT g.held AND o.execution_id = g.execution_id AND o.event_id = 'start' AND o.owner = 'held'
+        WHERE NOT g.held AND o.execution_id = g.execution_id AND starts_with(o.event_id, 'start') AND o.owner = 'held'
     )
     SELECT coalesce(array_agg(DISTINCT g.key), '{}') FROM (SELECT key FROM done UNION ALL SELECT key FROM ended) g
 $$;
@@ -91,7 +97,7 @@ BEGIN
                 CONTINUE;
             END IF;
             IF head.command_id = '' THEN
-                PERFORM FROM noetl.outbox o WHERE o.execution_id = head.execution_id AND o.event_id = 'start' FOR UPDATE SKIP LOCKED;
+                PERFORM FROM noetl.outbox o WHERE o.execution_id = head.execution_id AND starts_with(o.event_id, 'start') FOR UPDATE SKIP LOCKED;
             ELSE
                 PERFORM FROM noetl.command c
                 WHERE c.execution_id = head.execution_id AND c.command_id = head.command_id FOR UPDATE SKIP LOCKED;
@@ -156,7 +162,7 @@ BEGIN
 
     RETURN QUERY UPDATE noetl.outbox o SET owner = p_starts
         FROM unnest(g_execution, g_command) AS g (execution, command)
-        WHERE g.command = '' AND o.execution_id = g.execution AND o.event_id = 'start' AND o.owner = 'held'
+        WHERE g.command = '' AND o.execution_id = g.execution AND starts_with(o.event_id, 'start') AND o.owner = 'held'
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
 
     RETURN QUERY UPDATE noetl.command c SET waiting = true, owner = ''
@@ -194,7 +200,9 @@ BEGIN
         FROM json_to_recordset(p_moved) AS m (execution BIGINT, id TEXT, heir TEXT)
         WHERE u.execution_id = m.execution AND u.command_id = m.id
           AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.id)
-          AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir);
+          AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir)
+          -- An heir that asked by itself, while that command was still open, gets its slots in its turn.
+          AND NOT EXISTS (SELECT FROM noetl.limit_use h WHERE h.execution_id = m.execution AND h.command_id = m.heir);
     END IF;
     keys := noetl.forget_uses(p_limited);
     WITH wanted AS (
@@ -260,16 +268,25 @@ END $$;
 -- A slot for an execution that has not begun: row 'status' with its word, how many there are, and the oldest holders. When it waits, or is
 -- let in, its row and its Start are kept; 'event' rows are to be handled: the Cancel that makes room (p_excess: cancel_oldest).
 CREATE OR REPLACE FUNCTION noetl.admit_execution(
-    p_owner TEXT, p_execution BIGINT, p_path TEXT, p_name TEXT, p_version TEXT, p_parent BIGINT, p_principal TEXT, p_start JSON,
+    p_owner TEXT, p_execution BIGINT, p_path TEXT, p_name TEXT, p_version TEXT, p_parent BIGINT, p_principal TEXT,
+    p_start JSON, p_start_id TEXT,
     p_key TEXT, p_concurrent INTEGER, p_excess TEXT, p_priority INTEGER
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
     word TEXT := 'held';
     fresh BOOLEAN := false;
+    made BOOLEAN;
     holders BIGINT[];
     most INTEGER;
 BEGIN
+    -- Its own rows first: a commit that begins it, or makes it, is waited for here, without the advisory lock that it may ask for.
+    INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by)
+    VALUES (p_execution, p_path, p_name, p_version, p_parent, p_principal,
+            (SELECT o.awaited_by FROM noetl.outbox o WHERE o.execution_id = p_execution AND o.event_id = p_start_id))
+    ON CONFLICT DO NOTHING;
+    made := FOUND;
+    PERFORM FROM noetl.outbox o WHERE o.execution_id = p_execution AND starts_with(o.event_id, 'start') FOR UPDATE;
     PERFORM noetl.lock_limits();
     IF NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = p_execution AND (e.version > 0 OR e.ended_at IS NOT NULL))
         AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '')
@@ -281,16 +298,17 @@ BEGIN
             word := 'refused';
         ELSE
             fresh := true;
-            INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal)
-            VALUES (p_execution, p_path, p_name, p_version, p_parent, p_principal) ON CONFLICT DO NOTHING;
             INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
-            VALUES (p_execution, 'start', p_execution, 'held', p_start)
+            VALUES (p_execution, p_start_id, p_execution, 'held', p_start)
             ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held', payload = excluded.payload;
             INSERT INTO noetl.limit_use (execution_id, command_id, key, concurrent, priority, queued, since)
             VALUES (p_execution, '', p_key, p_concurrent, p_priority, true, clock_timestamp());
             RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, ARRAY[p_key], '{}', '{}', p_owner) g
                 WHERE g.kind <> 'event' OR g.execution_id <> p_execution;
         END IF;
+    END IF;
+    IF made AND NOT fresh THEN
+        DELETE FROM noetl.execution e WHERE e.execution_id = p_execution AND e.version = 0;
     END IF;
     IF EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '' AND u.queued) THEN
         word := 'queued';

@@ -12,6 +12,6 @@ LANGUAGE sql STABLE AS $$
         SELECT FROM tree t
         WHERE t.ended_at IS NULL OR t.ended_at >= before
            OR EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = t.execution_id)
-           OR EXISTS (SELECT FROM noetl.outbox o WHERE o.source = t.execution_id AND o.event_id = 'start')
+           OR EXISTS (SELECT FROM noetl.outbox o WHERE o.source = t.execution_id AND starts_with(o.event_id, 'start'))
     )
 $$;

@@ -22,7 +22,8 @@ LANGUAGE sql STABLE AS $$
     SELECT t.execution_id, t.ended_at FROM tree t
 $$;
 
--- Whether somebody of another tree lives who can reach results of this one: he was told of one, or of one of a tree that was told of one.
+-- Whether an execution of another tree, which lives or is about to (an event waits for it), can reach results of this one: it was told of
+-- one, or of one of a tree that was told of one.
 CREATE OR REPLACE FUNCTION noetl.tree_is_wanted(root BIGINT) RETURNS BOOLEAN
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE wanting AS (
@@ -32,7 +33,9 @@ LANGUAGE sql STABLE AS $$
         FROM wanting w CROSS JOIN LATERAL noetl.tree_of(w.id) t JOIN noetl.result_hold h ON h.held_id = t.execution_id
     )
     SELECT EXISTS (
-        SELECT FROM wanting w CROSS JOIN LATERAL noetl.tree_of(w.id) t WHERE w.id <> root AND t.ended_at IS NULL
+        SELECT FROM wanting w CROSS JOIN LATERAL noetl.tree_of(w.id) t
+        WHERE w.id <> root
+          AND (t.ended_at IS NULL OR EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = t.execution_id))
     )
 $$;
 

@@ -30,7 +30,14 @@ JOIN noetl.command c ON c.execution_id = r.id AND c.command_id = r.command
 UNION ALL
 SELECT 'applied', v.execution_id, v.event_id, NULL, NULL, NULL, NULL
 FROM unnest(:event_ids::bigint[], :events::text[]) AS r (id, event)
-JOIN noetl.event v ON v.execution_id = r.id AND v.event_id = r.event;
+JOIN noetl.event v ON v.execution_id = r.id AND v.event_id = r.event
+UNION ALL
+-- What is being removed is moved by nothing: its history, which would tell a repeat, may be gone. (A Start is told by its id: it may be
+-- that of another execution.)
+SELECT 'applied', r.id, r.event, NULL, NULL, NULL, NULL
+FROM unnest(:event_ids::bigint[], :events::text[]) AS r (id, event)
+JOIN noetl.execution e ON e.execution_id = r.id AND e.leaving_at IS NOT NULL
+WHERE NOT starts_with(r.event, 'start');
 
 -- name: commit_changes
 -- See sql/functions/30_commit_changes.sql.
@@ -39,8 +46,8 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
     :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
     :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
     :c_execution, :c_id, :c_attempt, :c_turn,
-    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload,
-    :o_execution, :o_id, :o_source, :o_payload, :h_execution, :h_id,
+    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload, :n_remote,
+    :o_execution, :o_id, :o_source, :o_payload, :o_awaited_by, :o_program, :o_path, :h_execution, :h_id,
     :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels);
 
 -- name: commit_limited
@@ -51,8 +58,8 @@ WITH done AS MATERIALIZED (
     :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
     :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
     :c_execution, :c_id, :c_attempt, :c_turn,
-    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload,
-    :o_execution, :o_id, :o_source, :o_payload, :h_execution, :h_id,
+    :n_execution, :n_id, :n_run, :n_attempt, :n_waiting, :n_delay, :n_payload, :n_remote,
+    :o_execution, :o_id, :o_source, :o_payload, :o_awaited_by, :o_program, :o_path, :h_execution, :h_id,
     :created, :dropped, :ended, :loops, :gates, :replaced, :wakes, :timers, :cleared, :variables, :cancels)
 )
 SELECT * FROM done
@@ -102,14 +109,21 @@ WITH holds AS (
     SELECT :execution_id::bigint, h FROM unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
 )
 SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.admit_execution(
-    :owner, :execution_id, :path, :name, :playbook_version, :parent, :principal, :payload::json, :key, :concurrent, :on_excess, :priority);
+    :owner, :execution_id, :path, :name, :playbook_version, :parent, :principal, :payload::json, :event_id, :key, :concurrent, :on_excess, :priority);
 
 -- name: post_event
 -- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and
--- the variables that it writes. One that is being removed is not there.
+-- the variables that it writes. One that is being removed is not there. What makes an execution live again (over) locks the root of its
+-- tree against a removal: see sql/functions/70_removal.sql.
 -- Row: status, version, whether it is new.
-WITH found AS (
-    SELECT e.execution_id, e.status, e.version FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint AND e.leaving_at IS NULL
+WITH kept_tree AS (
+    SELECT r.execution_id FROM noetl.execution r
+    WHERE r.execution_id = CASE WHEN :over::boolean THEN noetl.root_of(:execution_id::bigint) END AND r.leaving_at IS NULL
+    FOR SHARE
+), found AS (
+    SELECT e.execution_id, e.status, e.version FROM noetl.execution e
+    WHERE e.execution_id = :execution_id::bigint AND e.leaving_at IS NULL
+      AND (NOT :over::boolean OR EXISTS (SELECT FROM kept_tree))
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM found f
@@ -130,8 +144,14 @@ SELECT f.status, f.version, EXISTS (SELECT FROM posted) FROM found f LEFT JOIN k
 WITH asked AS (
     SELECT * FROM unnest(:execution_ids::bigint[], :event_ids::text[], :payloads::text[], :unborn::boolean[], :over::boolean[])
         AS a (execution_id, event_id, payload, unborn, over)
+), kept_trees AS (
+    SELECT r.execution_id FROM noetl.execution r
+    WHERE r.execution_id = ANY(ARRAY(SELECT noetl.root_of(a.execution_id) FROM asked a WHERE a.over)) AND r.leaving_at IS NULL
+    ORDER BY r.execution_id FOR SHARE
 ), found AS (
-    SELECT a.*, e.status, e.version FROM asked a JOIN noetl.execution e USING (execution_id) WHERE e.leaving_at IS NULL
+    SELECT a.*, e.status, e.version FROM asked a JOIN noetl.execution e USING (execution_id)
+    WHERE e.leaving_at IS NULL
+      AND (NOT a.over OR noetl.root_of(a.execution_id) IN (SELECT k.execution_id FROM kept_trees k))
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT f.execution_id, f.event_id, f.execution_id, :owner, f.payload::json FROM found f
@@ -167,6 +187,9 @@ ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
 SELECT scope, name, value FROM noetl.slot WHERE execution_id = :execution_id;
+
+-- name: start_of
+SELECT payload::text FROM noetl.outbox WHERE execution_id = :execution_id::bigint AND starts_with(event_id, 'start');
 
 -- name: open_work
 SELECT (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id),

@@ -22,7 +22,7 @@ WHERE execution_id = :execution_id AND lane > 0 AND lane <> 0
 ORDER BY lane, seq, event_id LIMIT :limit::bigint;
 
 -- name: record_superseded
--- Rows that came too late, and outbox rows that are done with.
+-- Rows that came too late (not those for executions that are gone, or going), and outbox rows that are done with.
 WITH delivered AS (
     DELETE FROM noetl.outbox o USING unnest(:handled_ids::bigint[], :handled::text[]) AS h (execution_id, event_id)
     WHERE o.execution_id = h.execution_id AND o.event_id = h.event_id
@@ -31,6 +31,7 @@ INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
 SELECT l.execution_id, l.event_id, -1, l.seq, l.type, l.facts::json, CASE l.at WHEN 0 THEN now() ELSE to_timestamp(l.at) END
 FROM unnest(:execution_ids::bigint[], :event_ids::text[], :seqs::bigint[], :types::text[], :facts::text[], :ats::float8[])
     AS l (execution_id, event_id, seq, type, facts, at)
+JOIN noetl.execution e ON e.execution_id = l.execution_id AND e.leaving_at IS NULL
 ON CONFLICT DO NOTHING;
 
 -- name: find_events

@@ -26,7 +26,10 @@ FROM counted c LEFT JOIN noetl.runtime r ON r.owner = c.owner
 ORDER BY c.pool, c.owner;
 
 -- name: outstanding_rest
-SELECT (SELECT count(*) FROM noetl.outbox), (SELECT count(*) FROM noetl.timer);
+-- Rows that cannot be read have an owner of their own (set_aside in recovery.sql).
+SELECT (SELECT count(*) FROM noetl.outbox), (SELECT count(*) FROM noetl.timer),
+       (SELECT count(*) FROM noetl.command WHERE NOT waiting AND owner >= 'until:' AND owner < 'until;' AND owner LIKE '%' || ':unreadable')
+         + (SELECT count(*) FROM noetl.outbox WHERE owner >= 'until:' AND owner < 'until;' AND owner LIKE '%' || ':unreadable');
 
 -- name: backlog
 SELECT least(:most::bigint, (SELECT count(*) FROM (

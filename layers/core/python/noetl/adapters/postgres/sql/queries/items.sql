@@ -5,7 +5,7 @@
 SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
     :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_wave, :b_closed, :b_undone, :b_chunk, :b_alert, :b_alert_index, :b_known,
     :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
-    :o_batch, :o_execution, :o_id, :o_payload, :continued);
+    :o_batch, :o_execution, :o_id, :o_payload, :o_awaited_by, :o_program, :o_path, :continued);
 
 -- name: commit_items_limited
 -- The same, and then what is rare: what it means to those who share keys (sql/functions/50_limits.sql), what it says of results (60_results.sql).
@@ -13,7 +13,7 @@ WITH done AS MATERIALIZED (
     SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_items(
     :owner, :b_execution, :b_run, :b_round, :b_command, :b_attempt, :b_turn, :b_wave, :b_closed, :b_undone, :b_chunk, :b_alert, :b_alert_index, :b_known,
     :e_batch, :e_id, :e_seq, :e_type, :e_facts, :e_at, :e_counts, :e_failed, :e_patched, :e_size,
-    :o_batch, :o_execution, :o_id, :o_payload, :continued)
+    :o_batch, :o_execution, :o_id, :o_payload, :o_awaited_by, :o_program, :o_path, :continued)
 )
 SELECT * FROM done
 UNION ALL
@@ -25,6 +25,10 @@ SELECT n.* FROM (SELECT count(*) AS rows FROM done) d CROSS JOIN LATERAL noetl.n
 -- name: loop_progress
 SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop
 WHERE execution_id = :execution_id ORDER BY run, round;
+
+-- name: loop_progress_of_runs
+SELECT run, round, step, total, issued, done, failed, size, patched, gate FROM noetl.loop
+WHERE execution_id = :execution_id AND run = ANY(:runs::bigint[]) ORDER BY run, round;
 
 -- name: loop_run
 SELECT payload FROM noetl.loop WHERE execution_id = :execution_id AND run = :run::bigint AND round = :round::integer;

@@ -22,7 +22,7 @@ WITH woken AS (
     UPDATE noetl.command c SET attempt = c.attempt + 1, owner = :owner, not_before = clock_timestamp()
     FROM unnest(:executions::bigint[], :commands::text[]) AS f (execution_id, command_id)
     WHERE c.execution_id = f.execution_id AND c.command_id = f.command_id AND NOT c.waiting AND c.not_before > clock_timestamp()
-      AND (c.payload ->> 'remote')::boolean
+      AND c.remote
     RETURNING c.*
 )
 SELECT w.execution_id, w.command_id, ARRAY[w.run, w.round, w.attempt, w.first, w.past], w.payload::text, w.child::text, l.payload::text

@@ -80,7 +80,7 @@ FROM unnest(:timer_executions::bigint[], :timers::text[], :timer_heirs::text[]) 
 WHERE t.execution_id = b.execution_id AND t.timer = b.timer AND t.owner = :owner;
 
 -- name: hold_events
--- Events of paused executions wait in the outbox; the rows they came from go, and the commands they close are nobody's to claim. The
+-- Events of paused executions wait in the outbox; the rows they came from go (a Start keeps its own), and no process claims a command whose turn they end. The
 -- execution is locked, so that a commit which releases what is held either sees these or makes them refused. Rows: what is held.
 WITH asked AS (
     SELECT h.*
@@ -92,7 +92,7 @@ WITH asked AS (
 ), wanted AS MATERIALIZED (
     SELECT a.* FROM asked a JOIN paused p USING (execution_id)
 ), taken AS (
-    DELETE FROM noetl.outbox o USING wanted w WHERE o.execution_id = w.execution_id AND o.event_id = w.event_id
+    DELETE FROM noetl.outbox o USING wanted w WHERE o.execution_id = w.execution_id AND o.event_id = w.event_id AND w.id <> w.event_id
 ), kept AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
     SELECT w.execution_id, w.id, w.execution_id, 'held', w.payload::json FROM wanted w
@@ -111,11 +111,13 @@ WITH unused AS (
         SELECT k.namespace, k.key FROM noetl.limit_key k
         WHERE k.declared AND k.updated_at < clock_timestamp() - interval '1 hour' AND coalesce(k.tat, '-infinity') < clock_timestamp()
           AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.key = k.key AND (u.held OR u.queued)) LIMIT :limit::bigint
+        FOR UPDATE SKIP LOCKED
     ) old WHERE k.namespace = old.namespace AND k.key = old.key
 )
 DELETE FROM noetl.idempotency i USING (
     SELECT namespace, key FROM noetl.idempotency
     WHERE created_at < clock_timestamp() - make_interval(secs => :seconds::float8) ORDER BY created_at LIMIT :limit::bigint
+    FOR UPDATE SKIP LOCKED
 ) old WHERE i.namespace = old.namespace AND i.key = old.key;
 
 -- name: free_doubtful
@@ -128,6 +130,19 @@ WITH doubt AS (
 )
 UPDATE noetl.outbox o SET owner = ''
 WHERE o.owner = :owner AND o.source IN (SELECT execution_id FROM doubt);
+
+-- name: set_aside
+-- Rows that an owner cannot read. The moments until which they are left alone are few, so that claims have few owners to look at.
+WITH aside AS (
+    SELECT 'until:' || ((floor(extract(epoch FROM clock_timestamp()) / :seconds::float8) + 2) * :seconds::float8)::bigint || ':unreadable' AS owner
+), commands AS (
+    UPDATE noetl.command c SET owner = a.owner
+    FROM aside a, unnest(:command_executions::bigint[], :commands::text[]) AS r (execution_id, command_id)
+    WHERE c.execution_id = r.execution_id AND c.command_id = r.command_id AND c.owner = :owner
+)
+UPDATE noetl.outbox o SET owner = a.owner
+FROM aside a, unnest(:event_executions::bigint[], :events::text[]) AS r (execution_id, event_id)
+WHERE o.execution_id = r.execution_id AND o.event_id = r.event_id AND o.owner = :owner;
 
 -- name: claim_outbox
 -- Undelivered events; those that were applied meanwhile go instead.
@@ -148,13 +163,13 @@ WITH RECURSIVE owners AS (
 ), dropped AS (
     DELETE FROM noetl.outbox x USING picked p
     WHERE p.applied AND x.execution_id = p.execution_id AND x.event_id = p.event_id
-    RETURNING x.id, NULL::text AS payload
+    RETURNING x.id, NULL::text AS payload, x.execution_id, x.event_id
 ), claimed AS (
     UPDATE noetl.outbox x SET owner = :owner
     FROM picked p WHERE NOT p.applied AND x.execution_id = p.execution_id AND x.event_id = p.event_id
-    RETURNING x.id, x.payload::text
+    RETURNING x.id, x.payload::text, x.execution_id, x.event_id
 )
-SELECT id, payload FROM (SELECT * FROM claimed UNION ALL SELECT * FROM dropped) found ORDER BY id;
+SELECT id, payload, execution_id, event_id FROM (SELECT * FROM claimed UNION ALL SELECT * FROM dropped) found ORDER BY id;
 
 -- name: due_timers
 -- Timers that are due, with the program of their execution; and in every row how long it is until the next one.

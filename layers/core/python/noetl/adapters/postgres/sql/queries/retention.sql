@@ -1,47 +1,18 @@
 -- What goes when its time is over. A tree of executions goes whole, from its leaves: its root is found by the index of roots that ended.
 
 -- name: old_executions
-WITH RECURSIVE roots AS (
-    SELECT e.execution_id FROM noetl.execution e
-    WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
-      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision)) AND NOT noetl.tree_is_wanted(e.execution_id)
-    ORDER BY e.ended_at LIMIT :limit::bigint
-), tree AS (
-    SELECT r.execution_id, 0 AS depth FROM roots r
-    UNION ALL
-    SELECT c.execution_id, t.depth + 1 FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
-)
-SELECT t.execution_id FROM tree t ORDER BY t.depth DESC, t.execution_id LIMIT :limit::bigint;
+SELECT m.execution_id FROM noetl.leaves_first(
+    ARRAY(SELECT noetl.old_roots(to_timestamp(:before::double precision), :limit::bigint)), :limit::bigint) m
+ORDER BY m.depth DESC, m.execution_id;
 
 -- name: claim_old_executions
--- What is redriven at this moment is locked, and left out.
-WITH RECURSIVE roots AS (
-    SELECT e.execution_id FROM noetl.execution e
-    WHERE e.parent_execution_id IS NULL AND e.ended_at < to_timestamp(:before::double precision)
-      AND noetl.tree_is_old(e.execution_id, to_timestamp(:before::double precision)) AND NOT noetl.tree_is_wanted(e.execution_id)
-    ORDER BY e.ended_at LIMIT :limit::bigint
-), tree AS (
-    SELECT r.execution_id, 0 AS depth FROM roots r
-    UNION ALL
-    SELECT c.execution_id, t.depth + 1 FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
-), picked AS MATERIALIZED (
-    SELECT t.execution_id, t.depth FROM tree t ORDER BY t.depth DESC, t.execution_id LIMIT :limit::bigint
-), held AS MATERIALIZED (
-    SELECT e.execution_id FROM noetl.execution e
-    WHERE e.execution_id = ANY(ARRAY(SELECT p.execution_id FROM picked p))
-      AND e.ended_at < to_timestamp(:before::double precision)
-    ORDER BY e.execution_id FOR UPDATE SKIP LOCKED
-), claimed AS (
-    UPDATE noetl.execution e SET leaving_at = coalesce(e.leaving_at, clock_timestamp())
-    FROM held h WHERE e.execution_id = h.execution_id
-    RETURNING e.execution_id
-)
-SELECT c.execution_id FROM claimed c JOIN picked p USING (execution_id) ORDER BY p.depth DESC, c.execution_id;
+-- See sql/functions/70_removal.sql.
+SELECT noetl.claim_old_trees(to_timestamp(:before::double precision), :limit::bigint);
 
 -- name: remove_events
 WITH old AS (
     SELECT v.execution_id, v.event_id FROM noetl.event v
-    JOIN noetl.execution e ON e.execution_id = v.execution_id AND e.leaving_at IS NOT NULL
+    JOIN noetl.execution e ON e.execution_id = v.execution_id AND e.leaving_at IS NOT NULL AND e.ended_at IS NOT NULL
     WHERE v.execution_id = ANY(:ids::bigint[]) LIMIT :limit::bigint
 ), gone AS (
     DELETE FROM noetl.event v USING old o WHERE v.execution_id = o.execution_id AND v.event_id = o.event_id RETURNING 1
@@ -88,12 +59,12 @@ WITH gone AS MATERIALIZED (
 SELECT (SELECT count(*) FROM executions), (SELECT count(*) FROM events), (SELECT count(*) FROM variables);
 
 -- name: remove_variables
--- Ids tell when an execution was made, so those that are younger are never looked at.
+-- Ids tell when an execution was made, so those that are younger are never looked at. One that is moved on at this moment is left out.
 WITH old AS (
     SELECT t.execution_id, t.var_name FROM noetl.transient t
     JOIN noetl.execution e ON e.execution_id = t.execution_id AND e.ended_at < to_timestamp(:before::double precision)
     WHERE t.execution_id < :young::bigint
-    LIMIT :limit::bigint
+    LIMIT :limit::bigint FOR UPDATE OF e SKIP LOCKED
 ), gone AS (
     DELETE FROM noetl.transient t USING old o WHERE t.execution_id = o.execution_id AND t.var_name = o.var_name RETURNING 1
 )
@@ -110,28 +81,9 @@ WITH old AS (
 SELECT count(*) FROM gone;
 
 -- name: claim_expired_results
--- A page of executions (in the order of their ids) that have results with a time of their own: those of them whose time is over are marked,
--- and told, together with those that were marked before. Rows: the last execution of the page (told first), then execution, reference and store.
-WITH RECURSIVE owners AS (
-    (SELECT r.execution_id, 1 AS place FROM noetl.result_ref r
-     WHERE r.scope <> 'permanent' AND r.execution_id > :after::bigint ORDER BY r.execution_id LIMIT 1)
-    UNION ALL
-    SELECT (SELECT r.execution_id FROM noetl.result_ref r
-            WHERE r.scope <> 'permanent' AND r.execution_id > o.execution_id ORDER BY r.execution_id LIMIT 1), o.place + 1
-    FROM owners o WHERE o.execution_id IS NOT NULL AND o.place < :limit::bigint
-), over AS MATERIALIZED (
-    SELECT o.execution_id, noetl.tree_over_at(noetl.root_of(o.execution_id)) AS at FROM owners o
-    JOIN noetl.execution e ON e.execution_id = o.execution_id AND e.ended_at IS NOT NULL
-), claimed AS (
-    UPDATE noetl.result_ref r SET leaving_at = coalesce(r.leaving_at, clock_timestamp())
-    FROM over v
-    WHERE r.execution_id = v.execution_id AND r.scope <> 'permanent'
-      AND (r.leaving_at IS NOT NULL OR v.at + make_interval(secs => r.ttl) <= to_timestamp(:now::double precision))
-    RETURNING r.execution_id, r.ref, r.store
-)
-SELECT max(o.execution_id), NULL, NULL FROM owners o
-UNION ALL
-SELECT c.execution_id, c.ref, c.store FROM claimed c;
+-- See sql/functions/70_removal.sql.
+SELECT c.execution_id, c.ref, c.store
+FROM noetl.claim_expired_results(to_timestamp(:now::double precision), :after::bigint, :limit::bigint) c;
 
 -- name: permanent_results
 -- The oldest first.

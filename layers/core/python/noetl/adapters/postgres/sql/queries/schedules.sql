@@ -51,6 +51,13 @@ WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:ancho
   AND (last_at IS NULL OR last_at < to_timestamp(:at::double precision))
 RETURNING name;
 
+-- name: pass_over_moment
+-- Only while the timing and the next time are those that were read.
+UPDATE noetl.schedule SET next_at = to_timestamp(:next_at::double precision)
+WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:anchor::double precision)
+  AND next_at IS NOT DISTINCT FROM to_timestamp(:was::double precision)
+RETURNING name;
+
 -- name: keep_schedule_moment
 INSERT INTO noetl.schedule_moment (name, at, execution_id)
 SELECT s.name, to_timestamp(:at::double precision), :execution_id::bigint FROM noetl.schedule s

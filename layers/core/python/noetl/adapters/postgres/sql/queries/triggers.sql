@@ -2,11 +2,11 @@
 
 -- name: put_trigger
 -- Make, or replace what it is; what came of it stays.
-INSERT INTO noetl.trigger AS t (name, kind, path, version, source, payload, event_key, enabled, generation)
-VALUES (:name, :kind, :path, :version::bigint, :source::json, :payload::json, :event_key, :enabled::boolean, :generation::integer)
+INSERT INTO noetl.trigger AS t (name, kind, path, version, source, payload, event_key, enabled, generation, queue)
+VALUES (:name, :kind, :path, :version::bigint, :source::json, :payload::json, :event_key, :enabled::boolean, :generation::integer, :queue)
 ON CONFLICT (namespace, name) DO UPDATE SET
     kind = excluded.kind, path = excluded.path, version = excluded.version, source = excluded.source, payload = excluded.payload,
-    event_key = excluded.event_key, enabled = excluded.enabled, generation = excluded.generation
+    event_key = excluded.event_key, enabled = excluded.enabled, generation = excluded.generation, queue = excluded.queue
 RETURNING name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
     extract(epoch FROM last_at), last_execution, last_error, fired, failed;
 
@@ -26,7 +26,7 @@ ORDER BY name LIMIT :limit::bigint;
 -- name: triggers_of_queue
 SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
     extract(epoch FROM last_at), last_execution, last_error, fired, failed
-FROM noetl.trigger WHERE namespace = 'default' AND kind = 'sqs' AND source->>'queue' = :queue
+FROM noetl.trigger WHERE namespace = 'default' AND kind = 'sqs' AND queue = :queue
 ORDER BY name;
 
 -- name: trigger_fired

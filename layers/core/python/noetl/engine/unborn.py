@@ -1,0 +1,33 @@
+"""Executions that end before they begin: they exist, have one terminal fact, and a parent that waits hears of it."""
+
+from __future__ import annotations
+
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import Cancel, Start
+from noetl.domain.facts import Initialized
+from noetl.domain.state import ExecutionState
+from noetl.dsl.program import Program
+from noetl.engine.decision import Decider, Decision
+from noetl.engine.ending import cancel_execution, fail_execution
+from noetl.engine.view import View
+
+
+def refuse_start(program: Program, event: Start, error: NoetlError, now: float, view: View) -> Decision:
+    """Fail an execution that cannot begin (its playbook does not exist, say); its parent hears of it."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    d.emit(Initialized("", event.path, "", 1, {}, event.parent, event.depth, event.principal, now))
+    fail_execution(d, d.error_of(error))
+    return d.decision
+
+
+def cancel_unborn(
+    program: Program, event: Cancel, now: float, view: View, start: Start | None = None
+) -> Decision:
+    """Cancel an execution whose Start has been overtaken by the cancel, and comes too late.
+
+    ``start``: known unless its parent gave it up; the parent hears of the end."""
+    d = Decider(program, ExecutionState(), event, now, view)
+    path, parent, depth = (start.path, start.parent, start.depth) if start is not None else ("", None, 0)
+    d.emit(Initialized("", path, "", 1, {}, parent, depth, event.principal, now))
+    cancel_execution(d, event.reason, event.principal, cascade=False)
+    return d.decision

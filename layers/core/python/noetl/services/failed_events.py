@@ -1,0 +1,190 @@
+"""What becomes of an event that the engine cannot handle: one policy for a machine and for a deployment.
+
+It is tried ``TRIES`` times. Then its execution fails, in a commit that holds nothing of the event but its name. When that cannot be
+committed either, the event is set aside: it is noted beside the history of its execution, and tried again once in a long while (by a
+queue, until it is a dead letter).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import msgspec
+
+from noetl.domain import ids
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.events import Cancel, Event, Held, Start, WorkGotOn, encode_event
+from noetl.domain.outcomes import ErrorInfo
+from noetl.domain.state import TERMINAL
+from noetl.dsl.program import Program
+from noetl.engine.decision import Decision
+from noetl.engine.handle_event import give_up
+from noetl.engine.unborn import refuse_start
+from noetl.engine.view import NeedSlots, View
+from noetl.ports.execution_store import Loaded, LoadRequest, Snapshot, VersionConflictError
+from noetl.services.decide_one import MISSING_PROGRAM
+from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.execution_state import state_of
+from noetl.services.make_change import make_change
+from noetl.services.stored_bytes import outages
+from noetl.services.tell_change import tell_change
+from noetl.services.unapplied_row import unapplied_row
+
+TRIES = 3
+"""How often an event is tried before its execution fails."""
+AGAIN_SECONDS = (1.0, 5.0)
+"""Pauses after each of the first tries."""
+ASIDE_SECONDS = 60.0
+"""Pause of an event that is set aside."""
+CONFLICTS = 20
+"""Most times that giving up is decided again because others moved the execution on."""
+SHOWN = 500
+"""Characters of an error that are kept."""
+
+
+def after_failure(
+    event: Event, error: Exception, tries: int, deps: EngineDeps, handled: Handled
+) -> float | None:
+    """Settle an event that failed for the ``tries``-th time.
+
+    Returns the seconds after which it is to be tried again; None: it is done with. ``handled``: what follows when its execution fails.
+    Raises InfrastructureError (retryable) when the store is away: nothing is settled then.
+    """
+    what = f"event {event.event_id!r} of execution {event.execution_id}"
+    deps.log(f"{what} failed, try {tries}: {brief(error)}")
+    if tries < TRIES:
+        return AGAIN_SECONDS[tries - 1]
+    if isinstance(event, WorkGotOn):
+        return None  # It only hastens the next look at work outside.
+    try:
+        _give_up_on(event, error, deps, handled)
+    except Exception as broken:
+        if isinstance(broken, InfrastructureError) and broken.retryable:
+            raise
+        deps.log(f"{what} is set aside, for its execution cannot fail: {brief(broken)}")
+        _note(event, error, deps)
+        return ASIDE_SECONDS
+    return None
+
+
+def brief(error: Exception) -> str:
+    """Return the first line of an error as any store takes it; what a database adds may quote rows."""
+    first = (str(error).splitlines() or [""])[0]
+    text = f"{type(error).__name__}: {first}"[:SHOWN]
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _note(event: Event, error: Exception, deps: EngineDeps) -> None:
+    try:
+        if deps.store.info(event.execution_id) is not None:
+            row = unapplied_row(event, encode_event(event), "failed", brief(error))
+            deps.store.record_superseded([(event.execution_id, row)])
+    except Exception as unnoted:
+        deps.log(f"the failure of event {event.event_id!r} could not be recorded: {unnoted}")
+
+
+def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handled) -> None:
+    """Fail the execution of ``event``. Raises what keeps that from being committed."""
+    if deps.recent is not None:
+        deps.recent.take(event.execution_id)
+    for _ in range(CONFLICTS):
+        try:
+            _commit(event, error, deps, handled)
+            return
+        except VersionConflictError:
+            continue
+    raise InfrastructureError(
+        f"execution {event.execution_id} is moved on by others all the time", code="contention"
+    )
+
+
+def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) -> None:
+    inner = event.event if isinstance(event, Held) else event
+    settled = tuple(dict.fromkeys(name for name in (inner.event_id, event.event_id) if _is_plain(name)))
+    given_up = ids.given_up_event(inner.event_id)
+    loaded = deps.store.load([LoadRequest(inner.execution_id, events=(given_up, *settled))])
+    snapshot = loaded.executions.get(inner.execution_id)
+    if snapshot is None or snapshot.version == 0:
+        wanted = isinstance(inner, Start)
+    else:
+        wanted = state_of(inner.execution_id, snapshot.state).status not in TERMINAL and not snapshot.applied
+    if not wanted:
+        row = unapplied_row(inner, encode_event(inner), "failed", brief(error))
+        rows = [(inner.execution_id, row)] if snapshot is not None else []
+        deps.store.record_superseded(rows, [(inner.execution_id, name) for name in settled])
+        return
+    failure = NoetlError(
+        f"the engine could not handle event {type(inner).__name__}: {brief(error)}",
+        code="engine_error",
+        hint="the log of the engine has the details: mend the cause, then redrive the execution",
+    )
+    stand_in = _stand_in(inner, given_up)
+    decision = _decision(stand_in, failure, loaded, deps)
+    with_any = replace(deps, programs=_any_program(deps))
+    change = make_change(inner.execution_id, snapshot, [(stand_in, decision)], loaded.now, with_any)
+    change = msgspec.structs.replace(change, handled=settled, limited=True)
+    committed = deps.store.commit([change], deps.owner)
+    handled.add(committed.commands, committed.events)
+    tell_change(change, handled)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether any store takes ``name``: a worker may have made it up."""
+    return len(name) <= SHOWN and name.isprintable()
+
+
+def _stand_in(event: Event, given_up: str) -> Start | Cancel:
+    """Return what is decided instead of ``event``: nothing of it that may be what breaks the commit."""
+    if not isinstance(event, Start):
+        return Cancel(event.execution_id, given_up, event.program)
+    path, principal = (text if _is_plain(text) else "" for text in (event.path, event.principal))
+    return msgspec.structs.replace(event, path=path, principal=principal, payload={})
+
+
+def _decision(event: Start | Cancel, failure: NoetlError, loaded: Loaded, deps: EngineDeps) -> Decision:
+    """Decide the end of the execution, and read the slots that compensation asks for."""
+    snapshot = loaded.executions.get(event.execution_id)
+    names: frozenset[str] = frozenset()
+    scopes: frozenset[str] = frozenset()
+    while True:
+        view = View(dict(snapshot.slots) if snapshot else {}, names, scopes, deps.hydrate, deps.limits)
+        try:
+            with outages():
+                return _decide(event, failure, loaded.now, snapshot, view, deps)
+        except NeedSlots as need:
+            if need.names <= names and need.scopes <= scopes:
+                raise failure from None
+            names, scopes = names | need.names, scopes | need.scopes
+            request = LoadRequest(event.execution_id, tuple(names), tuple(scopes))
+            snapshot = deps.store.load([request]).executions.get(event.execution_id)
+
+
+def _decide(
+    event: Start | Cancel,
+    failure: NoetlError,
+    now: float,
+    snapshot: Snapshot | None,
+    view: View,
+    deps: EngineDeps,
+) -> Decision:
+    if isinstance(event, Start):
+        return refuse_start(MISSING_PROGRAM, event, failure, now, view)
+    assert snapshot is not None
+    state = state_of(event.execution_id, snapshot.state)
+    info = ErrorInfo(message=failure.message, code=failure.code, hint=failure.hint)
+    return give_up(_any_program(deps)(state.program), state, event, info, now, view)
+
+
+def _any_program(deps: EngineDeps) -> Callable[[str], Program]:
+    """Return what finds a program, or an empty one: an execution can fail without its own."""
+
+    def find(name: str) -> Program:
+        try:
+            return deps.programs(name)
+        except InfrastructureError:
+            raise
+        except Exception:
+            return MISSING_PROGRAM
+
+    return find

@@ -1,0 +1,54 @@
+"""Execution ids that another execution has: children get the next derivation, a client's start is handed back."""
+
+from __future__ import annotations
+
+from noetl.domain import ids
+from noetl.domain.errors import NoetlError
+from noetl.domain.events import ChildDone, Start
+from noetl.domain.outcomes import ErrorInfo, Outcome
+from noetl.domain.state import ExecutionState
+from noetl.ports.execution_store import ExecutionIdTakenError
+from noetl.services.engine_deps import EngineDeps, Handled
+
+MOST = 100_000
+"""Ids that one batch may find taken. Chance never gets there, so a store that refuses more is broken."""
+
+
+def more_taken(known: frozenset[int], refused: ExecutionIdTakenError) -> frozenset[int]:
+    """Add what the store refused to ``known``. Raises NoetlError when that adds nothing, or too much."""
+    taken = known | refused.children
+    if len(taken) == len(known) or len(taken) > MOST:
+        raise NoetlError(
+            f"the store refused {len(taken)} execution ids in a row, among them {sorted(refused.children)[:5]}",
+            code="execution_id_taken",
+            hint="chance does not do that: the store is broken; keep its log and report it",
+        )
+    return taken
+
+
+def was_unborn(state: ExecutionState) -> bool:
+    """Tell whether a Cancel ended this execution before its Start came."""
+    return state.status == "cancelled" and not state.program
+
+
+def refuse_start(event: Start, deps: EngineDeps, handled: Handled) -> None:
+    """Report a Start whose execution id another execution has, durably: its execution never begins.
+
+    A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of children apart when their
+    parent commits; should one get here, its parent hears that the child failed instead of waiting for ever.
+    """
+    deps.log(f"execution {event.execution_id} exists already, and {event.event_id} would begin another one")
+    handled.taken.add((event.execution_id, event.event_id))
+    parent = event.parent
+    if parent is None or not parent.wait:
+        return
+    error = ErrorInfo(
+        message=f"the id {event.execution_id} of this sub-execution belongs to another execution",
+        code="execution_id_taken",
+        hint="redrive the execution: the sub-execution gets another id",
+        retryable=True,
+    )
+    done = ids.child_done_event(parent.command_id, parent.turn)
+    told = ChildDone(parent.execution_id, done, "", parent, event.execution_id, Outcome("error", error=error))
+    if deps.store.post(told, deps.owner).posted:
+        handled.events.append(told)

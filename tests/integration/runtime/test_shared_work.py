@@ -1,0 +1,117 @@
+"""A process runs the commands that it was given, despite what it remembers and what else was in the batch that gave them."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+import pytest
+
+from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.kinds import KindSpec, TaskResult
+from noetl.domain.outcomes import Outcome
+from noetl.kinds.base import KindParams
+from noetl.kinds.registry import Registry
+from noetl.runtime.local import LocalRuntime
+from noetl.runtime.settings import Settings
+from noetl.services.change_execution import Asked
+from noetl.services.redrive_execution import redrive
+from tests.bench import tick
+
+pytestmark = pytest.mark.postgres
+
+LONG = 60.0
+FAILING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: failing, path: tests/failing }
+workflow: [{ step: start, tool: { kind: moody } }]
+"""
+LOOP = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: one_by_one, path: tests/one_by_one }
+workflow:
+  - step: start
+    loop: { in: [1, 2, 3], iterator: item, spec: { mode: parallel, max_in_flight: 1 } }
+    tool: { kind: tick, args: { value: "{{ item }}" } }
+"""
+
+
+class Moody:
+    """A kind that fails until it is told not to."""
+
+    SPEC = KindSpec(name="moody", summary="fails at first", pool="cpu")
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+
+    class Params(KindParams):
+        """No parameters."""
+
+    def __init__(self) -> None:
+        self.works = False
+
+    def run(self, params: KindParams, context: Any) -> Any:
+        if not self.works:
+            raise RuntimeError("not now")
+        return TaskResult("done")
+
+
+def runtime_on(database, home, kind, of=LocalRuntime):
+    registry = Registry()
+    registry.add(kind)
+    return of(Settings.from_env({}, home=home, database_url=database), registry=registry)
+
+
+def wait_for(what):
+    until = time.monotonic() + LONG
+    while not (found := what()) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found, "it did not happen"
+
+
+class Idle(LocalRuntime):
+    """A process that ends before it has run anything."""
+
+    def dispatch(self, *commands: Any) -> None:
+        """Leave them."""
+
+
+def test_an_execution_that_another_process_redrove_and_left_goes_on(database, tmp_path):
+    moody = Moody()
+    with runtime_on(database, tmp_path / "first", moody) as first:
+        entry = first.register(FAILING, source_name="failing.yaml")
+        execution = first.start(entry, {})
+        first.run_until([execution], timeout=LONG)
+        assert first.status(execution) == "failed"
+        moody.works = True
+        with runtime_on(database, tmp_path / "second", moody, Idle) as second:
+            asked = Asked("tests", "again", second.owner, "it works now")
+            second.accept([redrive(second.store, second.programs, execution, asked)])
+            wait_for(lambda: second.status(execution) == "running")
+        wait_for(lambda: first.status(execution) == "completed")
+
+
+class Mixed(LocalRuntime):
+    """An engine whose first report of items comes together with an event that it cannot handle."""
+
+    broken: CommandDone | None = CommandDone(
+        7, "cmd:1:0", "no such program", "1", 1, 0, 1, "start", Outcome("ok")
+    )
+
+    def emit(self, event: Event) -> None:
+        if isinstance(event, ItemsDone) and self.broken is not None:
+            broken, self.broken = self.broken, None
+            self.accept([event, broken])
+        else:
+            super().emit(event)
+
+
+def test_what_a_batch_gave_out_before_it_broke_is_run(database, tmp_path):
+    with runtime_on(database, tmp_path, tick, Mixed) as runtime:
+        entry = runtime.register(LOOP, source_name="one_by_one.yaml")
+        execution = runtime.start(entry, {})
+        runtime.run_until([execution], timeout=LONG)
+        assert runtime.status(execution) == "completed"
+        assert runtime.broken is None
+        (loop,) = runtime.store.loop_progress(execution)
+        assert (loop.issued, loop.done) == (3, 3)

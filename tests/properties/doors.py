@@ -1,0 +1,108 @@
+"""What clients ask for through the public services, in hostile words: starts, pauses, cancels, patches, redrives."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from noetl.domain.errors import InvalidInputError
+from noetl.domain.events import Event
+from noetl.services import change_execution
+from noetl.services.change_execution import Asked
+from noetl.services.redrive_execution import redrive
+from noetl.services.start_execution import Wish, start_execution
+from tests.properties import hostile
+from tests.properties.happening import Happening
+
+if TYPE_CHECKING:
+    from tests.properties.world import Process, World
+
+EPOCH_MS = 1_800_000_000_000
+
+
+@dataclass
+class Root:
+    """An execution that a client wants, and then speaks of. ``execution_id`` 0: it was not accepted (yet)."""
+
+    world: World
+    path: str
+    payload: dict[str, Any]
+    number: int
+    principal: str = ""
+    key: str = ""
+    execution_id: int = 0
+    tried: bool = False
+
+    def start(self, process: Process) -> Sequence[Event]:
+        """Ask for it; asked again, it gives the same execution."""
+        driver = process.driver
+        wish = Wish(
+            self.payload,
+            self.path,
+            principal=self.principal,
+            key=self.key,
+            asked=[self.path, self.payload],
+        )
+        again, self.tried = self.tried, True
+        started = start_execution(
+            self.world.program(self.path),
+            wish,
+            driver.deps.store,
+            owner=process.owner,
+            now_ms=EPOCH_MS + self.number,
+            random_bits=self.number * 7919 + 1,
+            again=again,
+        )
+        self.execution_id = started.execution_id
+        return () if started.event is None else (started.event,)
+
+
+class Client:
+    """Speaks of one execution; ``rng`` chooses the words, and how often a request is repeated."""
+
+    def __init__(self, root: Root, rng: random.Random, rude: float) -> None:
+        self.root = root
+        self.rng = rng
+        self.rude = rude
+        self._asked = 0
+
+    def asked(self, process: Process, unique: str) -> Asked:
+        rude = self.rng.random() < self.rude
+        principal, reason = (hostile.text(self.rng), hostile.text(self.rng)) if rude else ("user:ada", "why")
+        return Asked(principal, unique, process.owner, reason)
+
+    def ask(self, what: str, after: int = 0, execution_id: int | None = None) -> Happening:
+        """``what``: start, pause, resume, cancel, patch or redrive; ``execution_id``: of another member of the family."""
+        self._asked += 1
+        unique = f"{what} {self._asked}"
+        if self.rng.random() < self.rude:
+            unique += hostile.text(self.rng)
+        patch = {hostile.name(self.rng): hostile.value(self.rng)}
+
+        def through(process: Process) -> Sequence[Event]:
+            root, store = self.root, process.driver.deps.store
+            if what == "start":
+                return root.start(process)
+            target = execution_id or root.execution_id
+            if what == "patch":
+                asked = self.asked(process, unique)
+                return (change_execution.patch_context(store, target, asked, patch),)
+            try:
+                return (self._change(process, what, target, self.asked(process, unique)),)
+            except InvalidInputError:  # Words that are refused; the client means it all the same.
+                return (self._change(process, what, target, Asked("user:ada", unique, process.owner)),)
+
+        return Happening(None, after, door=through, what=f"{what} {self.root.path}")
+
+    def _change(self, process: Process, what: str, target: int, asked: Asked) -> Event:
+        store = process.driver.deps.store
+        if what == "redrive":
+            return redrive(store, self.root.world.programs, target, asked)
+        change = {
+            "pause": change_execution.pause,
+            "resume": change_execution.resume,
+            "cancel": change_execution.cancel,
+        }[what]
+        return change(store, target, asked)

@@ -1,0 +1,208 @@
+"""Where a simulated world keeps its executions: in memory, or in Postgres with virtual time; both are watched at every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import psycopg
+
+from noetl.adapters.memory import MemoryExecutionStore
+from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.adapters.postgres.connection import Database
+from noetl.domain.commands import Command
+from noetl.domain.events import Event, Parent, Start
+from noetl.ports.execution_store import (
+    Change,
+    Committed,
+    ExecutionStore,
+    ItemBatch,
+    ItemsCommitted,
+    Poll,
+)
+from tests.properties.evidence import Evidence, from_memory, from_postgres
+from tests.properties.laws import law
+
+if TYPE_CHECKING:
+    _Store = ExecutionStore
+else:
+    _Store = object
+
+
+@dataclass(slots=True)
+class Watch:
+    """What all processes of a world were given, and asked for. ``asked``: (who asked, which execution, which playbook)."""
+
+    attempts: dict[tuple[int, str], int] = field(default_factory=dict)
+    asked: set[tuple[Parent, int, str]] = field(default_factory=set)
+
+    def posted(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if isinstance(event, Start) and event.parent is not None:
+                self.asked.add((event.parent, event.execution_id, event.path))
+
+    @law("attempts-go-up", "call")
+    def claimed(self, command: Command, fresh: int) -> None:
+        """A command that is given out again is a later attempt of it."""
+        key = (command.execution_id, command.command_id)
+        last = self.attempts.get(key, fresh)
+        assert command.attempt > last, f"{key} was claimed twice as attempt {command.attempt}"
+        self.attempts[key] = command.attempt
+
+    @law("last-attempt-counts", "call")
+    def applied(self, execution_id: int, command_id: str, attempt: int) -> None:
+        """Only the outcome of the attempt that was given out last is applied."""
+        last = self.attempts.get((execution_id, command_id), 1)
+        assert attempt == last, f"attempt {attempt} of {command_id} counted after {last} was given out"
+
+
+class Watched(_Store):
+    """Before a store in the order of bases; ``watch`` is set by the one who makes it."""
+
+    watch: Watch
+
+    def first_attempts(self) -> set[tuple[int, str]]:
+        """Commands that have not been given out, though they are there."""
+        return set()
+
+    def claim(self, owner: str, limit: int) -> Sequence[Command]:  # type: ignore[override]
+        waited = self.first_attempts()
+        found = super().claim(owner, limit)
+        for command in found:
+            self.watch.claimed(command, 0 if (command.execution_id, command.command_id) in waited else 1)
+        return found
+
+    def ask_again(self, polls: Sequence[Poll], owner: str | None = None) -> Sequence[Command]:
+        found = super().ask_again(polls, owner)
+        for command in found:
+            self.watch.attempts[command.execution_id, command.command_id] = command.attempt
+        return found
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        committed = super().commit(changes, owner)
+        for change in changes:
+            self.watch.posted(change.outbox)
+            for command_id, attempt, _ in change.close:
+                self.watch.applied(change.execution_id, command_id, attempt)
+        return committed
+
+    def commit_items(
+        self, batches: Sequence[ItemBatch], owner: str | None = None
+    ) -> tuple[Sequence[ItemsCommitted], Committed]:
+        answers, committed = super().commit_items(batches, owner)
+        for batch, answer in zip(batches, answers, strict=True):
+            if not (answer.superseded or answer.early or answer.paused):
+                self.watch.posted(batch.outbox)
+            if answer.counted:
+                event = batch.event
+                self.watch.applied(event.execution_id, event.command_id, event.attempt)
+        return answers, committed
+
+
+class WatchedMemory(Watched, MemoryExecutionStore):
+    def first_attempts(self) -> set[tuple[int, str]]:
+        with self.tables() as tables:
+            return {key for key, uses in tables.uses.items() if any(use.queued for use in uses)}
+
+
+class WatchedPostgres(Watched, PostgresExecutionStore):
+    rows: psycopg.Connection
+
+    def first_attempts(self) -> set[tuple[int, str]]:
+        found = self.rows.execute(b"SELECT execution_id, command_id FROM noetl.limit_use WHERE queued")
+        return {(int(row[0]), str(row[1])) for row in found.fetchall()}
+
+
+class Place(Protocol):
+    """``store``: for readers; ``of_process``: for a process, with caches of its own."""
+
+    watch: Watch
+    store: ExecutionStore
+
+    def of_process(self, loops: int) -> ExecutionStore:
+        """``loops``: how many loops it remembers."""
+
+    def evidence(self) -> Evidence:
+        """All rows there are now."""
+
+    def tick(self) -> None:
+        """The clock has been moved."""
+
+
+class MemoryPlace:
+    """``clock``: epoch seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.watch = Watch()
+        self.memory = WatchedMemory(clock)
+        self.memory.watch = self.watch
+        self.store: ExecutionStore = self.memory
+
+    def of_process(self, loops: int) -> ExecutionStore:
+        return self.store
+
+    def evidence(self) -> Evidence:
+        with self.memory.tables() as tables:
+            return from_memory(tables)
+
+    def tick(self) -> None:
+        return
+
+
+VIRTUAL_TIME = """
+    CREATE SCHEMA IF NOT EXISTS simulated;
+    CREATE SEQUENCE IF NOT EXISTS simulated.clock;
+    CREATE OR REPLACE FUNCTION simulated.clock_timestamp() RETURNS timestamptz LANGUAGE sql STABLE
+        AS 'SELECT to_timestamp(last_value / 1e6) FROM simulated.clock';
+    CREATE OR REPLACE FUNCTION simulated.now() RETURNS timestamptz LANGUAGE sql STABLE
+        AS 'SELECT to_timestamp(last_value / 1e6) FROM simulated.clock';
+"""
+SHADOWED = "search_path=simulated,pg_catalog,public"
+"""What the statements and functions of the product call the time is the simulated one."""
+
+
+class PostgresGround:
+    """One database for all seeds of a module; a world begins with empty tables."""
+
+    def __init__(self, dsn: str) -> None:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute(VIRTUAL_TIME.encode())
+        self.dsn = psycopg.conninfo.make_conninfo(dsn, options=f"-c {SHADOWED}")
+        self.rows = psycopg.connect(self.dsn, autocommit=True)
+        self.database = Database(self.dsn)
+        tables = self.rows.execute(
+            b"SELECT format('noetl.%I', relname) FROM pg_class WHERE relnamespace = 'noetl'::regnamespace"
+            b" AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migration'"
+        ).fetchall()
+        self.names = [str(name) for (name,) in tables]
+
+    def place(self, clock: Callable[[], float]) -> PostgresPlace:
+        """An empty one."""
+        self.rows.execute(f"TRUNCATE {', '.join(self.names)}".encode())
+        return PostgresPlace(self, clock)
+
+    def close(self) -> None:
+        self.rows.close()
+        self.database.close()
+
+
+class PostgresPlace:
+    def __init__(self, ground: PostgresGround, clock: Callable[[], float]) -> None:
+        self.watch = Watch()
+        self.ground = ground
+        self.clock = clock
+        self.tick()
+        self.store: ExecutionStore = self.of_process(256)
+
+    def of_process(self, loops: int) -> ExecutionStore:
+        store = WatchedPostgres(self.ground.database, loops=loops)
+        store.watch, store.rows = self.watch, self.ground.rows
+        return store
+
+    def evidence(self) -> Evidence:
+        return from_postgres(self.ground.rows, self.clock())
+
+    def tick(self) -> None:
+        micros = round(self.clock() * 1_000_000)
+        self.ground.rows.execute(f"SELECT setval('simulated.clock', {micros})".encode())

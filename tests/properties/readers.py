@@ -1,0 +1,31 @@
+"""What clients are shown of any execution at any moment: lists, status, events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from noetl.domain import codec
+from noetl.ports.execution_store import ExecutionInfo
+from noetl.services.read_execution import describe, list_executions
+from noetl.services.read_history import history
+from tests.properties.laws import law
+
+if TYPE_CHECKING:
+    from tests.properties.world import World
+
+MOST = 40
+"""Executions that are looked at one by one in an audit; all are listed."""
+
+
+@law("readers-show-every-row", "always")
+def check_readers(world: World, infos: Iterable[ExecutionInfo]) -> None:
+    """Lists, status and events can show every execution at any moment."""
+    now = world.clock.epoch()
+    infos = list(infos)
+    listed = list_executions(world.store, limit=100_000, now=now)
+    assert {int(one.execution_id) for one in listed} == {info.execution_id for info in infos}
+    codec.encode(listed)
+    for info in infos[:MOST]:
+        codec.encode(describe(world.store, world.programs, info.execution_id, now=now).to_dict())
+        codec.encode(list(history(world.store, info.execution_id)))

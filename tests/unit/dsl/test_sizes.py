@@ -1,0 +1,152 @@
+"""Limits that the compiler holds playbooks against: one below and at each is compiled, one above is refused with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from noetl.domain.sizes import (
+    DIAGNOSTICS,
+    IDENTIFIER,
+    INTEGER_DIGITS,
+    NAME,
+    PATH,
+    PLAYBOOK_ALIASES,
+    PLAYBOOK_BYTES,
+    PLAYBOOK_DEPTH,
+    PLAYBOOK_NAME,
+    PLAYBOOK_VALUES,
+    STEP_LIMITS,
+    STEPS,
+    TEMPLATES,
+    Size,
+)
+from noetl.dsl.compiler import compile_playbook
+from noetl.dsl.diagnostics import InvalidPlaybookError
+from noetl.dsl.lowering import context
+
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+META = "metadata: {name: sizes}\n"
+ONE = "workflow:\n  - step: start\n    tool: {kind: noop}\n"
+
+
+def steps(count: int) -> str:
+    lines = [HEAD + META + "workflow:"]
+    for number in range(count):
+        following = f", next: {{arcs: [{{step: s{number + 1}}}]}}" if number + 1 < count else ""
+        lines.append(f"  - {{step: s{number}, tool: {{kind: noop}}{following}}}")
+    return "\n".join(lines)
+
+
+def values(count: int) -> str:
+    text = HEAD + META + ONE + "workload:\n  a: [LIST]\n"
+    return text.replace("LIST", ", ".join("1" for _ in range(count - counted(text.replace("LIST", "")))))
+
+
+def counted(text: str) -> int:
+    from noetl.dsl.diagnostics import Diagnostics
+    from noetl.dsl.loader import load
+    from noetl.dsl.tree import Mapping, Sequence
+
+    def of(tree: object) -> int:
+        if isinstance(tree, Mapping):
+            return 1 + sum(1 + of(value) for _, value in tree.items())
+        return 1 + sum(map(of, tree.items)) if isinstance(tree, Sequence) else 1
+
+    return of(load(text, Diagnostics()))
+
+
+def templates(count: int) -> str:
+    entries = "".join(f"      k{number}: '{{{{ workload.a }}}}'\n" for number in range(count))
+    return HEAD + META + "workload: {a: 1}\n" + ONE + "    args:\n" + entries
+
+
+def limits(count: int) -> str:
+    return (
+        HEAD
+        + META
+        + ONE
+        + "    spec:\n      limits:\n"
+        + "".join(f"        - {{key: k{number}, concurrent: 1}}\n" for number in range(count))
+    )
+
+
+def labelled(count: int) -> str:
+    return HEAD + META + f"workflow:\n  - step: start\n    tool:\n      - {'t' * count}: {{kind: noop}}\n"
+
+
+def scheduled(count: int) -> str:
+    schedule = f"  schedule: {{rate: 1 hour, payload: {{{'w' * count}: 1}}}}\n"
+    return HEAD + "metadata:\n  name: x\n" + schedule + ONE
+
+
+def aliases(count: int) -> str:
+    return HEAD + META + f"workload:\n  a: &x 1\n  b: [{', '.join(['*x'] * count)}]\n" + ONE
+
+
+CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
+    "step": (IDENTIFIER, "name-too-long", lambda n: HEAD + META + ONE.replace("start", "s" * n), 5),
+    "label": (IDENTIFIER, "name-too-long", labelled, 7),
+    "iterator": (IDENTIFIER, "name-too-long", lambda n: HEAD + META + ONE + f"    loop: {{in: [1], iterator: {'i' * n}}}\n", 7),
+    "keychain": (IDENTIFIER, "name-too-long", lambda n: HEAD + META + f"keychain:\n  - {{name: {'k' * n}, kind: generic}}\n" + ONE, 5),
+    "ctx": (NAME, "name-too-long", lambda n: HEAD + META + ONE + f"    set_ctx:\n      {'c' * n}: 1\n", 8),
+    "vars": (NAME, "name-too-long", lambda n: HEAD + META + ONE + f"    set:\n      vars.{'c' * n}: 1\n", 8),
+    "workload": (NAME, "name-too-long", lambda n: HEAD + META + f"workload:\n  {'w' * n}: 1\n" + ONE, 5),
+    "schedule": (NAME, "name-too-long", scheduled, 5),
+    "name": (PLAYBOOK_NAME, "name-too-long", lambda n: HEAD + f"metadata:\n  name: {'n' * n}\n  path: a\n" + ONE, 4),
+    "path": (PATH, "name-too-long", lambda n: HEAD + f"metadata:\n  name: a\n  path: {'n' * n}\n" + ONE, 5),
+    "digits": (INTEGER_DIGITS, "yaml-number", lambda n: HEAD + META + f"workload:\n  a: -{'9' * n}\n" + ONE, 5),
+    "bytes": (PLAYBOOK_BYTES, "yaml-too-large", lambda n: (text := HEAD + META + ONE) + "#" * (n - len(text)), 1),
+    "depth": (PLAYBOOK_DEPTH, "yaml-too-deep", lambda n: HEAD + META + f"workload:\n  a: {'[' * (n - 2)}{']' * (n - 2)}\n" + ONE, 5),
+    "aliases": (PLAYBOOK_ALIASES, "yaml-alias-limit", aliases, 6),
+    "values": (PLAYBOOK_VALUES, "yaml-too-many-nodes", values, 8),
+    "steps": (STEPS, "too-many-steps", steps, 5),
+    "templates": (TEMPLATES, "too-many-templates", templates, 59),
+    "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_playbook_at_its_limit(case: str, kinds: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, code, make, line = CASES[case]
+    most = size.value
+    if size is TEMPLATES:
+        most = 50  # ten thousand take their time
+        monkeypatch.setattr(context, "MAX_TEMPLATES", most)
+    for below in (most,) if size is STEPS else (most - 1, most):
+        compile_playbook(make(below), kinds=kinds)
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(make(most + 1), kinds=kinds)
+    errors = [one for one in refused.value.diagnostics if one.severity == "error"]
+    assert [(one.code, one.line) for one in errors] == [(code, line)], errors
+    assert errors[0].column >= 1 and errors[0].hint
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_problems_are_listed_up_to_their_limit(over: int, kinds: object) -> None:
+    steps = "".join(
+        f"  - {{step: s{number}, tool: {{kind: nonsuch}}}}\n" for number in range(DIAGNOSTICS.value + over)
+    )
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(HEAD + META + "workflow:\n" + steps, kinds=kinds)
+    assert len(refused.value.diagnostics) <= DIAGNOSTICS.value + 1
+
+
+@pytest.mark.parametrize("text", ["0x" + "f" * 3999, "0o" + "7" * 4000, "9" * 5000, "-" + "9" * 4001])
+def test_a_number_is_as_long_as_its_decimal_digits(text: str, kinds: object) -> None:
+    """Of base 16, 3,999 digits are 4,816 decimal ones: more than Python writes."""
+    playbook = HEAD + META + f"workload:\n  a: {text}\n" + ONE
+    if text.startswith("0o"):
+        compile_playbook(playbook, kinds=kinds)
+        return
+    with pytest.raises(InvalidPlaybookError, match="yaml-number"):
+        compile_playbook(playbook, kinds=kinds)
+
+
+@pytest.mark.parametrize("field", ["name", "path"])
+def test_a_column_holds_no_nul(field: str, kinds: object) -> None:
+    metadata = {"name": "x", "path": "y"} | {field: "a\\0b"}
+    text = "metadata:\n" + "".join(f'  {key}: "{value}"\n' for key, value in metadata.items())
+    with pytest.raises(InvalidPlaybookError, match="bad-name"):
+        compile_playbook(HEAD + text + ONE, kinds=kinds)
