@@ -26,6 +26,7 @@ from noetl.domain.tokens import KeyRing
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import Registry
 from noetl.ports.credentials import CredentialNames
+from noetl.ports.gauges import QueueGauge
 from noetl.runtime.programs import Programs
 from noetl.services.check_keychain import check_keychain
 from noetl.services.engine_deps import EngineDeps
@@ -137,7 +138,9 @@ class Database:
     """What survives a runtime: stores, and how often they were opened."""
 
     def __init__(self) -> None:
-        self.now = time.time()
+        # Every handled batch moves this clock on. It begins in the past, so that it never passes the clock of the command line:
+        # what starts after now is shown as scheduled.
+        self.now = time.time() - 3600
         self.results = MemoryResultStore()
         kept = MemoryCredentialStore(self.clock)
         self.store = MemoryExecutionStore(self.clock, kept.forget_execution)
@@ -248,6 +251,9 @@ class MemoryRuntime:
 
     def accept(self, events: Collection[Event]) -> None:
         self.events += events
+
+    def gauges(self) -> list[QueueGauge]:
+        return [QueueGauge("events", 0, 0, 0)]
 
     def cancel(self, execution_id: int, reason: str, principal: str, cascade: bool = True) -> None:
         program = self.store.info(execution_id).program
