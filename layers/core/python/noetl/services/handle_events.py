@@ -32,7 +32,6 @@ from noetl.engine.undo import REPORT
 from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
 from noetl.ports.execution_store import (
     Committed,
-    ExecutionIdTakenError,
     Loaded,
     LoadRequest,
     Poll,
@@ -52,7 +51,7 @@ from noetl.services.holding import Holding
 from noetl.services.make_change import make_change
 from noetl.services.recent import after_commit
 from noetl.services.stored_bytes import outages
-from noetl.services.taken_ids import more_taken, refuse_start, was_unborn
+from noetl.services.taken_ids import commit_with_free_ids, refuse_start, was_unborn
 from noetl.services.tell_change import tell_change
 
 READS = 4
@@ -93,17 +92,25 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
 
 
 def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
-    conflicts = 0
-    while conflicts <= TRIES:
+    def decide_and_commit(taken: frozenset[int]) -> None:
+        left = [work for work in works if work.events]
+        for work in left:
+            work.taken = taken
+        if left:
+            _round(left, deps, handled, holding)
+
+    def refuse_starts(executions: frozenset[int]) -> None:
+        for work in works:
+            if work.execution_id in executions:
+                _refuse_starts(work, deps, handled)
+
+    for _ in range(TRIES + 1):
         try:
-            _round(works, deps, handled, holding)
+            known = frozenset[int]().union(*(work.taken for work in works))
+            commit_with_free_ids(decide_and_commit, known, refuse_starts)
             return
-        except ExecutionIdTakenError as refused:
-            for work in works:
-                _derive_again(work, refused, deps, handled)
-            works = [work for work in works if work.events]
         except VersionConflictError:
-            conflicts += 1
+            works = [work for work in works if work.events]
             for work in works:
                 work.trust = False
             if len(works) > 1:
@@ -115,15 +122,12 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
     )
 
 
-def _derive_again(work: Work, refused: ExecutionIdTakenError, deps: EngineDeps, handled: Handled) -> None:
-    """Leave out the Start of an execution whose id is taken; give other ids to the children of all others."""
-    if work.execution_id in refused.starts:
-        work.trust = False
-        for event in [event for event in work.events if isinstance(event, Start)]:
-            refuse_start(event, deps, handled)
-            work.events.remove(event)
-    if refused.children:
-        work.taken = more_taken(work.taken, refused)
+def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
+    """Leave out the Start of an execution whose id is taken."""
+    work.trust = False
+    for event in [event for event in work.events if isinstance(event, Start)]:
+        refuse_start(event, deps, handled)
+        work.events.remove(event)
 
 
 def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
