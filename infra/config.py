@@ -282,8 +282,8 @@ def _basic_problems(env: Environment) -> list[str]:
     if missing := sorted(set(DATABASE_FUNCTIONS) - env.functions.keys()):
         found.append(f"functions does not say how large these are: {', '.join(missing)}")
     found += [
-        f"function {name} needs a reserved concurrency of at least {least} (event sources poll with two)"
-        for name, least in (("engine", 2 + env.timer_concurrency), ("maintenance", 2))
+        f"function {name} needs a reserved concurrency of at least {least} (an event source takes two, and must not take all)"
+        for name, least in (("engine", 2 + env.timer_concurrency), ("maintenance", 3))
         if name in env.functions and env.functions[name].reserved < least
     ]
     network = env.network

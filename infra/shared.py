@@ -109,6 +109,7 @@ class Platform:
         owner: bool = False,
         dead_letter_queue: sqs.IQueue | None = None,
         variables: Mapping[str, str] | None = None,
+        retries: int = 2,
     ) -> PythonFunction:
         """A function that connects to Postgres. ``owner``: as the owner of the schema, and it makes the role of the others."""
         size = self.config.functions[name]
@@ -126,6 +127,7 @@ class Platform:
             placement=self.engine_placement,
             variables=self._engine_variables(scope) | self._database_variables(owner) | dict(variables or {}),
             dead_letter_queue=dead_letter_queue,
+            retries=retries,
         )
         if database := self.data.database:
             made.allow(grants.read_secret(database.app_secret, *([database.owner_secret] if owner else [])))

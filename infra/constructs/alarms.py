@@ -12,8 +12,6 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from infra.constructs.queue_with_dlq import QueueWithDlq
-
 MINUTE = cdk.Duration.minutes(1)
 FIVE_MINUTES = cdk.Duration.minutes(5)
 
@@ -57,12 +55,11 @@ class Alarms(Construct):
             f"messages of {name} could not be delivered: read them, mend the cause, redrive (docs/operations.md)",
         )
 
-    def of_queue(self, name: str, pair: QueueWithDlq, *, age_seconds: int) -> None:
-        """Something was given up; or the oldest message waits too long."""
-        self.of_dlq(name, pair.dlq)
+    def of_age(self, name: str, queue: sqs.IQueue, *, age_seconds: int) -> None:
+        """The oldest message waits too long."""
         self.above(
             f"{name}-age",
-            pair.queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum"),
+            queue.metric_approximate_age_of_oldest_message(period=MINUTE, statistic="Maximum"),
             age_seconds,
             f"the oldest message of {name} waits longer than {age_seconds} s: its consumer fails or is too small",
             periods=3,
@@ -83,6 +80,12 @@ class Alarms(Construct):
             0,
             f"invocations of {name} were refused for lack of concurrency",
             periods=3,
+        )
+        self.above(
+            f"{name}-dropped",
+            function.metric("RecursiveInvocationsDropped", period=FIVE_MINUTES, statistic="Sum"),
+            0,
+            f"Lambda took {name} for a runaway loop and dropped invocations: executions stop (set RecursiveLoop: Allow)",
         )
 
 

@@ -8,17 +8,24 @@ from typing import TypedDict
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_rds as rds
 from aws_cdk import aws_secretsmanager as secretsmanager
 from constructs import Construct
 
 from infra.config import Environment
 from infra.constructs import nag
+from infra.constructs.python_function import RETENTIONS
 
 NAME = "noetl"
 OWNER = "noetl_owner"
 APP_ROLE = "noetl_app"
 """What the functions sign in as; functions/migrate makes it."""
+
+
+def log_groups(env: Environment) -> str:
+    """Return what the names of the cluster's log groups begin with, as RDS gives them."""
+    return f"/aws/rds/cluster/{env.prefix}/"
 
 
 class _Common(TypedDict):
@@ -50,9 +57,11 @@ class Database(Construct):
         subnets: ec2.SubnetSelection,
         group: ec2.ISecurityGroup,
         key: kms.IKey,
+        log_key: kms.IKey,
     ) -> None:
         super().__init__(scope, id)
         self._env = env
+        self._log_key = log_key
         self._vpc = vpc
         self._subnets = subnets
         # Its rules are the network's: what CDK would add here would make the two stacks depend on each other.
@@ -87,9 +96,11 @@ class Database(Construct):
         readers = (
             [rds.ClusterInstance.serverless_v2("Reader", scale_with_writer=True)] if config.multi_az else None
         )
-        return rds.DatabaseCluster(
+        cluster = rds.DatabaseCluster(
             self,
             "Cluster",
+            # A name that is known before, so that its log group can be made before: RDS makes one that never expires.
+            cluster_identifier=self._env.prefix,
             engine=engine,
             credentials=self._owner,
             default_database_name=NAME,
@@ -104,6 +115,19 @@ class Database(Construct):
             cloudwatch_logs_exports=["postgresql"],
             backup=rds.BackupProps(retention=cdk.Duration.days(config.backup_days)),
             **self._common(),
+        )
+        cluster.node.add_dependency(self._logs())
+        return cluster
+
+    def _logs(self) -> logs.LogGroup:
+        """Make the log group that the cluster exports to."""
+        return logs.LogGroup(
+            self,
+            "Logs",
+            log_group_name=f"{log_groups(self._env)}postgresql",
+            encryption_key=self._log_key,
+            retention=RETENTIONS[self._env.retention.logs],
+            removal_policy=cdk.RemovalPolicy.DESTROY,
         )
 
     def _instance(self) -> rds.DatabaseInstance:
@@ -191,6 +215,8 @@ class Database(Construct):
             secrets=[self.app_secret],
             require_tls=True,
             max_connections_percent=80,
+            # Less than a function may run: it then answers, or backs off, instead of being stopped.
+            borrow_timeout=cdk.Duration.seconds(10),
             idle_client_timeout=cdk.Duration.minutes(15),
             db_proxy_name=f"{self._env.prefix}",
         )

@@ -101,6 +101,11 @@ def send(queues: Iterable[sqs.IQueue]) -> Grant:
     return grant(["sqs:SendMessage"], [queue.queue_arn for queue in queues])
 
 
+def look_into(queues: Iterable[sqs.IQueue]) -> Grant:
+    """Read messages of these queues, and leave them there."""
+    return grant(["sqs:ReceiveMessage", "sqs:ChangeMessageVisibility"], [queue.queue_arn for queue in queues])
+
+
 def measure(queues: Iterable[sqs.IQueue]) -> Grant:
     """Read how deep these queues are."""
     return grant(["sqs:GetQueueAttributes"], [queue.queue_arn for queue in queues])

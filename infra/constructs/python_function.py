@@ -82,9 +82,10 @@ class PythonFunction(Construct):
         reserved: int | None = None,
         placement: Placement | None = None,
         dead_letter_queue: sqs.IQueue | None = None,
+        retries: int = 2,
     ) -> None:
         """``name``: without the environment. ``timeout``: seconds. ``memory``, ``storage`` (of /tmp): MiB. ``dead_letter_queue``: for
-        asynchronous invocations that failed. Raises ConfigError when the folder has no handler.
+        asynchronous invocations that failed; ``retries``: of those. Raises ConfigError when the folder has no handler.
         """
         super().__init__(scope, id)
         full_name = f"{env.prefix}-{name}"
@@ -110,7 +111,7 @@ class PythonFunction(Construct):
             architecture=architecture(env),
             timeout=cdk.Duration.seconds(timeout),
             memory_size=memory,
-            ephemeral_storage_size=cdk.Size.mebibytes(storage) if storage != LEAST_STORAGE else None,
+            ephemeral_storage_size=cdk.Size.mebibytes(storage),
             layers=list(layers),
             role=self.role,
             log_group=self.log_group,
@@ -118,7 +119,12 @@ class PythonFunction(Construct):
             application_log_level_v2=lambda_.ApplicationLogLevel[env.log_level],
             system_log_level_v2=lambda_.SystemLogLevel.WARN,
             dead_letter_queue=dead_letter_queue,
+            retry_attempts=retries,
+            max_event_age=cdk.Duration.hours(6) if retries else cdk.Duration.minutes(1),
             reserved_concurrent_executions=reserved,
+            # Engine and workers call each other through queues for as long as an execution has steps. Lambda would take that for a runaway
+            # loop after about 16 rounds, and drop the message. What ends endless executions is the engine (docs/adr/0044).
+            recursive_loop=lambda_.RecursiveLoop.ALLOW,
             tracing=lambda_.Tracing.ACTIVE if env.tracing else lambda_.Tracing.DISABLED,
             environment=dict(variables) | _telemetry(env, full_name),
             vpc=placement.vpc if placement else None,
@@ -133,7 +139,7 @@ class PythonFunction(Construct):
         """Add to the role."""
         give(self.role, *given)
 
-    def consume(self, queue: sqs.IQueue, *, batch: int, concurrency: int) -> None:
+    def consume(self, queue: sqs.IQueue, *, batch: int, concurrency: int, fifo: bool = False) -> None:
         """Invoke the function with batches of the queue; failed messages are reported one by one."""
         lambda_.EventSourceMapping(
             self,
@@ -142,6 +148,8 @@ class PythonFunction(Construct):
             event_source_arn=queue.queue_arn,
             batch_size=batch,
             max_concurrency=max(2, concurrency),
+            # Queues that are FIFO take no window. A message of the others does not wait for more of them.
+            max_batching_window=None if fifo else cdk.Duration.seconds(0),
             report_batch_item_failures=True,
         )
 

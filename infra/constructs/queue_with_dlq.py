@@ -1,4 +1,4 @@
-"""A queue and the queue for what it cannot deliver: sealed with our key, TLS only."""
+"""Queues, and the queues for what they cannot deliver: sealed with the deployment's key, TLS only."""
 
 from __future__ import annotations
 
@@ -9,14 +9,23 @@ from constructs import Construct
 
 from infra.constructs import nag
 
-VISIBILITY_FACTOR = 6
-"""Visibility timeout over function timeout: what AWS asks for, so that a slow or throttled batch is not delivered twice."""
+RECEIVES = 500
+"""Deliveries before SQS gives a message up. Those who get a message judge it by what it does to them; what is away only delays it. With
+the back-off of services/back_off.py, 500 deliveries last five days, and the message is kept for nine more (docs/adr/0045)."""
+RETENTION = cdk.Duration.days(14)
+"""The longest that SQS keeps a message."""
+DEAD_LETTERS_VISIBILITY = 60
+"""Seconds: what maintenance, which takes dead letters, may run."""
 KEY_REUSE = cdk.Duration.hours(1)
 """How long SQS uses one data key; shorter costs more requests to KMS."""
 
 
 class QueueWithDlq(Construct):
-    """``queue`` and ``dlq``. ``timeout``: seconds of the function that consumes it (the longest, when there are several)."""
+    """``queue`` and ``dlq``, which several queues may share. ``timeout``: seconds of the function that consumes it.
+
+    What a function that died had received stays hidden for that long, and no longer: a function that lives extends it (workers), or ends
+    within it (the engine).
+    """
 
     def __init__(
         self,
@@ -26,31 +35,28 @@ class QueueWithDlq(Construct):
         name: str,
         timeout: int,
         key: kms.IKey,
-        receives: int = 5,
         fifo: bool = False,
+        dlq: sqs.Queue | None = None,
     ) -> None:
-        """``name``: without `.fifo`. ``receives``: deliveries before a message is given up."""
+        """``name``: without `.fifo`. ``dlq``: None for one of its own."""
         super().__init__(scope, id)
-        self.dlq = dead_letter_queue(self, "Dlq", f"{name}-dlq", key, fifo=fifo)
+        self.dlq = dlq or dead_letter_queue(self, "Dlq", f"{name}-dlq", key, fifo=fifo)
         self.queue = _queue(
             self,
             "Queue",
             name,
             key,
             fifo=fifo,
-            retention=cdk.Duration.days(14 if fifo else 4),
-            visibility=VISIBILITY_FACTOR * timeout,
-            dead_letters=sqs.DeadLetterQueue(queue=self.dlq, max_receive_count=receives),
+            visibility=timeout,
+            dead_letters=sqs.DeadLetterQueue(queue=self.dlq, max_receive_count=RECEIVES),
         )
 
 
 def dead_letter_queue(
     scope: Construct, id: str, name: str, key: kms.IKey, *, fifo: bool = False
 ) -> sqs.Queue:
-    """Where messages wait for somebody to look at them, as long as SQS keeps any."""
-    made = _queue(
-        scope, id, name, key, fifo=fifo, retention=cdk.Duration.days(14), visibility=VISIBILITY_FACTOR * 60
-    )
+    """Keep messages that were given up for as long as SQS keeps any."""
+    made = _queue(scope, id, name, key, fifo=fifo, visibility=DEAD_LETTERS_VISIBILITY)
     nag.acknowledge(made, "SQS3", "a dead-letter queue itself")
     return made
 
@@ -62,7 +68,6 @@ def _queue(
     key: kms.IKey,
     *,
     fifo: bool,
-    retention: cdk.Duration,
     visibility: int,
     dead_letters: sqs.DeadLetterQueue | None = None,
 ) -> sqs.Queue:
@@ -77,7 +82,9 @@ def _queue(
         encryption_master_key=key,
         data_key_reuse=KEY_REUSE,
         enforce_ssl=True,
-        retention_period=retention,
+        retention_period=RETENTION,
+        delivery_delay=cdk.Duration.seconds(0),
+        receive_message_wait_time=cdk.Duration.seconds(20),
         visibility_timeout=cdk.Duration.seconds(visibility),
         dead_letter_queue=dead_letters,
     )

@@ -48,11 +48,10 @@ class ApiStack(cdk.Stack):
         self.function = platform.database_function(
             self, "api", timeout=29, layers=layers.get(), variables=variables
         )
-        dlqs = [pair.dlq for pair in messaging.pairs().values()]
         self.function.allow(
-            grants.measure(
-                [messaging.events.queue, messaging.timers.queue, *messaging.command_queues(), *dlqs]
-            ),
+            grants.measure([*messaging.queues().values(), *messaging.dead_letters().values()]),
+            # To say which dead letters are an execution's; they stay where they are.
+            grants.look_into([messaging.events.dlq, messaging.timers.dlq]),
             *platform.schedule_grants(self),
             *platform.trigger_grants(self),
             # What an administrator prunes goes with its results.

@@ -14,7 +14,7 @@ from constructs import Construct
 
 from infra.config import Environment
 from infra.constructs import nag
-from infra.constructs.database import Database
+from infra.constructs.database import Database, log_groups
 from infra.stacks import StackArguments
 from infra.stacks.network import NetworkStack, seal_logs
 
@@ -40,6 +40,8 @@ class DataStack(cdk.Stack):
         self.secrets_key = self._key("SecretsKey", "secrets", "Seals the database, its backups, and secrets")
         self.data_key = self._key("DataKey", "data", "Seals queues, results, logs and alarms")
         seal_logs(self, self.data_key, f"/noetl/{config.name}/*")
+        if config.database.engine == "aurora":
+            seal_logs(self, self.data_key, f"{log_groups(config)}*")
         self._let_publish()
         self.token_secret = self._token_secret()
         self.results = self._results()
@@ -56,6 +58,7 @@ class DataStack(cdk.Stack):
                 subnets=network.database_subnets,
                 group=network.database_group,
                 key=self.secrets_key,
+                log_key=self.data_key,
             )
         cdk.CfnOutput(self, "ResultsBucketName", value=self.results.bucket_name)
         if self.database is not None:

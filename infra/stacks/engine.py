@@ -21,6 +21,8 @@ from infra.stacks.messaging import ENGINE_TIMEOUT
 
 BATCH = 10
 """Messages of a FIFO queue that one invocation gets, at most."""
+DEAD_LETTERS_AT_ONCE = 2
+"""Invocations of maintenance that take dead letters: fewer than are reserved for it (config.py), so that its tick always runs."""
 
 
 class EngineStack(cdk.Stack):
@@ -55,6 +57,8 @@ class EngineStack(cdk.Stack):
         made.allow(
             grants.consume(messaging.events.queue),
             grants.consume(messaging.timers.queue),
+            # What the engine cannot do anything with it lays aside itself.
+            grants.send([messaging.events.dlq, messaging.timers.dlq]),
             # Whether what a keychain names exists; never what is in it.
             grants.credentials(self, platform.config.credentials_prefix, ["DescribeSecret"]),
         )
@@ -62,6 +66,7 @@ class EngineStack(cdk.Stack):
             messaging.events.queue,
             batch=BATCH,
             concurrency=platform.config.functions["engine"].reserved - timers,
+            fifo=True,
         )
         made.consume(messaging.timers.queue, batch=BATCH, concurrency=timers)
         return made
@@ -69,15 +74,18 @@ class EngineStack(cdk.Stack):
     def _maintenance(self) -> PythonFunction:
         """Every now and then; and what workers could not do, as soon as it is known."""
         platform = self._platform
-        made = platform.database_function(self, "maintenance", timeout=55, layers=self._layers.get())
+        messaging = platform.messaging
+        # A tick that fails is not repeated: the next one comes.
+        made = platform.database_function(
+            self, "maintenance", timeout=55, layers=self._layers.get(), retries=0
+        )
         made.allow(
             platform.result_objects(["s3:DeleteObject"], ["executions", "permanent", "revoked"]),
             *platform.tier_grants(self, delete=True),
-            grants.measure([platform.messaging.events.queue, platform.messaging.timers.queue]),
+            grants.measure([*messaging.queues().values()]),
+            *(grants.consume(queue) for queue in messaging.dead_letters().values()),
         )
-        for pair in platform.messaging.commands.values():
-            made.allow(grants.consume(pair.dlq))
-            made.consume(pair.dlq, batch=BATCH, concurrency=2)
+        made.consume(messaging.dead_commands, batch=BATCH, concurrency=DEAD_LETTERS_AT_ONCE)
         events.Rule(
             self,
             "Sweep",

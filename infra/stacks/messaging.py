@@ -1,4 +1,4 @@
-"""Messaging: the engine's queues, and one queue of commands per worker."""
+"""Messaging: the engine's queues, one queue of commands per worker, and one for the dead letters of all of these."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
 from infra.config import Environment
-from infra.constructs.queue_with_dlq import QueueWithDlq
+from infra.constructs.queue_with_dlq import QueueWithDlq, dead_letter_queue
 from infra.stacks import StackArguments
-from infra.workers import MIXED, TIMEOUT, WorkerPlan
+from infra.workers import DEAD, MIXED, TIMEOUT, WorkerPlan
 
 ENGINE_TIMEOUT = 30
 """Seconds of functions/engine."""
@@ -38,6 +38,7 @@ class MessagingStack(cdk.Stack):
         self.timers = QueueWithDlq(
             self, "Timers", name=f"{config.prefix}-timers", timeout=ENGINE_TIMEOUT, key=key
         )
+        self.dead_commands = dead_letter_queue(self, "DeadCommands", f"{config.prefix}-commands-{DEAD}", key)
         self.commands = {
             worker.name: QueueWithDlq(
                 self,
@@ -45,7 +46,7 @@ class MessagingStack(cdk.Stack):
                 name=f"{config.prefix}-commands-{worker.name}",
                 timeout=TIMEOUT,
                 key=key,
-                receives=3,
+                dlq=self.dead_commands,
             )
             for worker in plan.workers
         }
@@ -60,8 +61,12 @@ class MessagingStack(cdk.Stack):
         """All of them."""
         return [pair.queue for pair in self.commands.values()]
 
-    def pairs(self) -> dict[str, QueueWithDlq]:
-        """Every queue with its DLQ, by a name to show."""
-        return {"events": self.events, "timers": self.timers} | {
-            f"commands-{name}": pair for name, pair in self.commands.items()
+    def queues(self) -> dict[str, sqs.Queue]:
+        """Every queue but those of dead letters, by a name to show."""
+        return {"events": self.events.queue, "timers": self.timers.queue} | {
+            f"commands-{name}": pair.queue for name, pair in self.commands.items()
         }
+
+    def dead_letters(self) -> dict[str, sqs.Queue]:
+        """Queues of dead letters, by what they hold."""
+        return {"events": self.events.dlq, "timers": self.timers.dlq, "commands": self.dead_commands}

@@ -67,10 +67,12 @@ class ObservabilityStack(cdk.Stack):
 
     def _watch_queues(self) -> None:
         config = self._platform.config.alarms
-        for name, pair in self._platform.messaging.pairs().items():
+        for name, queue in self._platform.messaging.queues().items():
             commands = name.startswith("commands-")
             age = config.command_age_seconds if commands else config.event_age_seconds
-            self.alarms.of_queue(name, pair, age_seconds=age + (900 if name == "timers" else 0))
+            self.alarms.of_age(name, queue, age_seconds=age + (900 if name == "timers" else 0))
+        for name, queue in self._platform.messaging.dead_letters().items():
+            self.alarms.of_dlq(name, queue)
 
     def _watch_api(self, api: ApiStack) -> None:
         self.alarms.above(
@@ -104,19 +106,19 @@ class ObservabilityStack(cdk.Stack):
         return metric("NoETL", "RefusedEvents", {"service": service}, "Sum", period=FIVE_MINUTES)
 
     def _dashboard(self, api: ApiStack) -> None:
-        pairs = self._platform.messaging.pairs()
+        queues = self._platform.messaging.queues()
         functions = self._functions.values()
         dashboard = cloudwatch.Dashboard(self, "Dashboard", dashboard_name=self._platform.config.prefix)
         dashboard.add_widgets(
             row(
                 "Messages sent per minute",
-                [pair.queue.metric_number_of_messages_sent(label=name) for name, pair in pairs.items()],
+                [queue.metric_number_of_messages_sent(label=name) for name, queue in queues.items()],
             ),
             row(
                 "Age of the oldest message (s)",
                 [
-                    pair.queue.metric_approximate_age_of_oldest_message(label=name)
-                    for name, pair in pairs.items()
+                    queue.metric_approximate_age_of_oldest_message(label=name)
+                    for name, queue in queues.items()
                 ],
             ),
         )
@@ -129,8 +131,8 @@ class ObservabilityStack(cdk.Stack):
             row(
                 "Given up",
                 [
-                    pair.dlq.metric_approximate_number_of_messages_visible(label=name)
-                    for name, pair in pairs.items()
+                    queue.metric_approximate_number_of_messages_visible(label=name)
+                    for name, queue in self._platform.messaging.dead_letters().items()
                 ],
             ),
         )

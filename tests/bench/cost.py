@@ -38,13 +38,14 @@ from noetl.ports.queue import Delivery
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import Telemetry
 from noetl.services.admit_messages import Door
+from noetl.services.batch_deps import BatchDeps
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_messages import MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
 from noetl.services.send_events import EventSender
 from noetl.services.start_execution import Wish, start_execution
-from noetl.services.work_batch import BatchDeps, work_batch
+from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 from tests.bench import bulk, tick
 from tests.bench.meters import (
@@ -326,10 +327,11 @@ def idle(env: Environment) -> dict[str, Any]:
     plan = plan_workers(env, default_registry(), (set(layer_names()) - {"core", "deps"}).__contains__)
     functions = [worker for worker in plan.workers if worker.compute == "function"]
     queues = 2 + len(plan.workers)
-    polled = 2 + len(functions) + len(plan.workers)
+    polled = 2 + len(functions) + 1  # the last one: dead letters of commands
     polls = polled * POLLERS * MONTH_HOURS * 3600 / POLL_SECONDS
     sweeps = MONTH_HOURS * 60 / env.database.sweep_minutes
-    alarms = 2 * queues + 2 * (4 + len(functions)) + 4
+    dead_letter_queues = 4
+    alarms = queues + dead_letter_queues + 3 * (4 + len(functions)) + 3
     secrets = 3
     metrics = 4 + 3 * len(functions) + 2 + 2  # of the engine, each worker, the API and maintenance
     network = env.network

@@ -27,6 +27,7 @@ from noetl.ports.queue import Delivery
 from noetl.runtime.programs import Programs
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.services.admit_messages import Door
+from noetl.services.batch_deps import BatchDeps
 from noetl.services.bury import bury
 from noetl.services.engine_deps import EngineDeps
 from noetl.services.handle_messages import MessageDeps, handle_messages
@@ -36,7 +37,7 @@ from noetl.services.revoked import RevocationWatch
 from noetl.services.send_events import EventSender
 from noetl.services.sweep import sweep
 from noetl.services.take_callback import CallbackDeps
-from noetl.services.work_batch import BatchDeps, work_batch
+from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 from noetl.testing.driver import VirtualClock
 from noetl.testing.memory import NoCredentials

@@ -16,6 +16,7 @@ from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.migrations import check_current, pending, scripts
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.session_settings import SETTINGS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.cloud_migrate import MIGRATION, PLAYBOOKS, Migration, on_event
 from noetl.runtime.cloud_settings import CloudSettings
@@ -105,6 +106,18 @@ def test_the_role_does_the_work_and_nothing_else(database, role):
         admin.execute("CREATE TABLE noetl.later (a int)")
     with psycopg.connect(as_app, autocommit=True) as app:
         app.execute("INSERT INTO noetl.later VALUES (1)")
+
+
+def test_the_role_has_the_settings_that_a_proxy_drops_from_connections(database, role):
+    """``pooled`` sends no connection options: planner settings and the statement timeout have to come with the role."""
+    make_app_role(database, role, "one")
+    with psycopg.connect(database) as admin:
+        (found,) = admin.execute(
+            "SELECT setconfig FROM pg_db_role_setting JOIN pg_roles r ON r.oid = setrole WHERE rolname = %s",
+            (role,),
+        ).fetchone()
+    assert dict(one.split("=") for one in found) == SETTINGS
+    assert SETTINGS["plan_cache_mode"] == "force_generic_plan" and int(SETTINGS["statement_timeout"]) > 0
 
 
 def test_the_owner_is_not_made_the_functions_role(database):

@@ -21,10 +21,11 @@ from noetl.kinds.registry import default_registry
 from noetl.runtime.registering import Registrar
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import telemetry
+from noetl.services.batch_deps import BatchDeps
 from noetl.services.read_execution import result
 from noetl.services.send_events import EventSender
 from noetl.services.start_execution import Wish, start_execution
-from noetl.services.work_batch import BatchDeps, work_batch
+from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load

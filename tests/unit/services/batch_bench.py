@@ -17,8 +17,9 @@ from noetl.domain.messages import VERSION, Message
 from noetl.domain.tokens import KeyRing, grant
 from noetl.dsl.compiler import compile_playbook
 from noetl.ports.queue import Delivery, Outgoing
+from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.large_messages import pack, unpack
-from noetl.services.work_batch import BatchDeps, Worked, work_batch
+from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 
 RING = KeyRing.of(["a key that is long enough"])

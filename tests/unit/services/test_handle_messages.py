@@ -20,9 +20,9 @@ from noetl.ports.execution_store import CreatedExecution
 from noetl.ports.queue import MAX_DELAY
 from noetl.services import admit_messages
 from noetl.services import bury as burying
+from noetl.services.back_off import FIRST_SECONDS
 from noetl.services.bury import bury
 from noetl.services.failed_events import ASIDE_SECONDS, TRIES
-from noetl.services.handle_messages import AGAIN_SECONDS
 from noetl.services.large_messages import pack, unpack
 from noetl.services.prune import DAY, PruneDeps, RetentionDays, keep_to
 from noetl.services.sweep import sweep
@@ -324,7 +324,7 @@ def test_an_outage_gives_everything_back():
     plain, bench.deps = bench.deps, replace(bench.deps, engine=replace(bench.deps.engine, store=away))
     managed = bench.handle(bench.put(*starts))
     assert len(managed.give_back) == 2 and managed.commands == 0
-    bench.deps, bench.time = plain, bench.time + AGAIN_SECONDS
+    bench.deps, bench.time = plain, bench.time + FIRST_SECONDS
     assert bench.handle(bench.receive()).commands == 2
 
 

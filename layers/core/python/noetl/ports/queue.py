@@ -14,12 +14,14 @@ import msgspec
 class Outgoing(msgspec.Struct, frozen=True):
     """``body``: JSON text (characters that queues refuse are escaped on the way). ``group``: messages of one group compete for nothing
     (FIFO: they follow each other; standard: fair queueing). ``dedup``: repeats within five minutes may be dropped by a FIFO queue, which
-    needs both (at most 128 printable ASCII characters). ``delay``: seconds, at most MAX_DELAY, standard queues only."""
+    needs both (at most 128 printable ASCII characters). ``delay``: seconds, at most MAX_DELAY, standard queues only. ``why``: a reason that
+    travels beside the body (dead letters)."""
 
     body: str
     group: str = ""
     dedup: str = ""
     delay: int = 0
+    why: str = ""
 
 
 class Delivery(msgspec.Struct, frozen=True):
@@ -31,6 +33,7 @@ class Delivery(msgspec.Struct, frozen=True):
     received: int = 1
     sent_at: float = 0.0
     group: str = ""
+    why: str = ""
 
 
 MAX_DELAY = 900

@@ -8,22 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl.adapters.aws.clients import answering, make_client
+from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.gauges import read_gauges
 from noetl.adapters.aws.kms import KmsCipher
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.inspection import PostgresInspection
-from noetl.adapters.postgres.migrations import check_current
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.domain.callbacks import shown_path
-from noetl.runtime.cloud_database import database_address
 from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts, task_logs
+from noetl.runtime.cloud_readiness import pools, queue_urls, readiness
 from noetl.runtime.cloud_results import make_link
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.new_ids import new_id
@@ -142,11 +141,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
             lambda reason: counted("BacklogRefusals", 1),
         ),
         gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
-        checks={
-            "database": lambda: check_current(database_address(settings)),
-            "queues": lambda: _queues_answer(settings),
-            "results": lambda: _bucket_answers(settings.results_bucket),
-        },
+        checks=readiness(settings),
         clock=time.time,
         reconnect=parts.database.close,
         keys=parts.keys,
@@ -158,11 +153,6 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
     )
 
 
-def pools(settings: CloudSettings) -> frozenset[str]:
-    """Pools that workers over HTTP can register for: every worker that there is a queue for."""
-    return frozenset(settings.workers.keys() | set(settings.queues.values()))
-
-
 def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
     """Sealed with data keys of KMS, under the deployment's key for secrets."""
     return CredentialDeps(
@@ -171,29 +161,6 @@ def _credentials(settings: CloudSettings, database: Database) -> CredentialDeps:
         make_exchange(settings.http_allow),
         new_id,
     )
-
-
-def queue_urls(settings: CloudSettings) -> dict[str, str]:
-    """Name → URL of every queue of the deployment."""
-    return {
-        "events": settings.events_queue,
-        "timers": settings.timers_queue,
-        **{f"commands-{worker}": f"{settings.queue_prefix}{worker}" for worker in sorted(pools(settings))},
-    }
-
-
-def _queues_answer(settings: CloudSettings) -> None:
-    """Raises InfrastructureError when one is missing."""
-    sqs = make_client("sqs")
-    for url in queue_urls(settings).values():
-        with answering("sqs"):
-            sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["ApproximateNumberOfMessages"])
-
-
-def _bucket_answers(bucket: str) -> None:
-    """Raises InfrastructureError. Listing is what this function may do; the bucket's head would need the same right."""
-    with answering("s3"):
-        make_client("s3").list_objects_v2(Bucket=bucket, MaxKeys=1, Prefix="programs/")
 
 
 def _tell(call: Invocation, event: dict[str, Any], answer: dict[str, Any]) -> None:

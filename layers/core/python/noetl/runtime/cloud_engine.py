@@ -10,12 +10,13 @@ from functools import cache
 from typing import Any
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.gauges import dead_letters
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.cloud_parts import open_parts
@@ -45,6 +46,8 @@ class Engine:
     results: TieredResults
     events: SqsQueue
     timers: SqsQueue
+    dead_events: SqsQueue
+    dead_timers: SqsQueue
 
     def source(self, event: Mapping[str, Any]) -> SqsQueue:
         """The queue that invoked us."""
@@ -65,6 +68,11 @@ class CloudEngine:
         """A batch from the queue of events or of timers; ``remaining``: seconds left. Returns the partial batch response."""
         try:
             engine = self.open()
+        except InfrastructureError as away:
+            telemetry.log(f"{len(event['Records'])} message(s) are given back: {away}", level="warning")
+            call.count("EventFailures", len(event["Records"]))
+            return self._put_off(event)
+        try:
             managed = handle_messages(deliveries(event), engine.source(event), engine.deps, remaining)
             if managed.again:
                 self.sweep(engine, remaining, call)
@@ -73,6 +81,23 @@ class CloudEngine:
         _report(call, event, managed, engine.database.round_trips)
         engine.database.round_trips = 0
         return batch_answer(managed.give_back)
+
+    def _put_off(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Give a batch back while the engine cannot even be opened. Without a queue, the queue's own visibility has to do."""
+        found = deliveries(event)
+        name = str(event["Records"][0].get("eventSourceARN", "")).rpartition(":")[2]
+        settings = self.settings
+        url = next(
+            (one for one in (settings.events_queue, settings.timers_queue) if one.rpartition("/")[2] == name),
+            "",
+        )
+        try:
+            for one in found if url else ():
+                pause = settings.back_off.after(one.received)
+                SqsQueue(url, make_client("sqs"), fifo=True).nack([one], pause)
+        except NoetlError as away:
+            telemetry.log(f"they come back when their visibility ends: {away}", level="warning")
+        return batch_answer([one.message_id for one in found])
 
     def sweep(self, engine: Engine, remaining: Callable[[], float], call: Invocation) -> None:
         """Publish what nobody does; a sweep that cannot be ended is left to the next one."""
@@ -116,6 +141,9 @@ def _open(settings: CloudSettings) -> Engine:
     limit = settings.message_limit
     timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
 
+    dead_events = SqsQueue(dead_letters(settings.events_queue), sqs, fifo=True)
+    dead_timers = SqsQueue(dead_letters(settings.timers_queue), sqs, fifo=False)
+
     @cache
     def commands(worker: str) -> Queue:
         return SqsQueue(settings.queue_prefix + worker, sqs, fifo=False, limit=limit)
@@ -155,8 +183,10 @@ def _open(settings: CloudSettings) -> Engine:
         clock=time.time,
         who=os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "engine"),
         log=telemetry.log,
+        back_off=settings.back_off,
+        dead_letters=lambda queue: dead_events if queue is parts.events else dead_timers,
     )
-    return Engine(deps, parts.database, results, parts.events, timers)
+    return Engine(deps, parts.database, results, parts.events, timers, dead_events, dead_timers)
 
 
 def _concurrency(workers: Mapping[str, int]) -> Callable[[str], int]:
@@ -174,6 +204,7 @@ def _report(call: Invocation, event: Mapping[str, Any], managed: Managed, round_
         ("Commands", managed.commands),
         ("RefusedEvents", managed.refused),
         ("EventFailures", managed.failures),
+        ("LaidAside", managed.laid_aside),
         ("Unsent", managed.unsent),
     ):
         if value:

@@ -8,6 +8,7 @@ from typing import Any
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.domain.errors import InfrastructureError
+from noetl.runtime.cloud_dead_letters import LIST, RETRY, CloudDeadLetters
 from noetl.runtime.cloud_engine import CloudEngine, Engine
 from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import task_logs
@@ -16,6 +17,7 @@ from noetl.runtime.retention import prune_deps, tidy_deployment
 from noetl.runtime.sqs_records import batch_answer, deliveries
 from noetl.runtime.telemetry import Invocation, telemetry
 from noetl.services.bury import bury
+from noetl.services.route import worker_of
 from noetl.services.sweep import MARGIN_SECONDS
 from noetl.services.take_events import resume_batches
 
@@ -28,16 +30,21 @@ class CloudMaintenance:
     def __init__(self, settings: CloudSettings) -> None:
         self._settings = settings
         self._engine = CloudEngine(settings)
+        self._dead = CloudDeadLetters(settings)
 
     def handle(
         self, event: Mapping[str, Any], remaining: Callable[[], float], call: Invocation
     ) -> dict[str, Any]:
-        """A tick, or dead letters of commands. Returns the partial batch response (empty for a tick)."""
+        """A tick, dead letters of commands, or what an operator asks about dead letters. Returns the partial batch response (empty for a
+        tick), or the operator's answer."""
         try:
             engine = self._engine.open()
+            if event.get("noetl") in (LIST, RETRY):
+                return self._dead.asked(event, engine, remaining)
             if "Records" not in event:
                 self._engine.sweep(engine, remaining, call)
                 self._resume_batches(engine, call)
+                self._dead.send_back(engine, remaining, call)
                 _tell_backlog(engine, call)
                 gone = tidy_deployment(
                     PostgresCredentialStore(engine.database),
@@ -58,6 +65,9 @@ class CloudMaintenance:
                 results=engine.results,
                 events=engine.events,
                 limit=self._settings.message_limit,
+                worker=lambda command: worker_of(
+                    command, engine.deps.engine.programs(command.program), self._settings.queues
+                ),
                 log=telemetry.log,
             )
         finally:

@@ -14,6 +14,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.settings import retention_days
 from noetl.runtime.storage_settings import StorageSettings
+from noetl.services.back_off import USUAL, BackOff
 from noetl.services.backpressure import LIMIT
 from noetl.services.large_messages import MESSAGE_LIMIT
 from noetl.services.prune import RetentionDays
@@ -79,6 +80,8 @@ class CloudSettings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when the API lets in more."""
+    back_off: BackOff = USUAL
+    """Pauses of messages while something is away."""
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:
@@ -128,7 +131,22 @@ class CloudSettings:
             retention=retention_days(env),
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT),
+            back_off=_back_off(env, "NOETL_BACK_OFF"),
         )
+
+
+def _back_off(env: Mapping[str, str], name: str) -> BackOff:
+    text = env.get(name)
+    if not text:
+        return USUAL
+    first, _, most = text.partition(",")
+    try:
+        found = BackOff(float(first), float(most))
+    except ValueError:
+        found = BackOff(0, 0)
+    if not 0 < found.first <= found.most <= 43_200:
+        raise _invalid(name, text, "the first and the longest pause in seconds, such as 5,900")
+    return found
 
 
 def _needed(env: Mapping[str, str], name: str) -> str:

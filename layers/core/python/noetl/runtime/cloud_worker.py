@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.command_tries import S3CommandTries
 from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
@@ -29,9 +30,10 @@ from noetl.runtime.cloud_results import open_results
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import Invocation, telemetry
+from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.keep_lines import LineKeeper
 from noetl.services.revoked import RevocationWatch
-from noetl.services.work_batch import BatchDeps, Worked, work_batch
+from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 
 IO_SLOTS = 10
@@ -152,6 +154,8 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         message_limit=settings.message_limit,
         credentials=_over_api(settings.api_url, worker.credentials) if settings.api_url else None,
         about=telemetry.about,
+        tries=S3CommandTries(settings.results_bucket, storage),
+        back_off=settings.back_off,
     )
     return CloudWorker(deps, IO_SLOTS if pools <= {"io", "control"} else processors)
 

@@ -30,8 +30,8 @@ from noetl.runtime.settings import Settings
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import telemetry
 from noetl.runtime.worker_loop import WorkerLoop
+from noetl.services.batch_deps import BatchDeps
 from noetl.services.keep_lines import LineKeeper
-from noetl.services.work_batch import BatchDeps
 from noetl.services.worker_deps import WorkerDeps
 
 GRACE_SECONDS = 20.0

@@ -22,13 +22,15 @@ SHOWN = 1000
 
 @dataclass(slots=True)
 class Admitted:
-    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them."""
+    """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them until what is away, or a
+    function of a newer version, can read them. ``broken``: messages with which this engine can do nothing, each with the reason."""
 
     events: list[tuple[Delivery, Event]] = field(default_factory=list)
     early: list[tuple[Delivery, Message]] = field(default_factory=list)
     """Messages that are not due yet, and commands whose time has come."""
     refused: list[Delivery] = field(default_factory=list)
     unread: list[Delivery] = field(default_factory=list)
+    broken: list[tuple[Delivery, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class Door:
                 message = unpack(delivery.body, self.results)
             except NotFoundError as error:
                 if not self._is_moot(delivery):
-                    self.log(f"message {delivery.message_id} is left to its queue: {error}")
-                    found.unread.append(delivery)
+                    self.log(f"message {delivery.message_id} cannot be read: {error}")
+                    found.broken.append((delivery, str(error)))
                 continue
             except (NewerMessageError, InfrastructureError) as error:
                 self.log(f"message {delivery.message_id} is left to its queue: {error}")
@@ -68,9 +70,9 @@ class Door:
             except InfrastructureError:
                 raise
             except Exception as error:
-                # Its neighbours go on; its queue gives it up in the end.
+                # Its neighbours go on.
                 self.log(f"message {delivery.message_id} could not be looked at: {error!r}")
-                found.unread.append(delivery)
+                found.broken.append((delivery, repr(error)))
         return found
 
     def _is_moot(self, delivery: Delivery) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.dsl.program import Program
@@ -34,8 +35,10 @@ def bury(
     events: Queue,
     limit: int,
     log: Callable[[str], None],
+    worker: Callable[[Command], str] = lambda command: command.pool,
 ) -> Buried:
     """Answer commands that no worker could settle: each fails as ``worker_lost``, which its task's rules and retries may answer.
+    ``worker``: names the one whose queue gave a command up.
 
     Nothing of the playbook is called. Raises InfrastructureError when the answers cannot be sent.
     """
@@ -57,7 +60,9 @@ def bury(
             buried.unreadable += 1
             continue
         try:
-            told = answer_lost(message.command, programs, results, REASON, log)
+            reason = f"worker {worker(message.command)}: {REASON}"
+            log(f"command {message.command.command_id} of execution {message.command.execution_id}: {reason}")
+            told = answer_lost(message.command, programs, results, reason, log)
             outgoing = [
                 Outgoing(
                     pack(Message(VERSION, token=message.token, event=event), results, limit=limit),

@@ -18,8 +18,10 @@ from noetl.domain.messages import Message
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
 from noetl.services.admit_messages import Admitted, Door
+from noetl.services.back_off import USUAL, BackOff
+from noetl.services.dead_letters import lay_aside
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
-from noetl.services.failed_events import TRIES, after_failure, is_outage
+from noetl.services.failed_events import TRIES, after_failure, brief, is_outage
 from noetl.services.handle_events import handle_events
 from noetl.services.invocations import new_owner
 from noetl.services.publish import Publisher
@@ -30,17 +32,14 @@ LIFETIME = 60.0
 """Seconds that what an invocation commits stays its own: longer than any invocation lasts. Then a sweep publishes it."""
 MARGIN_SECONDS = 5.0
 """What is left of an invocation for publishing."""
-EARLY_SECONDS = 1
-"""Pause of a message that came before another one of its command."""
-AGAIN_SECONDS = 5
-"""Pause of a message that could not be read or sent on."""
-AWAY_SECONDS = (5, 15, 60, 180)
-"""Pauses of a message while something is away, by its deliveries: a queue that gives it out five times has it for some minutes."""
+EARLY_SECONDS = 1.0
+"""First pause of a message that came before another one of its command, which may itself be waiting for what is away."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDeps:
-    """``clock``: epoch seconds. ``who``: part of the owner's name."""
+    """``clock``: epoch seconds. ``who``: part of the owner's name. ``back_off``: pauses of messages while something is away. ``dead_letters``:
+    (a queue) → where its messages go with which the engine can do nothing; None: they stay."""
 
     door: Door
     engine: EngineDeps
@@ -49,6 +48,8 @@ class MessageDeps:
     clock: Callable[[], float]
     who: str
     log: Callable[[str], None]
+    back_off: BackOff = USUAL
+    dead_letters: Callable[[Queue], Queue | None] = lambda queue: None
 
 
 @dataclass(slots=True)
@@ -63,6 +64,8 @@ class Managed:
     commands: int = 0
     unsent: int = 0
     failures: int = 0
+    laid_aside: int = 0
+    """Messages with which the engine can do nothing: they are dead letters now."""
     again: bool = False
     """Something was delivered before: an invocation may have died, and left work for a sweep."""
     executions: set[int] = field(default_factory=set)
@@ -71,9 +74,7 @@ class Managed:
 def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
 ) -> Managed:
-    """Handle what ``source`` delivered. ``deadline``: seconds that are left.
-
-    Raises InfrastructureError when nothing could be settled at all; every message then stays in its queue."""
+    """Handle what ``source`` delivered. ``deadline``: seconds that are left. While something is away, messages are given back."""
     return _Batch(source, deps, deadline).handle(list(deliveries))
 
 
@@ -92,9 +93,18 @@ class _Batch:
         self.managed = Managed()
 
     def handle(self, deliveries: list[Delivery]) -> Managed:
-        admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
+        try:
+            admitted = self.deps.door.admit(deliveries, timers=self.source is self.deps.publisher.timers)
+        except InfrastructureError as away:
+            self.deps.log(f"{len(deliveries)} message(s) are given back: {away}")
+            self.managed.failures += len(deliveries)
+            self._back_off(deliveries)
+            self._give_back()
+            return self.managed
         self.managed.refused = len(admitted.refused)
-        self._keep(admitted.unread, AGAIN_SECONDS)
+        self._back_off(admitted.unread)
+        for delivery, why in admitted.broken:
+            self._lay_aside(delivery, why, wait=delivery.received < TRIES)
         self._relay(admitted)
         fresh = [pair for pair in admitted.events if pair[0].received <= 1]
         again = [pair for pair in admitted.events if pair[0].received > 1]
@@ -133,7 +143,7 @@ class _Batch:
             failure = error
         else:
             early = {id(event) for event in handled.events}
-            self._keep([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
+            self._back_off([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
             self.managed.events += len(pairs)
             self.managed.executions.update(event.execution_id for _, event in pairs)
         self._take(handled, [event for _, event in pairs])
@@ -145,7 +155,7 @@ class _Batch:
             self.deps.log(
                 f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
             )
-            self._keep([delivery], AWAY_SECONDS[min(delivery.received, len(AWAY_SECONDS)) - 1])
+            self._back_off([delivery])
         self.managed.failures += len(pairs)
 
     def _failed(self, delivery: Delivery, event: Event, error: Exception) -> None:
@@ -156,7 +166,10 @@ class _Batch:
         self.managed.executions.add(event.execution_id)
         tries, failure = 1, error
         while (seconds := self._settled(delivery, event, failure, tries)) is not None:
-            if tries == TRIES or self.deadline() <= MARGIN_SECONDS:
+            if tries == TRIES:
+                self._lay_aside(delivery, brief(failure))
+                return
+            if self.deadline() <= MARGIN_SECONDS:
                 self._keep([delivery], round(seconds))
                 return
             tries += 1
@@ -236,7 +249,7 @@ class _Batch:
                 self._forward(message, publisher)
             except Exception as error:
                 self.deps.log(f"message {delivery.message_id} is tried again: {error!r}")
-                self._keep([delivery], AGAIN_SECONDS)
+                self._back_off([delivery])
 
     def _forward(self, message: Message, publisher: Publisher) -> None:
         """Signed anew: a long delay may outlive the key that it began with."""
@@ -255,6 +268,25 @@ class _Batch:
             outgoing = msgspec.structs.replace(signed, delay=delay)
         if queue.send([outgoing]):
             raise InfrastructureError("it could not be sent on", code="not_relayed")
+
+    def _lay_aside(self, delivery: Delivery, why: str, *, wait: bool = False) -> None:
+        """Make a message a dead letter, for it would hold up its group. ``wait``: not yet, it may have come before what it refers to."""
+        dead = None if wait else self.deps.dead_letters(self.source)
+        if dead is None:
+            self._back_off([delivery])
+            return
+        try:
+            lay_aside(delivery, why, dead)
+        except NoetlError as error:
+            self.deps.log(f"message {delivery.message_id} could not be laid aside: {error}")
+            self._back_off([delivery])
+            return
+        self.deps.log(f"message {delivery.message_id} is a dead letter: {why}")
+        self.managed.laid_aside += 1
+
+    def _back_off(self, deliveries: Sequence[Delivery], first: float | None = None) -> None:
+        for delivery in deliveries:
+            self._keep([delivery], self.deps.back_off.after(delivery.received, first))
 
     def _keep(self, deliveries: Sequence[Delivery], seconds: int) -> None:
         if deliveries:

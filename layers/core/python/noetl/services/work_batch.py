@@ -1,90 +1,49 @@
 """A batch of commands from a queue: run together, their outcomes sent together.
 
 Nothing is lost here and nothing dies silently. A command is done with when the queue of events has accepted all it said; any other is
-given back, and whoever gets it next runs it again. What cannot be run at all is answered as ``worker_lost`` at its third delivery.
+given back, and the worker that gets it next runs it again. While something is away it waits, however often that happens. A command that
+broke its worker, or that no worker ended, three times is answered as ``worker_lost``: tries are counted, not deliveries.
 """
 
 from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
-from noetl.ports.credentials import Credentials
-from noetl.ports.queue import Delivery, Outgoing, Queue
-from noetl.services.large_messages import MESSAGE_LIMIT, pack, unpack
+from noetl.ports.queue import Delivery, Outgoing
+from noetl.services.batch_deps import BatchDeps, Worked
+from noetl.services.large_messages import pack, unpack
 from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
+from noetl.services.try_counter import TryCounter
 from noetl.services.worker_deps import WorkerDeps
 from noetl.services.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
-"""Deliveries after which a command that breaks its worker is answered instead of tried again."""
+"""How often a command that breaks its worker, or that no worker ends, is begun before it is answered."""
+BROKEN = "its workers began it several times, and none ended it"
 YOUNG_SECONDS = 5.0
 """A command younger than this is run without asking whether it is still wanted."""
 LINGER_SECONDS = 0.02
 """How long an outcome waits for others of its batch, to share their request and the engine's commit."""
 SEND_AT = 10
 """Outcomes that fill a request."""
-NEWER_SECONDS = 60
-"""Until a message of a later version is offered again, by then perhaps to a worker of that version."""
-LONGEST_PAUSE = 60
+SHOWN = 4000
+"""Characters of an unreadable message that the log keeps."""
 TICK_SECONDS = 0.5
-
-
-def _nobody(execution_id: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-@dataclass(frozen=True, slots=True)
-class BatchDeps:
-    """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
-    ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
-    than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token),
-    where a worker has to prove which command it runs; without it, those of ``worker``. ``about``: names the execution in what its thread
-    logs. ``now``: epoch seconds.
-    """
-
-    worker: WorkerDeps
-    commands: Queue
-    events: Queue
-    slots: Mapping[str, int]
-    revoked: Callable[[int, int], bool] = lambda execution_id, run: False
-    message_limit: int = MESSAGE_LIMIT
-    lease_seconds: int = 60
-    credentials: Callable[[Command, str], Credentials] | None = None
-    about: Callable[[int], AbstractContextManager[None]] = _nobody
-    now: Callable[[], float] = time.time
-
-
-@dataclass(slots=True)
-class Worked:
-    """What came of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
-
-    give_back: list[str] = field(default_factory=list)
-    commands: int = 0
-    failures: int = 0
-    """Commands that could not be run, or not to the end, for reasons that are not the playbook's."""
-    revoked: int = 0
-    lost: int = 0
-    refused: int = 0
-    """Messages that are no commands."""
-    events: int = 0
-    sends: int = 0
-    executions: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """``back``: seconds until the queue offers the command again; None while it is not given back."""
+    """``back``: seconds until the queue offers the command again; None while it is not given back. ``tries``: how often it was begun, with
+    this time; 0 before. ``away``: what it is given back for, when that is no fault of its own."""
 
     delivery: Delivery
     command: Command
@@ -93,6 +52,8 @@ class _Job:
     twins: list[Delivery] = field(default_factory=list)
     ended: bool = False
     back: int | None = None
+    tries: int = 0
+    away: str = ""
 
 
 def work_batch(deliveries: Sequence[Delivery], deps: BatchDeps) -> Worked:
@@ -110,6 +71,7 @@ class _Batch:
         self.deps = deps
         self.worker = deps.worker
         self.clock = deps.worker.clock
+        self.tries = TryCounter(deps.tries, BROKEN_TRIES, deps.now, self.worker.log)
         self.changed = threading.Condition()
         self.jobs: list[_Job] = []
         self.waiting: deque[tuple[_Job, Outgoing]] = deque()
@@ -149,18 +111,28 @@ class _Batch:
                 return _Job(delivery, message.command, message.token, message.callbacks)
             raise InvalidInputError("it holds no command", code="message_invalid")
         except NewerMessageError as newer:
-            self._refuse(delivery, NEWER_SECONDS, newer)
+            self._refuse(delivery, newer)
         except InfrastructureError as away:
-            self._refuse(delivery, _pause(delivery), away)
+            self._refuse(delivery, away)
         except (InvalidInputError, NotFoundError) as invalid:
-            self._refuse(delivery, 0, invalid)
+            if delivery.received < BROKEN_TRIES:
+                self._refuse(delivery, invalid)
+            else:
+                self._drop(delivery, invalid)
         return None
 
-    def _refuse(self, delivery: Delivery, delay: int, why: Exception) -> None:
-        """What nobody here can read stays in its queue, which moves it to the dead letters after some deliveries."""
+    def _refuse(self, delivery: Delivery, why: Exception) -> None:
+        """Give back what this worker cannot read now."""
         self.worker.log(f"message {delivery.message_id} is given back: {why}")
         self.worked.refused += 1
-        self.backs.setdefault(delay, []).append(delivery)
+        self.backs.setdefault(self.deps.back_off.after(delivery.received), []).append(delivery)
+
+    def _drop(self, delivery: Delivery, why: Exception) -> None:
+        """Take what no worker can read out of the queue; the log keeps it."""
+        self.worker.log(
+            f"message {delivery.message_id} is dropped, for it cannot be read: {why}; it was {delivery.body[:SHOWN]!r}"
+        )
+        self.worked.refused += 1
 
     # --- commands, each in a thread of its pool ---
 
@@ -196,15 +168,23 @@ class _Batch:
             if self._unwanted(job):
                 with self.changed:
                     self.worked.revoked += 1
-            else:
+            elif self._begin(job):
                 run_command(command, self._worker_of(job), lambda event: self._emit(job, event))
+            else:
+                self._broken(job, BROKEN)
+                return
         except InfrastructureError as away:
-            self._fail(job, f"is tried again: {away}")
+            self._fail(job, f"is tried again: {away}", str(away))
         except BaseException as error:
             self._broken(job, f"{type(error).__name__}: {error}")
         else:
             with self.changed:
                 self._end(job)
+
+    def _begin(self, job: _Job) -> bool:
+        """Count the try. False: no worker ended the earlier ones."""
+        job.tries = self.tries.begin(job.command, job.delivery.received)
+        return job.tries <= BROKEN_TRIES
 
     def _worker_of(self, job: _Job) -> WorkerDeps:
         worker = self.worker
@@ -249,23 +229,25 @@ class _Batch:
         self.waiting.append((job, message))
         self.changed.notify_all()
 
-    def _fail(self, job: _Job, why: str) -> None:
+    def _fail(self, job: _Job, why: str, away: str = "") -> None:
+        """Give a command back. ``away``: what was away, so that this was no try."""
         with self.changed:
             if job.ended:
                 return
             self.worker.log(f"command {job.command.command_id} {why}")
             self.worked.failures += 1
-            self._end(job, back=_pause(job.delivery))
+            job.away = away
+            self._end(job, back=self.deps.back_off.after(job.delivery.received))
 
     def _broken(self, job: _Job, why: str) -> None:
         """A defect: tried again, then answered."""
-        if job.delivery.received < BROKEN_TRIES:
+        if job.tries < BROKEN_TRIES:
             self._fail(job, f"broke this worker and is tried again: {why}")
             return
         try:
             self._emit(job, worker_lost(job.command, why))
         except InfrastructureError as away:
-            self._fail(job, f"is lost, which could not be told: {away}")
+            self._fail(job, f"is lost, which could not be told: {away}", str(away))
             return
         self.worker.log(f"command {job.command.command_id} is lost: {why}")
         with self.changed:
@@ -284,6 +266,9 @@ class _Batch:
     def _see_through(self) -> None:
         lease = self.deps.lease_seconds
         beat = self.clock() + min(1.0, lease / 3) if lease else float("inf")
+        if lease and any(job.delivery.received > 1 for job in self.jobs):
+            # The worker before this one may have died of one of them: the wait after the next death begins now.
+            self._keep_hold(lease)
         while True:
             with self.changed:
                 if self._unfinished() and not self._due():
@@ -347,10 +332,12 @@ class _Batch:
         """Under the lock: something that a command said did not arrive, so it has to say it again."""
         if job.back is None:
             self.worked.failures += 1
+            job.away = "its outcome could not be sent"
+            pause = self.deps.back_off.after(job.delivery.received)
             if job.ended:
-                job.back = _pause(job.delivery)
+                job.back = pause
             else:
-                self._end(job, back=_pause(job.delivery))
+                self._end(job, back=pause)
 
     def _keep_hold(self, seconds: int) -> None:
         """Tell the queue that these are being worked on. The first time it shortens the wait for a worker that dies."""
@@ -366,7 +353,7 @@ class _Batch:
         with self.changed:
             late = [job for job in self.jobs if not job.ended]
             for job in late:
-                if job.delivery.received < BROKEN_TRIES:
+                if job.tries < BROKEN_TRIES:
                     self.worked.failures += 1
                     self._end(job, back=0)
         for job in late:
@@ -381,14 +368,12 @@ class _Batch:
             for job in self.jobs:
                 if job.back is not None:
                     self.backs.setdefault(job.back, []).extend((job.delivery, *job.twins))
+        for job in self.jobs:
+            if job.back is not None and job.away and job.tries:
+                self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
         for delay, deliveries in self.backs.items():
             self.worked.give_back += [delivery.message_id for delivery in deliveries]
             try:
                 self.deps.commands.nack(deliveries, delay)
             except InfrastructureError as away:
                 self.worker.log(f"{len(deliveries)} message(s) come back later than meant: {away}")
-
-
-def _pause(delivery: Delivery) -> int:
-    """Seconds until a command is tried again: longer with each delivery."""
-    return int(min(LONGEST_PAUSE, 2 ** min(delivery.received, 10)))

@@ -14,11 +14,23 @@ _NUMBERS = (
     "ApproximateNumberOfMessagesDelayed",
 )
 _FIFO = ".fifo"
+_COMMANDS = "commands-"
 
 
 def read_gauges(client: Any, queues: Mapping[str, str]) -> Sequence[QueueGauge]:
-    """``queues``: name to show → URL; each has a dead-letter queue beside it (``dead_letters``). Raises InfrastructureError."""
-    return [_gauge(client, name, url) for name, url in queues.items()]
+    """``queues``: name to show → URL. Those of commands share a dead-letter queue, which is shown as ``commands-dlq``; each other one has
+    its own (``dead_letters``). Raises InfrastructureError."""
+    found = [_gauge(client, name, url) for name, url in queues.items()]
+    for name, url in queues.items():
+        if name.startswith(_COMMANDS):
+            dead = _numbers(client, dead_commands(url.removesuffix(name.removeprefix(_COMMANDS))))
+            return [*found, QueueGauge(f"{_COMMANDS}dlq", 0, dead[1], 0, failed=dead[0])]
+    return found
+
+
+def dead_commands(prefix: str) -> str:
+    """Return the URL of the dead letters of all commands; ``prefix``: a queue of commands without its worker."""
+    return f"{prefix}dlq"
 
 
 def dead_letters(url: str) -> str:
@@ -30,7 +42,8 @@ def dead_letters(url: str) -> str:
 
 def _gauge(client: Any, name: str, url: str) -> QueueGauge:
     waiting, in_flight, delayed = _numbers(client, url)
-    return QueueGauge(name, waiting, in_flight, delayed, failed=_numbers(client, dead_letters(url))[0])
+    failed = 0 if name.startswith(_COMMANDS) else _numbers(client, dead_letters(url))[0]
+    return QueueGauge(name, waiting, in_flight, delayed, failed=failed)
 
 
 def _numbers(client: Any, url: str) -> list[int]:

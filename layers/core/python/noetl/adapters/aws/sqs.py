@@ -19,6 +19,8 @@ LONGEST_VISIBILITY = 43_200
 ATTEMPTS = 4
 """Requests for an entry that the queue refuses for reasons of its own."""
 BACKOFF_SECONDS = 0.05
+WHY = "noetl-why"
+"""Message attribute with the reason of a dead letter."""
 
 Entry = dict[str, Any]
 
@@ -68,6 +70,7 @@ class SqsQueue:
                 MaxNumberOfMessages=max(1, min(limit, BATCH)),
                 WaitTimeSeconds=min(LONGEST_POLL, math.ceil(wait_seconds)),
                 MessageSystemAttributeNames=["ApproximateReceiveCount", "SentTimestamp", "MessageGroupId"],
+                MessageAttributeNames=[WHY],
             )
         return [_delivery(message) for message in answer.get("Messages", ())]
 
@@ -86,6 +89,9 @@ class SqsQueue:
         entry: Entry = {"MessageBody": body}
         if message.group:
             entry["MessageGroupId"] = message.group
+        if message.why:
+            text = message.why.encode("ascii", "backslashreplace").decode()
+            entry["MessageAttributes"] = {WHY: {"DataType": "String", "StringValue": text}}
         if self._fifo:
             entry["MessageDeduplicationId"] = message.dedup
         elif message.delay:
@@ -169,4 +175,5 @@ def _delivery(message: dict[str, Any]) -> Delivery:
         received=int(about.get("ApproximateReceiveCount", 1)),
         sent_at=int(about.get("SentTimestamp", 0)) / 1000,
         group=about.get("MessageGroupId", ""),
+        why=message.get("MessageAttributes", {}).get(WHY, {}).get("StringValue", ""),
     )

@@ -25,6 +25,7 @@ class _Kept:
     """When it is visible (again)."""
     received: int = 0
     receipt: str = ""
+    why: str = ""
 
 
 class MemoryQueue:
@@ -68,7 +69,7 @@ class MemoryQueue:
             now = self._clock()
             for message, body in zip(messages, bodies, strict=True):
                 if not (self._fifo and self._repeats(message.dedup, now)):
-                    self._keep(body, message.group, now, now + message.delay)
+                    self._keep(body, message.group, now, now + message.delay, message.why)
             self._changed.notify_all()
         return []
 
@@ -109,9 +110,9 @@ class MemoryQueue:
             self._keep(body, group, now, now)
             self._changed.notify_all()
 
-    def _keep(self, body: str, group: str, now: float, due: float) -> None:
+    def _keep(self, body: str, group: str, now: float, due: float, why: str = "") -> None:
         message_id = f"m{next(self._numbers)}"
-        self._kept[message_id] = _Kept(message_id, body, group, now, due)
+        self._kept[message_id] = _Kept(message_id, body, group, now, due, why=why)
 
     def _repeats(self, dedup: str, now: float) -> bool:
         for known in [known for known, until in self._taken.items() if until <= now]:
@@ -146,7 +147,9 @@ class MemoryQueue:
         kept.receipt = f"r{next(self._numbers)}"
         kept.due = now + self._visibility
         self._receipts[kept.receipt] = kept.message_id
-        return Delivery(kept.message_id, kept.receipt, kept.body, kept.received, kept.sent_at, kept.group)
+        return Delivery(
+            kept.message_id, kept.receipt, kept.body, kept.received, kept.sent_at, kept.group, kept.why
+        )
 
     def _held(self, deliveries: Sequence[Delivery]) -> Iterator[_Kept]:
         """The messages of receipts that still hold: each message's latest, on a FIFO queue not after it became visible again."""

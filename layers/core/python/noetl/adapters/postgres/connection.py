@@ -19,23 +19,11 @@ from psycopg import Connection, conninfo, errors, pq
 
 from noetl.adapters.postgres import watch
 from noetl.adapters.postgres.queries import Query, query
+from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.execution_store import ExecutionIdTakenError, VersionConflictError
 
 Row = tuple[bytes | None, ...]
-OPTIONS = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "plan_cache_mode=force_generic_plan",
-        "enable_seqscan=off",
-        "enable_hashjoin=off",
-        "enable_mergejoin=off",
-        "jit=off",
-        f"statement_timeout={round(watch.ANSWER_SECONDS * 950)}",
-    )
-)
-"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
-for a lock gives up before nobody waits for it any more."""
 CONFLICTS = frozenset({b"NE001", b"23505"})
 TAKEN = {b"NE003": "children", b"NE004": "starts"}
 """What the ids are for that ``noetl.refuse_taken`` names."""
@@ -171,7 +159,7 @@ KEPT = 2
 class Database:
     """A small pool of sessions; a thread that works alone always gets the same one. Whoever finds all of them in use waits a while.
 
-    ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options.
+    ``pooled``: the server is behind RDS Proxy or pgbouncer: no prepared statements, no connection options (the role has the settings).
     ``round_trips`` counts statements sent (tests hold methods to their budget with it).
     """
 

@@ -7,6 +7,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import conninfo_to_dict
 
 from noetl.adapters.postgres.migrations import LOCK
+from noetl.adapters.postgres.session_settings import SETTINGS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 
 SCHEMA = sql.Identifier("noetl")
@@ -14,7 +15,7 @@ _ROWS = sql.SQL("SELECT, INSERT, UPDATE, DELETE")
 
 
 def make_app_role(dsn: str, name: str, password: str) -> None:
-    """Make the role, or bring it up to date: password, and rights on every table there is and will be.
+    """Make the role, or bring it up to date: password, settings of its sessions, and rights on every table there is and will be.
 
     ``dsn``: of the schema's owner. The password leaves this process only as a SCRAM verifier. Raises InvalidInputError when the name is
     the owner's, and InfrastructureError.
@@ -54,6 +55,12 @@ def _make(connection: Connection, name: str, verifier: str) -> None:
             verb, sql.Identifier(name), sql.Literal(verifier)
         )
     )
+    for setting, value in SETTINGS.items():
+        connection.execute(
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(
+                sql.Identifier(name), sql.Identifier(setting), sql.Literal(value)
+            )
+        )
 
 
 def _grant(connection: Connection, name: str) -> None:

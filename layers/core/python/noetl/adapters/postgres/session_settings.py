@@ -1,0 +1,20 @@
+"""Settings of every session of the engine: given as connection options, and kept with the role that the functions sign in as.
+
+A proxy drops connection options; what belongs to the role reaches the server all the same.
+"""
+
+from __future__ import annotations
+
+from noetl.adapters.postgres import watch
+
+SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "jit": "off",
+    "statement_timeout": str(round(watch.ANSWER_SECONDS * 950)),
+}
+"""Every statement looks rows up by key: the plan of the first call is right for all, also while the tables are still empty. One that waits
+for a lock gives up before the caller stops waiting for it."""
+OPTIONS = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())

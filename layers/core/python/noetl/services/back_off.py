@@ -1,0 +1,25 @@
+"""Pauses of a message while something is away: longer each time, so that a long outage takes few deliveries."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+FIRST_SECONDS = 5.0
+MOST_SECONDS = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """Wait ``first`` seconds, twice as long each time, and never longer than ``most``: an hour takes 10 deliveries, a day 102."""
+
+    first: float = FIRST_SECONDS
+    most: float = MOST_SECONDS
+
+    def after(self, received: int, first: float | None = None) -> int:
+        """Return the pause after the ``received``-th delivery (1, 2, …), in whole seconds. ``first``: instead of the usual one."""
+        begin = self.first if first is None else min(first, self.most)
+        return math.ceil(min(self.most, begin * 2 ** min(max(received, 1) - 1, 30)))
+
+
+USUAL = BackOff()

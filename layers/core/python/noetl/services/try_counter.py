@@ -1,0 +1,45 @@
+"""Count how often commands are begun, where the queue's count of deliveries says little: an outage delivers them again as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
+from noetl.ports.command_tries import CommandTries, TriesStore
+
+SHOWN = 300
+"""Characters of what was away that are noted with a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class TryCounter:
+    """``store``: None where deliveries count. ``most``: tries of a command. ``now``: epoch seconds."""
+
+    store: TriesStore | None
+    most: int
+    now: Callable[[], float]
+    log: Callable[[str], None]
+
+    def begin(self, command: Command, received: int) -> int:
+        """Count a try, and return which one it is; more than ``most``: the command must not be begun again.
+
+        A worker that gives a command back says so; without an entry the first one died. Raises InfrastructureError.
+        """
+        if self.store is None or received <= 1:
+            return min(received, self.most)
+        known = self.store.get(command.execution_id, command.command_id, command.attempt, command.turn)
+        began = 1 if known is None else known.began
+        if began < self.most:
+            self.store.put(command, CommandTries(began + 1, received, self.now()))
+        return began + 1
+
+    def excuse(self, command: Command, tries: int, received: int, why: str) -> None:
+        """Note that this was no try. What cannot be noted counts as one."""
+        if self.store is None:
+            return
+        try:
+            self.store.put(command, CommandTries(tries - 1, received, self.now(), why[:SHOWN]))
+        except InfrastructureError as away:
+            self.log(f"command {command.command_id} counts as tried: {away}")
