@@ -45,7 +45,7 @@ workflow:
     next: [end]
   - { step: end, tool: { kind: python, args: { n: "{{ start.n }}" }, code: "result = {'m': n * 2}" } }
 """
-HEAVY = {"pydantic", "boto3", "jsonschema", "yaml", "yamlcore", "httpx"}
+HEAVY = {"pydantic", "jsonschema", "yaml", "yamlcore", "httpx"}
 
 
 class Deployment:

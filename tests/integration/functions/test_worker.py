@@ -104,9 +104,7 @@ def test_an_invocation_runs_its_commands_and_gives_back_the_poison(tmp_path):
     assert summary["execution_ids"] == ["100", "101", "102", "103"]
     assert sum("_aws" in line for line in lines) == 1
     assert summary["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "NoETL"
-    assert not {"boto3", "psycopg", "yaml"} & set(found["imported"]), (
-        "no database and no compiler in a worker"
-    )
+    assert not {"psycopg", "yaml"} & set(found["imported"]), "no database and no compiler in a worker"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for secrets in /proc")

@@ -17,7 +17,6 @@ def test_the_routes_load_no_compiler():
         "yaml",
         "jinja2",
         "jsonschema",
-        "boto3",
         "duckdb",
         "rich",
         "typer",

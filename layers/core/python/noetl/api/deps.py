@@ -14,6 +14,7 @@ from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.credentials import CredentialNames
+from noetl.ports.deliveries import Deliveries
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
@@ -96,6 +97,8 @@ class ApiDeps:
     """Adds to a metric, by its name in CloudWatch."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
+    deliveries: Deliveries | None = None
+    """What queues know about an execution; None where there are none but the database."""
     inline_bytes: int = INLINE_LIMIT
     max_body: int = MAX_BODY
     max_answer: int = MAX_ANSWER

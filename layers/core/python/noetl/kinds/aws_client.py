@@ -85,7 +85,7 @@ def forget_clients() -> None:
 
 @contextmanager
 def answering(service: str, what: str) -> Iterator[None]:
-    """Errors of botocore inside become TaskErrors. ``what``: what was asked for, in words for a message (``s3://bucket/key``)."""
+    """Errors of the client inside become TaskErrors. ``what``: what was asked for, in words for a message (``s3://bucket/key``)."""
     from botocore import exceptions as wrong
 
     try:
@@ -157,7 +157,7 @@ def _make(
 ) -> tuple[Any, float]:
     """A client, and for how many seconds it may be used."""
     try:
-        from botocore.session import get_session
+        from boto3.session import Session
     except ImportError:
         raise TaskError(
             "the AWS library is not installed here",
@@ -165,7 +165,7 @@ def _make(
             code="dependency_missing",
             hint="pip install 'noetl-serverless[aws]'",
         ) from None
-    session = get_session()
+    session = Session()
     keys = {
         name: given[name] for name in ("access_key_id", "secret_access_key", "session_token") if name in given
     }
@@ -173,7 +173,7 @@ def _make(
     if "role_arn" in given:
         keys, seconds = _assumed(session, region, given, keys, context)
     with answering(service, "its endpoint"):
-        made = session.create_client(
+        made = session.client(
             service,
             region_name=region,
             endpoint_url=given.get("endpoint_url"),
@@ -190,7 +190,7 @@ def _assumed(
 ) -> tuple[dict[str, str], float]:
     """Keys of the role, named after the execution so that the account's trail says who it was."""
     with answering("sts", given["role_arn"]):
-        sts = session.create_client(
+        sts = session.client(
             "sts",
             region_name=region,
             aws_access_key_id=keys.get("access_key_id"),

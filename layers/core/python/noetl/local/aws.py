@@ -25,23 +25,23 @@ def client(
 ) -> Any:
     """A client of ``service``: of the emulator at ``endpoint``, or of AWS with the caller's own credentials.
 
-    Raises InfrastructureError when botocore is not installed or has no credentials or region.
+    Raises InfrastructureError when boto3 is not installed or has no credentials or region.
     """
     try:
+        from boto3.session import Session
         from botocore.config import Config
-        from botocore.session import Session
     except ModuleNotFoundError:
         raise InfrastructureError(
-            "the package botocore is missing",
-            code="botocore_missing",
+            "the package boto3 is missing",
+            code="boto3_missing",
             hint="pip install 'noetl-serverless[aws]'",
             retryable=False,
         ) from None
     config = Config(connect_timeout=min(timeout, 60), read_timeout=timeout, retries={"total_max_attempts": 1})
     if endpoint is None:
-        session = Session(profile=profile or None)
-        return session.create_client(service, region_name=region or None, config=config)
-    return Session().create_client(
+        session = Session(profile_name=profile or None)
+        return session.client(service, region_name=region or None, config=config)
+    return Session().client(
         service,
         endpoint_url=endpoint,
         region_name=REGION,

@@ -20,6 +20,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.domain.callbacks import shown_path
+from noetl.runtime.cloud_deliveries import CloudDeliveries
 from noetl.runtime.cloud_events import events_in
 from noetl.runtime.cloud_parts import CloudParts, open_parts, task_logs
 from noetl.runtime.cloud_readiness import pools, queue_urls, readiness
@@ -142,6 +143,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
         ),
         gauges=lambda: read_gauges(make_client("sqs"), queue_urls(settings)),
         checks=readiness(settings),
+        deliveries=CloudDeliveries(settings, parts.results),
         clock=time.time,
         reconnect=parts.database.close,
         keys=parts.keys,

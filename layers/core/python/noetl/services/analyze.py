@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.callbacks import Awaited
 from noetl.domain.owners import QUEUE, pool_of
 from noetl.domain.state import TERMINAL, ExecutionState, Token
-from noetl.domain.waiting import iso
 from noetl.dsl.program import Program
+from noetl.ports.deliveries import Deliveries
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
 from noetl.services.awaited import awaited_by_command
@@ -25,10 +24,11 @@ from noetl.services.execution_state import read_state
 from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.findings import Analysis as Analysis
 from noetl.services.findings import Finding as Finding
-from noetl.services.findings import limited, not_begun, unreadable_row
+from noetl.services.findings import limited, not_begun, unreadable_row, waits_for_callback
 from noetl.services.history import facts_of
 from noetl.services.manage_limits import waits
 from noetl.services.progress import PAGE, Progress, read_progress
+from noetl.services.queue_findings import dead_letters, delivered
 from noetl.services.read_execution import (
     error_of,
     find,
@@ -49,12 +49,13 @@ CHANGES = 20
 
 
 class AnalyzeDeps(msgspec.Struct, frozen=True):
-    """``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds."""
+    """``programs``: hash → Program (raises NotFoundError). ``clock``: epoch seconds. ``deliveries``: where there are queues."""
 
     store: ExecutionStore
     inspection: Inspection
     programs: Callable[[str], Program]
     clock: Callable[[], float]
+    deliveries: Deliveries | None = None
 
 
 def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
@@ -78,6 +79,8 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
             else:
                 findings = [unreadable_row(unreadable)]
         findings += map(unreadable_row, told.progress.unreadable)
+    if info.status not in TERMINAL:
+        findings += dead_letters(execution_id, deps.deliveries)
     order = {"error": 0, "warning": 1, "info": 2}
     findings.sort(key=lambda one: order[one.severity])
     return Analysis(
@@ -307,7 +310,8 @@ class _Live:
     def _command(self, token: Token, command: OpenCommand) -> Iterator[Finding]:
         what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
         if command.waiting and command.command_id in self.awaited:
-            yield self._callback(token, self.awaited[command.command_id])
+            found = self.awaited[command.command_id]
+            yield waits_for_callback(self.info.execution_id, token.step, token.run, found)
             return
         if command.waiting and token.run in self.limited:
             return
@@ -337,18 +341,6 @@ class _Live:
             ("its end is on the way: ask again in a moment",) if over else (f"`noetl analyze {child}`",),
         )
 
-    def _callback(self, token: Token, found: Awaited) -> Finding:
-        until = "however long it takes" if found.until is None else f"until {iso(found.until)}"
-        about = f" ({found.message})" if found.message else ""
-        return Finding(
-            "waits_for_callback",
-            "info",
-            f"step {token.step}: task {found.task} waits for a callback since {iso(found.since)}, {until}{about}",
-            token.step,
-            token.run,
-            (f"`noetl callback {self.info.execution_id}` shows what answers it",),
-        )
-
     def _free(self, token: Token, what: str, command: OpenCommand) -> Finding:
         pool = pool_of(command.owner)
         lost = bool(command.owner) and pool is None
@@ -367,6 +359,10 @@ class _Live:
         )
 
     def _held(self, token: Token, what: str, command: OpenCommand) -> Finding:
+        if command.owner == QUEUE:
+            found = delivered(self.info.execution_id, what, token.step, command, self.deps.deliveries)
+            if found is not None:
+                return found
         who = "the queue has it, or a worker that reads it" if command.owner == QUEUE else command.owner
         long = command.due_for > LONG
         tries = ("give the step a timeout: `spec.timeout`", f"`noetl cancel {self.info.execution_id}`")

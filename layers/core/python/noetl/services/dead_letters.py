@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
+from noetl.ports.deliveries import DeadLetter
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore
 from noetl.services.large_messages import bodies_of, unpack
@@ -21,16 +20,6 @@ MOST = 1000
 REASON = 400
 """Characters of a reason that travel with a message."""
 MARGIN_SECONDS = 10.0
-
-
-class DeadLetter(msgspec.Struct, frozen=True):
-    """``why``: what the engine says; empty when the queue gave up. ``executions``: those that it is about, as far as it can be read."""
-
-    queue: str
-    message_id: str
-    sent_at: float
-    why: str
-    executions: list[str]
 
 
 @dataclass(slots=True)

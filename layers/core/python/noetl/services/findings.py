@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.domain.callbacks import Awaited
 from noetl.domain.unreadable import Unreadable
 from noetl.domain.waiting import iso
 from noetl.services.external_changes import ExternalChange
@@ -46,6 +47,20 @@ def limited(wait: WaitView) -> Finding:
         wait.step,
         wait.run,
         (f"`noetl limit list {wait.key}` shows who holds it", f"`noetl limit set {wait.key} …` changes it"),
+    )
+
+
+def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -> Finding:
+    """Tell that a task waits for its callback."""
+    until = "however long it takes" if found.until is None else f"until {iso(found.until)}"
+    about = f" ({found.message})" if found.message else ""
+    return Finding(
+        "waits_for_callback",
+        "info",
+        f"step {step}: task {found.task} waits for a callback since {iso(found.since)}, {until}{about}",
+        step,
+        run,
+        (f"`noetl callback {execution_id}` shows what answers it",),
     )
 
 

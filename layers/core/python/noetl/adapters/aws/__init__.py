@@ -1,1 +1,1 @@
-"""What AWS offers behind our ports. botocore only: boto3's resource layer costs a start-up that nobody here has any use for."""
+"""What AWS offers behind our ports. Clients come from boto3; its resource layer is not used."""

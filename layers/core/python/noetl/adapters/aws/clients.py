@@ -1,4 +1,4 @@
-"""Clients of AWS services: one botocore session per process, one client per service, and one reading of their errors."""
+"""Clients of AWS services: one boto3 session per process, one client per service, and one reading of their errors."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def make_client(service: str) -> Any:
         found = _clients.get(service)
         if found is None:
             if _session is None:
-                from botocore.session import get_session
+                from boto3.session import Session
 
-                _session = get_session()
+                _session = Session()
             with answering(service):
-                found = _session.create_client(
+                found = _session.client(
                     service, region_name=os.environ.get("AWS_REGION") or None, config=_config(service)
                 )
             _clients[service] = found
@@ -64,10 +64,10 @@ def make_client(service: str) -> Any:
 
 def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "", region: str = "") -> Any:
     """A client of something that speaks S3 at an address of its own. Without keys, those of the environment."""
-    from botocore.session import get_session
+    from boto3.session import Session
 
     with answering("s3"):
-        return get_session().create_client(
+        return Session().client(
             "s3",
             endpoint_url=endpoint,
             region_name=region or os.environ.get("AWS_REGION") or "us-east-1",
@@ -112,7 +112,7 @@ def _own_endpoint() -> bool:
 
 @contextmanager
 def answering(service: str) -> Iterator[None]:
-    """Errors of botocore inside become InfrastructureError."""
+    """Errors of the client inside become InfrastructureError."""
     try:
         yield
     except FAILURES as error:
@@ -140,7 +140,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def away(error: Exception, service: str) -> InfrastructureError:
-    """What an error of botocore means.
+    """What an error of a client means.
 
     Codes: ``aws_not_configured`` (no region or credentials), ``aws_refused`` (permissions; names the action), both not retryable;
     ``aws_throttled``, ``aws_unreachable``, ``aws_failed`` (5xx), retryable; ``aws_rejected`` (any other 4xx), not retryable.

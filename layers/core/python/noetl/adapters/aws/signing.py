@@ -46,11 +46,11 @@ class SignedRequests:
     def _parts(self) -> tuple[Any, Any]:
         with self._lock:
             if self._opened is None:
+                from boto3.session import Session
                 from botocore.httpsession import URLLib3Session
-                from botocore.session import get_session
 
                 http = URLLib3Session(
                     timeout=(CONNECT_SECONDS, READ_SECONDS), max_pool_connections=CONNECTIONS
                 )
-                self._opened = (http, get_session().get_credentials())
+                self._opened = (http, Session().get_credentials())
             return self._opened

@@ -13,7 +13,7 @@ from noetl.services.analyze import AnalyzeDeps, analyze
 
 def analyze_execution(deps: ApiDeps, request: Request) -> Answer:
     execution_id = reading.execution_id(request.params["execution_id"])
-    look = AnalyzeDeps(deps.store, deps.inspection, deps.programs, deps.clock)
+    look = AnalyzeDeps(deps.store, deps.inspection, deps.programs, deps.clock, deps.deliveries)
     return Answer(200, analyze(execution_id, look))
 
 

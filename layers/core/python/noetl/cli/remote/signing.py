@@ -29,19 +29,19 @@ def signer(context: Context) -> Sign:
 class _Signature:
     def __init__(self, context: Context) -> None:
         try:
+            from boto3.session import Session
             from botocore.exceptions import BotoCoreError
-            from botocore.session import Session
         except ModuleNotFoundError:
             raise InfrastructureError(
-                "the package botocore is missing",
-                code="botocore_missing",
+                "the package boto3 is missing",
+                code="boto3_missing",
                 hint="pip install 'noetl-serverless[aws]'",
                 retryable=False,
             ) from None
         try:
-            session = Session(profile=context.profile or None)
+            session = Session(profile_name=context.profile or None)
             self._credentials: Any = session.get_credentials()
-            self._region = context.region or _region(context.url) or session.get_config_variable("region")
+            self._region = context.region or _region(context.url) or session.region_name
         except BotoCoreError as error:
             raise _no_credentials(str(error)) from error
         if self._credentials is None:

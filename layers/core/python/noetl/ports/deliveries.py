@@ -1,0 +1,32 @@
+"""What queues know about the messages of an execution, where a deployment has queues outside its database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from noetl.ports.command_tries import CommandTries
+from noetl.ports.gauges import QueueGauge
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """``why``: what the engine says; empty when the queue gave up. ``executions``: those that it is about, as far as it can be read."""
+
+    queue: str
+    message_id: str
+    sent_at: float
+    why: str
+    executions: list[str]
+
+
+class Deliveries(Protocol):
+    """Raises InfrastructureError when a queue or a store cannot be asked."""
+
+    def dead_letters(self, execution_id: int) -> Sequence[DeadLetter]: ...
+
+    def tries(self, execution_id: int, command_id: str, attempt: int, turn: int) -> CommandTries | None:
+        """Return how often workers began a command that was delivered again; None when the first delivery is the only one."""
+
+    def gauges(self) -> Sequence[QueueGauge]: ...

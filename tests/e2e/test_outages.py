@@ -1,0 +1,109 @@
+"""An outage of the database that outlasts every retry of the past: what was running goes on by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from psycopg import conninfo
+
+from noetl.local import database
+from noetl.local.layout import Layout
+from tests.e2e.remote import Remote
+from tests.integration.examples.api import Api, ApiServer, Request
+from tests.waiting import PATIENCE, wait_until
+
+EXECUTIONS = 20
+DELIVERIES = 7
+"""Before, the fifth delivery of an event was its last one."""
+ASK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: outage, path: e2e/outage }
+workload: { url: "" }
+workflow:
+  - step: start
+    tool: { kind: http, url: "{{ workload.url }}" }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, args: { said: "{{ start.said }}" } }
+"""
+
+
+@contextlib.contextmanager
+def short_back_off(deployment: Any, *functions: str) -> Iterator[None]:
+    """Let messages come back after one and two seconds instead of five and up to nine hundred."""
+    client = deployment.client("lambda")
+    before = {}
+    for name in map(deployment.function, functions):
+        variables = client.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+        before[name] = variables
+        changed = {**variables, "NOETL_BACK_OFF": "1,2"}
+        client.update_function_configuration(FunctionName=name, Environment={"Variables": changed})
+    try:
+        yield
+    finally:
+        for name, variables in before.items():
+            client.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
+
+
+@contextlib.contextmanager
+def database_away(deployment: Any) -> Iterator[None]:
+    """Stop the server behind the emulator's RDS for the length of the block."""
+    layout = Layout(deployment.home / "local")
+    port = int(str(conninfo.conninfo_to_dict(deployment.database())["port"]))
+    database.stop(layout)
+    try:
+        yield
+    finally:
+        database.start(layout, port)
+
+
+@pytest.fixture
+def held() -> Iterator[tuple[ApiServer, threading.Event, list[str]]]:
+    """An API that answers nobody before the event is set, and who asked."""
+    asked: list[str] = []
+    release, api = threading.Event(), Api()
+
+    def answer(request: Request) -> tuple[int, Any]:
+        asked.append(request.headers["idempotency-key"])
+        assert release.wait(10 * PATIENCE)
+        return 200, {"said": "at last"}
+
+    # The lock of the scripted API is not held while one request waits.
+    api.lock = threading.Semaphore(2 * EXECUTIONS)  # type: ignore[assignment]
+    api.on("/slow", answer)
+    with ApiServer(api):
+        yield api, release, asked
+        release.set()
+
+
+def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
+    remote: Remote, deployment: Any, held: Any
+) -> None:
+    api, release, asked = held
+    began = time.time()
+    with short_back_off(deployment, "engine"):
+        started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(EXECUTIONS)]
+        wait_until(lambda: len(set(asked)) >= EXECUTIONS, lambda: f"all calls; there are {len(set(asked))}")
+        with database_away(deployment):
+            release.set()
+
+            def delivered() -> bool:
+                text = "\n".join(deployment.logs("engine", began))
+                return all(
+                    any(int(number) >= DELIVERIES for number in re.findall(rf"{one}, delivery (\d+)", text))
+                    for one in started
+                )
+
+            wait_until(delivered, "deliveries into the outage", seconds=4 * PATIENCE)
+            assert deployment.queue_depth("events-dlq.fifo") == 0
+        runs = [remote.follow(one) for one in started]
+    assert [run.status for run in runs] == ["completed"] * EXECUTIONS
+    assert all(run.result == {"said": "at last"} and run.count("step.exit", "start") == 1 for run in runs)
+    assert deployment.queue_depth("events-dlq.fifo") == 0
