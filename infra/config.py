@@ -58,6 +58,8 @@ class DatabaseConfig:
     """Deletion protection, and a snapshot when the stack goes."""
     rotation_days: int | None = None
     url: str = ""
+    identifier: str = ""
+    """Of the Aurora cluster; empty: noetl-<environment>. Another one makes another cluster."""
 
     @property
     def pauses(self) -> bool:

@@ -25,7 +25,12 @@ APP_ROLE = "noetl_app"
 
 def log_groups(env: Environment) -> str:
     """Return what the names of the cluster's log groups begin with, as RDS gives them."""
-    return f"/aws/rds/cluster/{env.prefix}/"
+    return f"/aws/rds/cluster/{cluster_name(env)}/"
+
+
+def cluster_name(env: Environment) -> str:
+    """Return the identifier of the Aurora cluster."""
+    return env.database.identifier or env.prefix
 
 
 class _Common(TypedDict):
@@ -100,7 +105,7 @@ class Database(Construct):
             self,
             "Cluster",
             # A name that is known before, so that its log group can be made before: RDS makes one that never expires.
-            cluster_identifier=self._env.prefix,
+            cluster_identifier=cluster_name(self._env),
             engine=engine,
             credentials=self._owner,
             default_database_name=NAME,

@@ -103,7 +103,7 @@ class Deployment:
         return found[0]
 
     def queue_url(self, name: str) -> str:
-        """The URL of ``noetl-<environment>-<name>``, such as ``commands-io-dlq``."""
+        """The URL of ``noetl-<environment>-<name>``, such as ``commands-dlq``."""
         url: str = self.client("sqs").get_queue_url(QueueName=f"noetl-{self.environment}-{name}")["QueueUrl"]
         return url
 
@@ -150,13 +150,25 @@ class Deployment:
 
     @contextlib.contextmanager
     def visibility(self, name: str, seconds: int) -> Iterator[None]:
-        """How soon a message that was not acknowledged comes back; deployed it is six times the function's timeout.
+        """How soon a message that was not acknowledged comes back; deployed it is the function's timeout.
 
         For the length of the block: with a short time a slow machine delivers again what is being worked on.
         """
         sqs, url, attribute = self.client("sqs"), self.queue_url(name), "VisibilityTimeout"
         before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[attribute])["Attributes"][attribute]
         sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: str(seconds)})
+        try:
+            yield
+        finally:
+            sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: before})
+
+    @contextlib.contextmanager
+    def receives(self, name: str, count: int) -> Iterator[None]:
+        """How often a message of this queue is delivered before it is a dead letter; deployed it is 500 times. For the length of the block."""
+        sqs, url, attribute = self.client("sqs"), self.queue_url(name), "RedrivePolicy"
+        before = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=[attribute])["Attributes"][attribute]
+        policy = {**json.loads(before), "maxReceiveCount": count}
+        sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: json.dumps(policy)})
         try:
             yield
         finally:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 from collections.abc import Iterator
@@ -11,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.aws.s3 import S3ResultStore
 from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain.events import CommandDone, ContextPatched, Event, encode_event
-from noetl.domain.messages import VERSION, Message, MessageRef, encode_message
+from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.tokens import KeyRing, sign
 from tests.e2e.remote import Remote
@@ -97,25 +94,6 @@ def patched(remote: Remote, execution_id: str, **values: Any) -> ContextPatched:
     return ContextPatched(int(execution_id), f"e2e:{time.time_ns()}", program, patches, principal="e2e")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def unreadable(remote: Remote, deployment: Any) -> Iterator[tuple[str, str, bytes]]:
-    """An event whose text is missing from the bucket: sent first, as it is given up after several deliveries."""
-    execution_id = parked(remote)
-    text = encode_message(
-        signed_message(deployment, patched(remote, execution_id, open=True, note="redriven"))
-    )
-    data = text.encode()
-    digest = hashlib.sha256(data).hexdigest()
-    uri = f"noetl://execution/{execution_id}/result/message/{digest}"
-    send(
-        deployment,
-        execution_id,
-        encode_message(Message(VERSION, ref=MessageRef(uri, digest, len(data)))),
-        digest,
-    )
-    yield execution_id, uri, data
-
-
 def test_a_worker_that_is_killed_while_it_works(remote: Remote, deployment: Any) -> None:
     asked, killed, api = threading.Event(), threading.Event(), Api()
 
@@ -173,7 +151,8 @@ def test_a_command_that_nobody_can_run(
     remote: Remote, deployment: Any, no_python_worker: Any, tries: int, status: str
 ) -> None:
     execution_id = remote.begin(LOST, tries=tries)
-    dead_letter(deployment, "commands-python")
+    with deployment.receives("commands-python", 3):
+        dead_letter(deployment, "commands-python")
     no_python_worker()
     run = remote.follow(execution_id)
     assert run.status == status, run.error
@@ -220,20 +199,3 @@ def test_a_forged_event_is_refused_and_recorded(remote: Remote, deployment: Any,
         return any('"RefusedEvents":1' in line.replace(" ", "") for line in deployment.logs("engine", began))
 
     wait_until(counted, "the count of a forged event")
-
-
-def test_what_the_engine_cannot_read_is_a_dead_letter_until_it_is_redriven(
-    remote: Remote, deployment: Any, unreadable: tuple[str, str, bytes]
-) -> None:
-    execution_id, uri, data = unreadable
-    wait_until(lambda: deployment.queue_depth("events-dlq.fifo"), "the dead letter")
-    assert remote.status(execution_id)["status"] == "waiting", "nothing is lost, nothing is invented"
-    S3ResultStore(deployment.output("ResultsBucketName"), deployment.client("s3")).put(uri, data)
-    sqs, dead = deployment.client("sqs"), deployment.queue_url("events-dlq.fifo")
-    (message,) = sqs.receive_message(QueueUrl=dead, WaitTimeSeconds=5)["Messages"]
-    assert json.loads(message["Body"])["ref"]["uri"] == uri
-    send(deployment, execution_id, message["Body"], f"redrive:{message['MessageId']}")
-    sqs.delete_message(QueueUrl=dead, ReceiptHandle=message["ReceiptHandle"])
-    run = remote.follow(execution_id)
-    assert (run.status, run.result) == ("completed", {"note": "redriven"})
-    assert deployment.queue_depth("events-dlq.fifo") == 0

@@ -41,7 +41,7 @@ def test_a_kind_brings_its_queue_its_function_and_its_alarms(templates: Template
     source = templates.one("AWS::Lambda::EventSourceMapping", FunctionName={"Ref": function.id})
     assert templates.text(source.stack, source.properties["EventSourceArn"]) == f"<{queue.key}.Arn>"
     alarms = {place.properties.get("AlarmName") for place in templates.all("AWS::CloudWatch::Alarm")}
-    wanted = ("commands-kafka-dlq", "commands-kafka-age", "worker-kafka-errors", "worker-kafka-throttles")
+    wanted = ("commands-kafka-age", "worker-kafka-errors", "worker-kafka-throttles")
     assert alarms >= {f"noetl-dev-{name}" for name in wanted}
     engine = templates.variables(templates.function("noetl-dev-engine"))
     assert json.loads(engine["NOETL_QUEUES"])["kafka"] == "kafka"

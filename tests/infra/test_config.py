@@ -94,7 +94,7 @@ def functions(env: Environment, **changes: int) -> dict[str, Any]:
         (DEV, network(DEV, private_workers=True), "private_workers need egress"),
         (DEV, network(DEV, zones=4), "zones is 2 or 3"),
         (DEV, functions(DEV, engine=3), "engine needs a reserved concurrency of at least 4"),
-        (DEV, functions(DEV, maintenance=1), "maintenance needs a reserved concurrency of at least 2"),
+        (DEV, functions(DEV, maintenance=2), "maintenance needs a reserved concurrency of at least 3"),
         (
             DEV,
             functions(DEV, api=100, engine=53),

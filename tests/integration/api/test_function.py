@@ -97,7 +97,7 @@ def build(database: str) -> dict[str, str]:
     s3, sqs = make_client("s3"), make_client("sqs")
     s3.create_bucket(Bucket="results")
     urls = {}
-    for name in ("events.fifo", "events-dlq.fifo", "timers", "timers-dlq", "commands-io", "commands-io-dlq"):
+    for name in ("events.fifo", "events-dlq.fifo", "timers", "timers-dlq", "commands-io", "commands-dlq"):
         attributes = {"FifoQueue": "true"} if name.endswith(".fifo") else {}
         urls[name] = sqs.create_queue(QueueName=f"{PREFIX}-{name}", Attributes=attributes)["QueueUrl"]
     secret = make_client("secretsmanager").create_secret(Name="tokens", SecretString=KEY)

@@ -46,7 +46,10 @@ def test_queues_tell_how_full_they_are(make_client):
     with mock_aws():
         sqs = make_client("sqs")
         urls = {}
-        for name in ("n-events.fifo", "n-events-dlq.fifo", "n-timers", "n-timers-dlq"):
+        for name in (
+            *("n-events.fifo", "n-events-dlq.fifo", "n-timers", "n-timers-dlq"),
+            *("n-commands-a", "n-commands-b", "n-commands-dlq"),
+        ):
             attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"} if "fifo" in name else {}
             urls[name] = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
         for text in "abc":
@@ -57,5 +60,11 @@ def test_queues_tell_how_full_they_are(make_client):
         assert dead_letters(urls["n-events.fifo"]) == urls["n-events-dlq.fifo"]
         found = read_gauges(sqs, {"events": urls["n-events.fifo"], "timers": urls["n-timers"]})
         assert found == [QueueGauge("events", 0, 0, 0, 0), QueueGauge("timers", 2, 1, 1, 1)]
+        sqs.send_message(QueueUrl=urls["n-commands-dlq"], MessageBody="of a or b")
+        commands = {f"commands-{one}": urls[f"n-commands-{one}"] for one in "ab"}
+        assert [(one.name, one.failed) for one in read_gauges(sqs, commands)] == [
+            *(("commands-a", 0), ("commands-b", 0)),
+            ("commands-dlq", 1),
+        ], "the dead letters of all commands lie together"
         with pytest.raises(InfrastructureError):
             read_gauges(sqs, {"none": urls["n-timers"] + "-no"})

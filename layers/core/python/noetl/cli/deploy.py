@@ -51,7 +51,7 @@ def deploy(
       noetl deploy dev --yes -c alarm_email=ops@example.com
       noetl list --context dev
 
-    Needs Node 20 or newer, the package registries the first time, and credentials of the account (not for --dry-run). Give the same
+    Needs Node 22 or newer, the package registries the first time, and credentials of the account (not for --dry-run). Give the same
     --context at every deployment: what is not given is taken away. Exit code 3 when something is missing or the deployment fails.
     """
     from noetl.local import release as releases
