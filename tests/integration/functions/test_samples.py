@@ -15,11 +15,15 @@ import psycopg
 import pytest
 
 from noetl.adapters.aws.s3 import S3ProgramStore
+from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import encode_event
 from noetl.domain.messages import Message, decode_message
 from noetl.domain.tokens import KeyRing, fits, signed
 from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.queue import Outgoing
+from noetl.runtime import cloud_engine
 from noetl.runtime.registering import Registrar
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
@@ -41,7 +45,10 @@ class Deployment:
         fifo = {"FifoQueue": "true", "ContentBasedDeduplication": "false"}
         self.urls = {
             name: self.sqs.create_queue(QueueName=f"noetl-dev-{name}", Attributes=attributes)["QueueUrl"]
-            for name, attributes in (("events.fifo", fifo), ("timers", {}), ("commands-io", {}))
+            for name, attributes in (
+                *(("events.fifo", fifo), ("timers", {}), ("commands-io", {})),
+                *(("events-dlq.fifo", fifo), ("timers-dlq", {}), ("commands-dlq", {})),
+            )
         }
         self.secret = client("secretsmanager").create_secret(Name="tokens", SecretString=KEY)["ARN"]
         self.database = Database(dsn)
@@ -166,6 +173,44 @@ def test_the_minute_publishes_what_nobody_did(deployment):
     assert signed(message.token, encode_event(message.event), RING)
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
     assert deployment.messages("events.fifo") == [], "it is the queue's now"
+
+
+def test_dead_letters_go_back_by_themselves_unless_the_engine_laid_them_aside(deployment, monkeypatch):
+    """Those wait for an operator. While the deployment is not ready, all stay where they are."""
+    deployment.begin()
+    dead = SqsQueue(deployment.urls["events-dlq.fifo"], deployment.sqs, fifo=True)
+    given_up, broken = (sample("sqs/engine_events.json")["Records"][number]["body"] for number in (0, 2))
+    dead.send([Outgoing(given_up, "1", "a"), Outgoing(broken, "2", "b", why="no such value")])
+    with psycopg.connect(deployment.dsn, autocommit=True) as connection:
+        connection.execute("ALTER TABLE noetl.migration RENAME TO kept")
+        invoke("maintenance", "scheduler/tick.json")
+        assert deployment.messages("events.fifo") == [], "the schema is not what this version needs"
+        connection.execute("ALTER TABLE noetl.kept RENAME TO migration")
+    invoke("maintenance", "scheduler/tick.json")
+    (message,) = deployment.messages("events.fifo")
+    assert message == decode_message(given_up)
+    listed = invoke("maintenance", "maintenance/dead_letters.json")
+    assert [one["why"] for one in listed["events"]] == ["no such value"] and listed["timers"] == []
+    answer = invoke("maintenance", "maintenance/retry_dead_letters.json")
+    assert answer == {"events": {"sent": 1, "left": 0}, "timers": {"sent": 0, "left": 0}}
+    assert len(deployment.sqs.receive_message(QueueUrl=deployment.urls["events.fifo"])["Messages"]) == 1
+
+
+def test_a_batch_is_given_back_with_growing_pauses_while_the_engine_cannot_be_opened(deployment, monkeypatch):
+    """Its secrets cannot be read: that is an outage, too, and no message is worse off for it."""
+    pauses: list[int] = []
+
+    def refuse(settings: Any) -> Any:
+        raise InfrastructureError("secretsmanager: AccessDenied", code="aws_refused", retryable=False)
+
+    monkeypatch.setattr(cloud_engine, "_open", refuse)
+    monkeypatch.setattr(SqsQueue, "nack", lambda queue, found, seconds=0: pauses.append(seconds))
+    event = sample("sqs/engine_events.json")
+    for number, record in enumerate(event["Records"]):
+        record["attributes"]["ApproximateReceiveCount"] = str(1 + number)
+        record["eventSourceARN"] = "arn:aws:sqs:us-east-1:123456789012:noetl-dev-events.fifo"
+    answer = load("engine")(event)
+    assert given_back(answer, "sqs/engine_events.json") == [0, 1, 2, 3] and pauses == [5, 10, 20, 40]
 
 
 def test_the_schema_is_made_and_outlives_its_stack(deployment):

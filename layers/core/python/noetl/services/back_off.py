@@ -19,7 +19,7 @@ class BackOff:
     def after(self, received: int, first: float | None = None) -> int:
         """Return the pause after the ``received``-th delivery (1, 2, …), in whole seconds. ``first``: instead of the usual one."""
         begin = self.first if first is None else min(first, self.most)
-        return math.ceil(min(self.most, begin * 2 ** min(max(received, 1) - 1, 30)))
+        return math.ceil(min(self.most, begin * 2.0 ** min(max(received, 1) - 1, 30)))
 
 
 USUAL = BackOff()

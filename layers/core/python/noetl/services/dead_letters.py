@@ -61,7 +61,8 @@ def send_back(
 
     Sending one twice does no harm: the engine knows by its id what it has applied. Raises InfrastructureError when a queue is away.
     """
-    done, kept = Returned(), []
+    done = Returned()
+    kept: list[Delivery] = []
     try:
         while done.sent + len(kept) < most and deadline() > MARGIN_SECONDS:
             found = dead.receive(10)
