@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -115,12 +116,11 @@ def test_the_redrive_runbook_moves_on_an_execution_whose_event_was_laid_aside(
     S3ResultStore(deployment.output("ResultsBucketName"), deployment.client("s3")).put(ref.uri, text.encode())
     told = shell(redrive)
     assert execution_id in told and '"sent": 1' in told
+    wait_until(lambda: remote.status(execution_id)["status"] != "waiting", "the event that was sent back")
     run = remote.follow(execution_id)
     assert (run.status, run.result) == ("completed", {"note": "again"})
     assert deployment.queue_depth("events-dlq.fifo") == 0
 
 
 def _digest(text: str) -> str:
-    import hashlib
-
     return hashlib.sha256(text.encode()).hexdigest()
