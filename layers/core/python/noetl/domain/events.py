@@ -177,8 +177,6 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     has_value: bool = False
     value: Any = None
     """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
-    broken: ErrorInfo | None = None
-    """The items' writes do not fit each other: the step fails with this."""
     kept: tuple[KeptResult, ...] = ()
     """Objects of ``results`` that live differently from their execution."""
 
