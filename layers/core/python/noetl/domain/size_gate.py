@@ -6,13 +6,13 @@ something too large ends its step, and not the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import DOCUMENT_BYTES, DOCUMENT_DEPTH, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, Size, Unit
+from noetl.domain.sizes import DOCUMENT_BYTES, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, Size, Unit
 
 CODE = "size_limit"
 """The code of everything that exceeds a limit at a door or in the engine; ``details["limit"]`` names the limit."""
@@ -20,10 +20,6 @@ _SHOWN = 40
 """Characters of a key in a place or a message."""
 _PARTS = 20
 """Keys of a place that are told; of a longer one, the first ones."""
-_MOST: int = 10**INTEGER_DIGITS.value
-_LEAST: int = -_MOST
-
-_HOLDS = (dict, list, tuple)
 
 _REMEDY: dict[Unit, str] = {
     "characters": "give a shorter text",
@@ -33,9 +29,6 @@ _REMEDY: dict[Unit, str] = {
     "digits": "give it as text",
 }
 """What to do about a limit, by its unit."""
-
-_Path = tuple[Any, object] | None
-"""Where a value stands: the place of what holds it, and its key or index there."""
 
 
 def exceeded(size: Size, found: int | None, what: str, place: str = "") -> InvalidInputError:
@@ -77,7 +70,7 @@ def check_names(names: Iterable[Any], what: str) -> None:
     """Hold names that become rows of an index against their limit. Raises InvalidInputError(code="size_limit")."""
     for name in names:
         if isinstance(name, str) and len(name) > NAME.value:
-            raise exceeded(NAME, len(name), f"a key of the {what}", _pointer((None, name)))
+            raise exceeded(NAME, len(name), f"a key of the {what}", _pointer([name]))
 
 
 def check_text(size: Size, text: str, what: str) -> None:
@@ -89,38 +82,37 @@ def check_text(size: Size, text: str, what: str) -> None:
 def check_value(value: Any, what: str) -> None:
     """Hold any JSON value against the limits of documents: depth, digits, bytes. Raises as ``check_document`` does."""
     check_tree(value, what)
-    problem = codec.find_unstorable(value, what)
-    if problem is not None:
-        raise InvalidInputError(problem, code=f"{what}_invalid")
     size = len(codec.encode(value))
     if size > DOCUMENT_BYTES.value:
         raise exceeded(DOCUMENT_BYTES, size, f"the {what}")
 
 
 def check_tree(value: Any, what: str) -> None:
-    """Hold the depth of a value, and its whole numbers, against their limits. Raises InvalidInputError(code="size_limit")."""
-    found = _find(value)
+    """Hold the depth of a JSON value, and its whole numbers, against their limits. Raises as ``check_document`` does."""
+    found = codec.find_unstorable(value)
     if found is not None:
-        size, path = found
-        subject = "a whole number" if size is INTEGER_DIGITS else "a value"
-        raise exceeded(size, None, f"{subject} of the {what}", _pointer(path))
+        raise _refused(found, what)
 
 
 def find_unfit(value: Any, path: str = "$") -> str | None:
     """Why ``value`` cannot be the result of a task, or None when it can: what JSON cannot hold, or a limit it exceeds."""
-    found = _find(value)
+    found = codec.find_unstorable(value)
     if found is None:
-        return codec.find_unstorable(value, path)
-    size, where = found
-    if size is INTEGER_DIGITS:
-        return f"{path}{_pointer(where)} is a whole number of more than {size.value} digits"
-    return f"{path}{_pointer(where)} is nested more than {size.value} levels deep"
+        return None
+    return found.told(path) if found.size is None else f"{path}{_pointer(found.keys)} {found.problem}"
+
+
+def _refused(found: codec.Unstorable, what: str) -> InvalidInputError:
+    if found.size is None:
+        return InvalidInputError(found.told(what), code=f"{what}_invalid")
+    subject = "a whole number" if found.size is INTEGER_DIGITS else "a value"
+    return exceeded(found.size, None, f"{subject} of the {what}", _pointer(found.keys))
 
 
 def number_fits(value: Any) -> bool:
     """Whether a number can be kept: finite, and no whole number of too many digits."""
     if isinstance(value, int):
-        return _LEAST < value < _MOST
+        return -codec.MOST < value < codec.MOST
     return not isinstance(value, float) or isfinite(value)
 
 
@@ -146,37 +138,9 @@ def weight(value: Any, most: int) -> int:
     return total
 
 
-def _find(value: Any) -> tuple[Size, _Path] | None:
-    """The first value that is too deep or has too many digits.
-
-    Results of tasks pass here as well, so scalars are looked at where they stand, and only what holds something is put aside.
-    """
-    if not isinstance(value, _HOLDS):
-        return (INTEGER_DIGITS, None) if isinstance(value, int) and not _LEAST < value < _MOST else None
-    left: list[tuple[Any, _Path, int]] = [(value, None, 0)]
-    while left:
-        holder, path, depth = left.pop()
-        depth += 1
-        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if depth > DOCUMENT_DEPTH.value:
-                return DOCUMENT_DEPTH, (path, key)
-            if type(item) is str:
-                continue
-            if isinstance(item, _HOLDS):
-                left.append((item, (path, key), depth))
-            elif isinstance(item, int) and not _LEAST < item < _MOST:
-                return INTEGER_DIGITS, (path, key)
-    return None
-
-
-def _pointer(path: _Path) -> str:
+def _pointer(keys: Sequence[Any]) -> str:
     """A JSON pointer; long keys, and the end of a long one, are left out."""
-    parts: list[str] = []
-    while path is not None:
-        path, key = path
-        text = str(key)
-        parts.append(
-            (text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…").replace("~", "~0").replace("/", "~1")
-        )
-    told = "".join(f"/{part}" for part in parts[: -_PARTS - 1 : -1])
-    return f"{told}/…" if len(parts) > _PARTS else told
+    parts = [str(key) for key in keys[:_PARTS]]
+    shown = [part if len(part) <= _SHOWN else f"{part[:_SHOWN]}…" for part in parts]
+    told = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in shown)
+    return f"{told}/…" if len(keys) > _PARTS else told
