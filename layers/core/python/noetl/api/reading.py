@@ -17,12 +17,10 @@ from noetl.api.exchange import Request
 from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError, UnsupportedMediaError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.size_gate import check_value, exceeded, too_many_digits
-from noetl.domain.sizes import IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS
+from noetl.domain.size_gate import check_text, check_value, exceeded, too_many_digits
+from noetl.domain.sizes import BODY_BYTES, CURSOR, IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS, Size
 
 B = TypeVar("B")
-MAX_KEY = IDEMPOTENCY_KEY.value
-MOST_IDS = REQUEST_IDS.value
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
@@ -52,9 +50,14 @@ def execution_ids(request: Request) -> tuple[int, ...] | None:
     if text is None:
         return None
     found = text.split(",")
-    if len(found) > MOST_IDS:
-        raise BadRequestError(
-            f"ids has {len(found)} entries; at most {MOST_IDS} are taken", code="invalid_parameter"
+    if len(found) > REQUEST_IDS.value:
+        raise exceeded(
+            REQUEST_IDS,
+            len(found),
+            "ids",
+            code="invalid_parameter",
+            family=BadRequestError,
+            remedy="ask several times",
         )
     return tuple(execution_id(one.strip()) for one in found)
 
@@ -130,9 +133,20 @@ def cursor_text(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
+def after(request: Request) -> str | None:
+    """``?after``, a cursor of any kind; None without one. Raises BadRequestError(code="invalid_cursor") when it is too long."""
+    text = request.query.get("after")
+    if text is not None and len(text) > CURSOR.value:
+        remedy = "pass on the `next` of the page before, unchanged"
+        raise exceeded(
+            CURSOR, len(text), "the cursor", code="invalid_cursor", family=BadRequestError, remedy=remedy
+        )
+    return text
+
+
 def text_cursor(request: Request) -> str:
     """What ``cursor_text`` was made of; empty without a cursor."""
-    text = request.query.get("after", "")
+    text = after(request) or ""
     try:
         padded = text + "=" * (-len(text) % 4)
         return base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8")
@@ -154,10 +168,11 @@ def idempotency_key(request: Request) -> str:
     if header is None:
         return ""
     sent = header.strip()
-    if not sent or len(sent) > MAX_KEY or not sent.isprintable():
+    check_text(IDEMPOTENCY_KEY, sent, "the Idempotency-Key", code="invalid_parameter", family=BadRequestError)
+    if not sent or not sent.isprintable():
         # A caller that sends a blank key relies on one: without it, a repeated request would be another one.
         raise BadRequestError(
-            f"an Idempotency-Key has 1 to {MAX_KEY} printable characters",
+            f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY.value} printable characters",
             code="invalid_parameter",
             hint="send a key of this request, or leave the header out",
         )
@@ -173,11 +188,16 @@ def sized_body(request: Request, deps: ApiDeps) -> bytes:
             f"a body with Content-Encoding {encoding[:40]!r} is not taken", hint="send it as it is"
         )
     if len(request.body) > deps.max_body:
-        raise BodyTooLargeError(
-            f"the body is larger than the {deps.max_body} bytes that are taken",
-            hint="put large input into a bucket, and its address into the payload",
-        )
+        size = msgspec.structs.replace(BODY_BYTES, value=deps.max_body)
+        remedy = "put large input into a bucket, and its address into the payload"
+        raise too_large(size, len(request.body), "the body", remedy)
     return request.body
+
+
+def too_large(size: Size, found: int, what: str, remedy: str) -> InvalidInputError:
+    """Make the error of a body that is not read at all."""
+    code = BodyTooLargeError.default_code
+    return exceeded(size, found, what, code=code, family=BodyTooLargeError, remedy=remedy)
 
 
 def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:

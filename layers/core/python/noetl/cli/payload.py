@@ -107,7 +107,8 @@ def parse_set(text: str) -> tuple[list[str], Any]:
             hint="write --set city=Seattle, or --set limits.days=7 for a nested key",
         )
     if len(keys) > _SEGMENTS:
-        raise InvalidInputError(f"--set {name!r} is nested more than {_SEGMENTS} deep", code="invalid_set")
+        what = f"--set {name[:60]!r}"
+        raise exceeded(SET_DEPTH, len(keys), what, code="invalid_set", remedy="give a mapping as JSON")
     return keys, parse_value(value)
 
 
@@ -142,7 +143,7 @@ def _scalar(text: str, stripped: str) -> Any:
         return text if tag.endswith(":str") else typed_value(tag, stripped)
     except BadScalar as bad:
         if bad.too_long:
-            raise exceeded(INTEGER_DIGITS, len(stripped), "--set: a whole number") from None
+            raise exceeded(INTEGER_DIGITS, None, "--set: a whole number") from None
         return text
     finally:
         loader.dispose()

@@ -7,16 +7,25 @@ that is committed with it. So it is mended here, or becomes the failure of the t
 from __future__ import annotations
 
 from math import isfinite
+from typing import Any
 
 import msgspec
 
-from noetl.domain import ids
+from noetl.domain import codec, ids
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.ids import LARGEST_ID
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
-from noetl.domain.size_gate import check_names, check_text, exceeded
-from noetl.domain.sizes import CALLBACK_MESSAGE, COMMAND_NAME, IDENTIFIER, NUMBER
+from noetl.domain.size_gate import check_names, check_text, check_tree, exceeded
+from noetl.domain.sizes import (
+    CALLBACK_MESSAGE,
+    CALLBACK_SCHEMA,
+    COMMAND_NAME,
+    ERROR_DETAILS,
+    ERROR_MESSAGE,
+    IDENTIFIER,
+    NUMBER,
+)
 
 LAST_MOMENT = 253_402_300_799.0
 """Epoch seconds of the end of the year 9999."""
@@ -42,15 +51,17 @@ def fitting(event: Event) -> Event:
 
 
 def fitted(outcome: Outcome) -> Outcome:
-    """The outcome itself, with numbers that can be kept; an error in its place when a name cannot."""
+    """The outcome itself, with numbers and errors that can be kept; an error in its place when a name or a value cannot."""
     try:
-        if outcome.patches:
-            check_names((patch.name for patch in outcome.patches), "context")
+        check_names((patch.name for patch in outcome.patches), "context")
+        _check_values(outcome)
         if outcome.suspend is not None and outcome.suspend.callback is not None:
             _check_callback(outcome.suspend.callback)
     except NoetlError as error:
         told = ErrorInfo(error.message, "schema", error.code, hint=error.hint, details=error.details)
         return Outcome("error", error=told, trace=outcome.trace, meta={})
+    if (told_error := short_error(outcome.error)) is not outcome.error:
+        outcome = msgspec.structs.replace(outcome, error=told_error)
     if any(not 0 < one <= LARGEST_ID for one in outcome.reaches):
         reaches = tuple(one for one in outcome.reaches if 0 < one <= LARGEST_ID)
         outcome = msgspec.structs.replace(outcome, reaches=reaches)
@@ -59,17 +70,33 @@ def fitted(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def _check_values(outcome: Outcome) -> None:
+    """Hold what a task gave against the depth and digits of documents. Raises InvalidInputError(code="size_limit")."""
+    check_tree(outcome.result, "result")
+    for value in outcome.labels.values():
+        check_tree(value, "result")
+    for patch in outcome.patches:
+        # A list that gathers results is one level deeper than each of them.
+        gathered = patch.op == "extend" and isinstance(patch.value, list)
+        for value in patch.value if gathered else [patch.value]:
+            check_tree(value, "context")
+
+
 def _check_callback(asked: CallbackRequest) -> None:
     """Raises InvalidInputError(code="size_limit")."""
     check_text(IDENTIFIER, asked.task, "the task of a callback")
-    check_text(CALLBACK_MESSAGE, asked.message, "the message of a callback")
+    size = len(codec.encode(asked.schema))
+    if size > CALLBACK_SCHEMA.value:
+        raise exceeded(CALLBACK_SCHEMA, size, "the schema of a callback")
     if not 0 <= asked.serial <= NUMBER.value:
         raise exceeded(NUMBER, asked.serial, "the number of a callback")
 
 
 def _in_time(suspend: Suspend) -> Suspend:
-    """Delays and moments that the calendar has."""
+    """Delays and moments that the calendar has, and the message of a callback as far as it is kept."""
     callback = suspend.callback
+    if callback is not None and len(callback.message) > CALLBACK_MESSAGE.value:
+        callback = msgspec.structs.replace(callback, message=callback.message[: CALLBACK_MESSAGE.value])
     if callback is not None and callback.timeout is not None:
         callback = msgspec.structs.replace(callback, timeout=_seconds(callback.timeout))
     return msgspec.structs.replace(
@@ -87,6 +114,38 @@ def _seconds(given: float) -> float:
 
 def _moment(given: float) -> float:
     return min(max(given, 0.0), LAST_MOMENT) if isfinite(given) else LAST_MOMENT
+
+
+def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
+    """An error whose message and details are short enough for history."""
+    if error is None:
+        return None
+    fits = len(error.message) <= ERROR_MESSAGE.value and (
+        not error.details or len(codec.encode(error.details)) <= ERROR_DETAILS.value
+    )
+    if fits:
+        return error
+    share = ERROR_DETAILS.value // max(1, len(error.details))
+    return ErrorInfo(
+        error.message
+        if len(error.message) <= ERROR_MESSAGE.value
+        else error.message[: ERROR_MESSAGE.value - 1] + "…",
+        error.kind,
+        error.code,
+        error.status,
+        error.retryable,
+        error.hint,
+        error.position,
+        {name: _shortened(value, share) for name, value in list(error.details.items())[:64]},
+    )
+
+
+def _shortened(value: Any, limit: int) -> Any:
+    encoded = codec.encode(value)
+    if len(encoded) <= limit:
+        return value
+    text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
+    return text[: max(16, limit // 4)] + "…"
 
 
 def is_own_id(event: CommandDone | ItemsDone) -> bool:

@@ -31,25 +31,32 @@ _REMEDY: dict[Unit, str] = {
 """What to do about a limit, by its unit."""
 
 
-def exceeded(size: Size, found: int | None, what: str, place: str = "") -> InvalidInputError:
+def exceeded(
+    size: Size,
+    found: int | None,
+    what: str,
+    place: str = "",
+    *,
+    code: str = CODE,
+    family: type[InvalidInputError] = InvalidInputError,
+    remedy: str = "",
+) -> InvalidInputError:
     """Make the error of a limit that is exceeded.
 
     ``found``: what there is, in the limit's unit; None: it was not counted to its end. ``what``: what is too large, as it begins a
-    sentence. ``place``: a JSON pointer into the document, without it the error is about all of it.
+    sentence. ``place``: a JSON pointer into the document, without it the error is about all of it. ``code``, ``family``: of the door, where
+    it has its own. ``remedy``: what to do, where the unit does not say it.
     """
     where = f" at {place}" if place else ""
-    told = (
-        f"more than {size.value} {size.unit}"
-        if found is None
-        else f"{found} {size.unit}, more than {size.value}"
-    )
+    verb, unit = ("is", "") if size.unit == "value" else ("has", f" {size.unit}")
+    told = f"more than {size.value}{unit}" if found is None else f"{found}{unit}, more than {size.value}"
     details: dict[str, Any] = {"limit": size.name, "most": size.value, "unit": size.unit, "place": place}
     if found is not None:
         details["found"] = found
-    return InvalidInputError(
-        f"{what}{where} has {told}",
-        code=CODE,
-        hint=f"{_REMEDY.get(size.unit, 'give less')} (limit `{size.name}` of docs/limits.md)",
+    return family(
+        f"{what}{where} {verb} {told}",
+        code=code,
+        hint=f"{remedy or _REMEDY.get(size.unit, 'give less')} (limit `{size.name}` of docs/limits.md)",
         details=details,
     )
 
@@ -73,10 +80,17 @@ def check_names(names: Iterable[Any], what: str) -> None:
             raise exceeded(NAME, len(name), f"a key of the {what}", _pointer([name]))
 
 
-def check_text(size: Size, text: str, what: str) -> None:
-    """Hold a text against a limit in characters. Raises InvalidInputError(code="size_limit")."""
+def check_text(
+    size: Size,
+    text: str,
+    what: str,
+    *,
+    code: str = CODE,
+    family: type[InvalidInputError] = InvalidInputError,
+) -> None:
+    """Hold a text against a limit in characters. Raises ``family`` with ``code``."""
     if len(text) > size.value:
-        raise exceeded(size, len(text), what)
+        raise exceeded(size, len(text), what, code=code, family=family)
 
 
 def check_value(value: Any, what: str) -> None:

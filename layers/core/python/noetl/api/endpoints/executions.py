@@ -132,7 +132,7 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
             code="invalid_parameter",
             hint=f"one of {', '.join(read_execution.STATUSES)}",
         )
-    after = request.query.get("after")
+    after = reading.after(request)
     before = reading.whole_number(after) if after is not None else None
     if after is not None and before is None:
         raise reading.bad_cursor(after)
@@ -182,7 +182,7 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
 
 def get_steps(deps: ApiDeps, request: Request) -> Answer:
     execution_id, limit = _id(request), reading.limit(request, 200, STEPS)
-    after = request.query.get("after")
+    after = reading.after(request)
     since = reading.whole_number(after) if after is not None else -1
     if since is None:
         raise reading.bad_cursor(str(after))
@@ -220,7 +220,7 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _position(request: Request) -> Position | None:
-    after = request.query.get("after")
+    after = reading.after(request)
     if not after:
         return None
     try:
