@@ -6,6 +6,7 @@ that is committed with it. So it is mended here, or becomes the failure of the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
@@ -29,6 +30,10 @@ from noetl.domain.sizes import (
 
 LAST_MOMENT = 253_402_300_799.0
 """Epoch seconds of the end of the year 9999."""
+_MOST_DETAILS = 64
+"""Entries of an error's details that are kept when they are too large together."""
+_SHORTEST = 48
+"""Bytes below which a detail that is cut says nothing."""
 
 
 def fitting(event: Event) -> Event:
@@ -117,35 +122,35 @@ def _moment(given: float) -> float:
 
 
 def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
-    """An error whose message and details are short enough for history."""
+    """Cut the message and the details of an error to what history keeps; an error that fits is given back itself."""
     if error is None:
         return None
-    fits = len(error.message) <= ERROR_MESSAGE.value and (
-        not error.details or len(codec.encode(error.details)) <= ERROR_DETAILS.value
-    )
-    if fits:
+    message, details = error.message, error.details
+    if len(message) > ERROR_MESSAGE.value:
+        message = message[: ERROR_MESSAGE.value - 1] + "…"
+    if details and len(codec.encode(details)) > ERROR_DETAILS.value:
+        details = _short_details(details)
+    if message is error.message and details is error.details:
         return error
-    share = ERROR_DETAILS.value // max(1, len(error.details))
-    return ErrorInfo(
-        error.message
-        if len(error.message) <= ERROR_MESSAGE.value
-        else error.message[: ERROR_MESSAGE.value - 1] + "…",
-        error.kind,
-        error.code,
-        error.status,
-        error.retryable,
-        error.hint,
-        error.position,
-        {name: _shortened(value, share) for name, value in list(error.details.items())[:64]},
-    )
+    return msgspec.structs.replace(error, message=message, details=details)
 
 
-def _shortened(value: Any, limit: int) -> Any:
-    encoded = codec.encode(value)
-    if len(encoded) <= limit:
-        return value
-    text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
-    return text[: max(16, limit // 4)] + "…"
+def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Cut the values of details to equal shares of their limit; what a name alone fills is left out."""
+    entries = list(details.items())[:_MOST_DETAILS]
+    share = (ERROR_DETAILS.value - 2) // len(entries)
+    kept: dict[str, Any] = {}
+    for name, value in entries:
+        room = share - len(codec.encode(name)) - 2
+        encoded = codec.encode(value)
+        if len(encoded) <= room:
+            kept[name] = value
+        elif room > _SHORTEST:
+            text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
+            # A character takes up to six bytes as JSON (an escape), one beyond the basic plane at most twelve.
+            short = text[: room // 4] + "…"
+            kept[name] = short if len(codec.encode(short)) <= room else text[: room // 12 - 1] + "…"
+    return kept
 
 
 def is_own_id(event: CommandDone | ItemsDone) -> bool:
