@@ -265,3 +265,8 @@ def tells(problem: dict[str, Any], size: Size) -> None:
         assert details["found"] > size.value and "place" in details
         assert str(size.value) in problem["detail"] and problem["hint"]
         assert getattr(sizes, size.name.upper()) is size
+
+
+def sizes_under_test() -> set[Size]:
+    """Limits that have a case here, for the test that every limit has one."""
+    return {size for size, *_ in CASES.values()}

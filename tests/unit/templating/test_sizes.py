@@ -121,5 +121,7 @@ def test_a_list_that_is_too_large_as_json(monkeypatch: pytest.MonkeyPatch) -> No
     assert 5_000 <= len(codec.encode(list(range(most)))) <= 10_000
 
 
-COVERED = (TEMPLATE_TOTAL, TEMPLATE_OPERATIONS, TEMPLATE_TREE, TEMPLATE_BYTES)
-"""Limits of the tests that have no row in ``CASES``."""
+def sizes_under_test() -> set[Size]:
+    """Limits that have a case here, for the test that every limit has one."""
+    uncounted = {TEMPLATE_TOTAL, TEMPLATE_OPERATIONS, TEMPLATE_TREE, TEMPLATE_BYTES}
+    return uncounted | {size for size, *_ in CASES.values()}
