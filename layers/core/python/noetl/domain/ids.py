@@ -146,7 +146,7 @@ def given_up_event(event_id: str) -> str:
 
 
 def word_event(what: str, parent: int, seq: int) -> str:
-    """``parent`` tells its children to pause or resume, in row ``seq`` of its history."""
+    """Name the Pause or Resume for children of ``parent``, which row ``seq`` of its history sends."""
     return f"{what}:{parent}:{seq}"
 
 
