@@ -282,3 +282,22 @@ def test_a_pause_that_is_taken_back_alone_in_its_batch_holds_no_child(harness):
     rows = {one.execution_id: one for one in family.store.executions(limit=1000)}
     unborn = [one for one in rows.values() if one.status == "paused" and not one.version]
     assert {rows[one.parent_execution_id].status for one in unborn} <= {"paused"}
+
+
+def test_a_family_is_paused_below_a_member_that_was_paused_alone(harness):
+    texts = (
+        HEAD + "metadata: { name: parent, path: fam/parent }\nworkflow:\n"
+        "  - { step: start, tool: { kind: playbook, path: fam/mid } }\n",
+        HEAD + "metadata: { name: mid, path: fam/mid }\nworkflow:\n"
+        "  - { step: start, tool: { kind: playbook, path: fam/staying } }\n",
+        LEAVING[-1],
+    )
+    family = Family(harness, texts)
+    family.ticks(1000)
+    (mid,) = [one for one in family.store.executions(limit=9) if one.path == "fam/mid"]
+    family.say(Pause(mid.execution_id, "alone", mid.program, cascade=False))
+    family.say(Pause(family.root, "pause", family.program.hash))
+    members = ("fam/parent", "fam/mid", "fam/staying")
+    assert family.live() == {path: {"paused"} for path in members}
+    family.say(Resume(family.root, "resume", family.program.hash))
+    assert family.live() == {path: {"running"} for path in members}

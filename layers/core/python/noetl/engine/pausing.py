@@ -75,7 +75,7 @@ def waits(state: ExecutionState, event: Event) -> bool:
 
 def pause(d: Decider, event: Pause) -> None:
     if d.state.status == "paused":
-        superseded(d, event.event_id, status="it is paused already")
+        _pause_below(d, event)
         return
     if d.state.undoing:
         superseded(d, event.event_id, status="the execution is compensating")
@@ -86,6 +86,15 @@ def pause(d: Decider, event: Pause) -> None:
     d.emit(Paused(event.reason, event.principal, event.word))
     if event.cascade:
         d.decision.tell_children.append("pause")
+
+
+def _pause_below(d: Decider, event: Pause) -> None:
+    """Pass a parent's word on where the execution is paused already: it may have been paused without its children."""
+    if event.cascade and event.word > d.state.heard:
+        d.emit(Told(event.word))
+        d.decision.tell_children.append("pause")
+    else:
+        superseded(d, event.event_id, status="it is paused already")
 
 
 def resume(d: Decider, event: Resume) -> None:
