@@ -124,7 +124,7 @@ def test_work_elsewhere_is_asked_beside_a_command_that_cannot_be_read(database, 
     assert [command.command_id for command in store.wake_early([(EID, "1"), (EID, "2")], ME)] == ["2"]
 
 
-@pytest.mark.parametrize("damage", ["[]", '{"tokens": {"a": 1}}', '{"v": "two"}', '{"status": "unheard-of"}'])
+@pytest.mark.parametrize("damage", ["[]", "{}", '{"v": 1}', '{"tokens": {"a": 1}}', '{"v": "two"}', '{"status": "unheard-of"}'])
 def test_a_state_that_cannot_be_read_is_shown_as_such(database, store, make, damage):
     for number in (0, 1, 2):
         store.commit([make.change(execution_id=EID + number, events=(make.row("start", seq=1),))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.mark.parametrize("damage", [b"[]", b'{"tokens":{"x":{}}}', b'{"v":"two"}'])
+@pytest.mark.parametrize("damage", [b"[]", b"{}", b"", b'{"tokens":{"x":{}}}', b'{"v":"two"}'])
 def test_it_is_listed_and_shown_and_its_state_is_asked_for_in_vain(ground, damage):
     before, bad, after = (ground.run() for _ in range(3))
     ground.store._tables.executions[int(bad)].state = damage

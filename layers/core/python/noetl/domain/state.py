@@ -139,7 +139,12 @@ def encode_state(state: ExecutionState) -> bytes:
 
 
 def decode_state(data: bytes | str) -> ExecutionState:
-    return codec.decode_as(_DECODER, data)
+    """Decode a state that an engine has written. Raises ValueError for any other document, an empty one too."""
+    state = codec.decode_as(_DECODER, data)
+    if state == ExecutionState(status=state.status):
+        # Every field has a default, so an empty document would pass for a state. One that was written has a row of history at least.
+        raise ValueError("it is empty")
+    return state
 
 
 def copy_state(state: ExecutionState) -> ExecutionState:

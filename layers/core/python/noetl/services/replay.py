@@ -65,7 +65,7 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
     state, slots = rebuild(rows)
     stored = {
         "status": info.status,
-        "state": msgspec.to_builtins(demand_state(info)) if info.state else {},
+        "state": msgspec.to_builtins(demand_state(info)) if info.version else {},
         "slots": _named(store.slots(info.execution_id)),
     }
     rebuilt = {"status": state.status, "state": msgspec.to_builtins(state), "slots": _named(slots)}

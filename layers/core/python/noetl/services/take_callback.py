@@ -198,7 +198,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
     request = LoadRequest(callback.execution_id, names=(callback.place,), events=tuple(over))
     loaded = deps.store.load([request])
     snapshot = loaded.executions.get(callback.execution_id)
-    if snapshot is None or not snapshot.state or snapshot.status in TERMINAL:
+    if snapshot is None or not snapshot.version or snapshot.status in TERMINAL:
         status = "gone" if snapshot is None else snapshot.status
         raise _closed(f"execution {callback.execution_id} is {status}")
     if over[0] in snapshot.applied:
