@@ -322,7 +322,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
-    """``cascade``: children are cancelled as well."""
+    """``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out."""
 
     execution_id: int
     event_id: str
@@ -330,6 +330,7 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
     reason: str = ""
     principal: str = ""
     cascade: bool = True
+    unreadable: str = ""
 
 
 class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):

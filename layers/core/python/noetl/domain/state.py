@@ -121,6 +121,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
     heard: int = 0
     """The latest word of the parent to pause or resume."""
+    lost: bool = False
+    """It could not be read, and history neither: it has no tokens, and cannot be redriven."""
     rounds: int = 0
     """How often it was redriven."""
     priority: int = 0

@@ -20,6 +20,7 @@ from noetl.domain.state import TERMINAL
 from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Program
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.execution_state import demand_state
 from noetl.services.read_execution import find
 
 
@@ -51,14 +52,14 @@ NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins 
 
 def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
     """Begin nothing new in an execution (``cascade``: and in its children). Raises NotFoundError, ConflictError."""
-    info = live(store, execution_id, "paused")
+    info = readable(store, execution_id, "paused")
     event = Pause(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
     return _posted(store, event, asked.owner, "paused")
 
 
 def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
     """Let a paused execution go on (``cascade``: and its children). Raises NotFoundError, ConflictError."""
-    info = live(store, execution_id, "resumed")
+    info = readable(store, execution_id, "resumed")
     if info.status != "paused":
         raise ConflictError(
             f"execution {execution_id} is {info.status}, not paused", code="execution_not_paused"
@@ -88,7 +89,7 @@ def patch_context(
         check_operations(patch)
         check_value({str(number): one.get("value") for number, one in enumerate(patch)}, "patch")
         check_names(roots(patch), "patch")
-    info = live(store, execution_id, "changed")
+    info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
         event_id(asked),
@@ -140,7 +141,7 @@ def _post_variables(
     var_type: VariableType = "user_defined",
     source_step: str = "",
 ) -> Event:
-    info = live(store, execution_id, "changed")
+    info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
         event_id(asked),
@@ -170,7 +171,7 @@ def inject_token(
     """
     check_text(CORRELATION_ID, correlation_id, "the correlation_id")
     check_value(args, "args")
-    info = live(store, execution_id, "given a token")
+    info = readable(store, execution_id, "given a token")
     known = [one.name for one in programs(info.program).steps]
     if step not in known:
         from noetl.dsl.diagnostics import did_you_mean
@@ -203,6 +204,13 @@ def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
     info = find(store, execution_id)
     if info.status in TERMINAL:
         raise _ended(execution_id, info.status, what)
+    return info
+
+
+def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+    """As ``live``, for changes that the engine decides from the state. Raises UnreadableRowError too: nothing would come of the event."""
+    info = live(store, execution_id, what)
+    demand_state(info)
     return info
 
 

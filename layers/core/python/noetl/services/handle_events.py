@@ -25,6 +25,7 @@ from noetl.domain.events import (
 from noetl.domain.facts import Superseded
 from noetl.domain.reported import fitting
 from noetl.domain.state import ExecutionState
+from noetl.domain.unreadable import UnreadableRowError
 from noetl.engine.decision import Decision
 from noetl.engine.pausing import Waiting, waits
 from noetl.engine.prefetch import prefetch
@@ -51,6 +52,7 @@ from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
 from noetl.services.make_change import make_change
 from noetl.services.recent import after_commit
+from noetl.services.recover_state import cancels_first, recover_state
 from noetl.services.stored_bytes import outages
 from noetl.services.taken_ids import more_taken, refuse_start, was_unborn
 from noetl.services.tell_change import tell_change
@@ -248,7 +250,7 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
 def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     snapshot = loaded.executions.get(work.execution_id)
     born = snapshot is not None and snapshot.version > 0
-    state = state_of(work.execution_id, snapshot.state) if snapshot is not None and born else ExecutionState()
+    state = _state(work, snapshot, deps) if snapshot is not None and born else ExecutionState()
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
@@ -289,6 +291,18 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     if decisions:
         decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
     return decided
+
+
+def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
+    """The stored state. To cancel the execution, one that cannot be read is made from history: nothing else could end it."""
+    try:
+        return state_of(work.execution_id, snapshot.state)
+    except UnreadableRowError as error:
+        if not any(isinstance(event, Cancel) for event in work.events):
+            raise
+        deps.log(f"{error.message}: it is cancelled by its history")
+        work.events = cancels_first(work.events, error.message)
+        return recover_state(snapshot, deps.store)
 
 
 def _waits(event: MainEvent, state: ExecutionState, snapshot: Snapshot | None) -> TypeGuard[Waiting | Start]:

@@ -20,6 +20,7 @@ from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services import redrive_execution
 from noetl.services.change_execution import Asked, event_id
+from noetl.services.execution_state import demand_state
 from noetl.services.find_playbook import find_playbook
 from noetl.services.read_execution import STATUSES, summarize
 
@@ -273,6 +274,8 @@ def _event(
     problem = _problem(verb, Posted(info.status, info.version, True))
     if problem is not None:
         raise problem
+    if verb != "cancel":
+        demand_state(info)
     if verb == "pause" and info.status == "paused":
         raise ConflictError("it is paused already", code="execution_paused")
     if verb == "resume" and info.status != "paused":
