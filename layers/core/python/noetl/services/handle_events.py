@@ -18,7 +18,9 @@ from noetl.domain.events import (
     Held,
     ItemsDone,
     MainEvent,
+    Pause,
     Redrive,
+    Resume,
     Start,
     WorkGotOn,
 )
@@ -46,13 +48,14 @@ from noetl.services.decide_one import decide_one
 from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.execution_state import state_of
-from noetl.services.execution_work import Decided, Work
+from noetl.services.execution_work import Decided, Work, settled_names
 from noetl.services.handle_items import handle_items
 from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
 from noetl.services.make_change import make_change
 from noetl.services.recent import after_commit
 from noetl.services.recover_state import cancels_first, recover_state
+from noetl.services.steering_order import in_order
 from noetl.services.stored_bytes import outages
 from noetl.services.taken_ids import more_taken, refuse_start, was_unborn
 from noetl.services.tell_change import tell_change
@@ -80,7 +83,10 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
         elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, (Held, WorkGotOn)):
-            work.setdefault(event.execution_id, Work(event.execution_id)).events.append(event)
+            found = work.setdefault(event.execution_id, Work(event.execution_id))
+            found.events += in_order(event, found.events, deps.store)
+            # What is remembered does not tell a pause or resume that was delivered before and did not fit then.
+            found.trust = found.trust and not isinstance(event, (Pause, Resume))
     for execution_id, error in refused.items():
         work[execution_id].refused = error
     if polls:
@@ -327,7 +333,7 @@ def _needs_nothing(
     """
     if event.event_id in known:
         return True
-    if snapshot is not None and event.event_id in snapshot.applied:
+    if snapshot is not None and not snapshot.applied.isdisjoint(settled_names(event)):
         decided.done.append(event.event_id)
         return True
     if not born and not isinstance(event, (Start, Cancel)):
