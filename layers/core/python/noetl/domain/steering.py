@@ -26,5 +26,8 @@ class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omi
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
+    """``unreadable``: why the stored state could not be read; what ended was taken from history."""
+
     reason: str = ""
     principal: str = ""
+    unreadable: str = ""

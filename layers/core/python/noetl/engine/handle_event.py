@@ -350,7 +350,7 @@ def _token_injected(d: Decider, event: TokenInjected) -> None:
 
 
 def _cancel(d: Decider, event: Cancel) -> None:
-    cancel_execution(d, event.reason, event.principal, event.cascade)
+    cancel_execution(d, event.reason, event.principal, event.cascade, event.unreadable)
 
 
 def _redrive(d: Decider, event: Redrive) -> None:

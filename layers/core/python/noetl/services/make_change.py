@@ -237,5 +237,10 @@ def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
     correlation = getattr(event, "correlation_id", "")
     fact = Superseded(event.event_id, command, attempt, turn, status, who, reason, correlation)
     return EventRow(
-        f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
+        ids.late_event(event.event_id, attempt),
+        0,
+        "command.superseded",
+        encode_facts([fact]),
+        lane=-1,
+        at=now,
     )
