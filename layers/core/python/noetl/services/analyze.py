@@ -62,7 +62,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
     told, now, queued = _Told(), deps.clock(), []
-    if not info.state and info.status not in TERMINAL:
+    if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         findings = [limited(wait) for wait in queued] or [
             not_begun(info.started_at, ahead=is_ahead(info, now), in_outbox=outstanding.get("outbox", 0) > 0)
