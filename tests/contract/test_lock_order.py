@@ -13,6 +13,7 @@ import pytest
 from noetl.domain.limits import Admission
 from tests.contract.builders import EID
 from tests.virtual_time import DatabaseClock
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("harness", ["postgres"], indirect=True)]
 
@@ -48,7 +49,7 @@ def meet(database: str, barrier: psycopg.Connection[Any], *calls: Callable[[], A
         wait_for_locks(database, place + 1)
     barrier.rollback()
     for thread in threads:
-        thread.join(120.0)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     return found
 

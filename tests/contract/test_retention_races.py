@@ -22,6 +22,7 @@ from noetl.ports.retention import Retention
 from tests.contract.builders import EID
 from tests.contract.test_retention import retention as retention
 from tests.virtual_time import DatabaseClock
+from tests.waiting import PATIENCE
 
 SHAPE = (None, 0, 1, 0)
 """Parents: a root, its child, that child's child, and another child of the root."""
@@ -262,7 +263,7 @@ def test_a_redrive_waits_for_a_claim_and_is_refused(harness, make, retention, ra
     thread.start()
     _wait_for_lock(database_clock.dsn)
     raw()
-    thread.join(60.0)
+    thread.join(PATIENCE)
     assert tree.refused and not tree.told
 
 

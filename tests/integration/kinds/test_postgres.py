@@ -313,11 +313,13 @@ def test_deadlocks_are_retryable(run, failure, dsn):
 
 
 def test_a_slow_statement_is_stopped(run, failure, dsn, make_context):
+    run("SELECT 1")  # so that the time goes into the statement, and not into the connection
     error = failure("SELECT pg_sleep(3600)", context=make_context(workspace_dsn=dsn, timeout=0.3))
     assert (error.kind, error.code) == ("db_timeout", "57014")
 
 
-def test_a_statement_that_lifts_the_server_limit_is_stopped_too(failure, dsn, make_context):
+def test_a_statement_that_lifts_the_server_limit_is_stopped_too(run, failure, dsn, make_context):
+    run("SELECT 1")
     context = make_context(workspace_dsn=dsn, timeout=0.3)
     error = failure("SET LOCAL statement_timeout = 0; SELECT pg_sleep(3600)", context=context)
     assert (error.kind, error.code) == ("db_timeout", "57014")

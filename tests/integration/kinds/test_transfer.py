@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -417,6 +418,10 @@ def test_large_objects_go_up_in_parts_and_broken_ones_not_at_all(
 def test_a_transfer_that_does_not_fit_into_a_call_goes_on_in_the_next(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks = itertools.count()
+    # Every look at the clock takes a hundredth of a second, so that a part of the rows fits into a fifth of one.
+    clock = SimpleNamespace(monotonic=lambda: next(looks) / 100)
+    monkeypatch.setattr("noetl.kinds.transfer.kind.time", clock)
     monkeypatch.setattr("noetl.kinds.transfer.kind._RESERVE", 0.99)
     source, target = ground.table(500), ground.table()
     given = {"source": pg(source, order_by="id"), "target": pg(target), "chunk_rows": 1}

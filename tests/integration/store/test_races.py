@@ -82,7 +82,7 @@ def test_versions_of_overlapping_batches_move_one_at_a_time(store, make):
 def test_only_one_of_many_parents_gets_an_id_for_its_child(store, make):
     """Whether the others' Start still waits, has begun its execution, or is being committed at this moment."""
     parents, children = range(4), [EID + 1000 + number for number in range(30)]
-    got, barrier = [], threading.Barrier(len(parents), timeout=60)
+    got, barrier = [], threading.Barrier(len(parents), timeout=PATIENCE)
 
     def parent(number):
         version, eid = 1, EID + number
