@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +19,7 @@ from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import LoadRequest, VersionConflictError
 from noetl.ports.retention import Retention
 from tests.contract.builders import EID
+from tests.contract.test_lock_order import wait_for_locks
 from tests.contract.test_retention import retention as retention
 from tests.virtual_time import DatabaseClock
 from tests.waiting import PATIENCE
@@ -261,7 +261,7 @@ def test_a_redrive_waits_for_a_claim_and_is_refused(harness, make, retention, ra
         raw("remove_executions", ids=_array([row[0] for row in claimed]))
     thread = threading.Thread(target=tree.redrive)
     thread.start()
-    _wait_for_lock(database_clock.dsn)
+    wait_for_locks(database_clock.dsn, 1)
     raw()
     thread.join(PATIENCE)
     assert tree.refused and not tree.told
@@ -269,17 +269,3 @@ def test_a_redrive_waits_for_a_claim_and_is_refused(harness, make, retention, ra
 
 def _array(ids: Sequence[int]) -> str:
     return "{" + ",".join(map(str, ids)) + "}"
-
-
-def _wait_for_lock(dsn: str) -> None:
-    import psycopg
-
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for _ in range(3000):
-            waiting = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            ).fetchone()
-            if waiting and waiting[0]:
-                return
-            time.sleep(0.02)
-    raise AssertionError("nobody waits for a lock")

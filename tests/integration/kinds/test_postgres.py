@@ -324,11 +324,11 @@ def test_a_statement_that_lifts_the_server_limit_is_stopped_too(run, failure, ds
     error = failure("SET LOCAL statement_timeout = 0; SELECT pg_sleep(3600)", context=context)
     assert (error.kind, error.code) == ("db_timeout", "57014")
     still_running = (
-        "SELECT 1 FROM pg_stat_activity "
-        "WHERE query LIKE '%sleep(3600)' AND state = 'active' AND pid <> pg_backend_pid()"
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+        "AND query LIKE '%sleep(3600)' AND state = 'active' AND pid <> pg_backend_pid()"
     )
-    with psycopg.connect(dsn) as connection:
-        assert not connection.execute(still_running).fetchall()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        wait_until(lambda: not connection.execute(still_running).fetchall(), "the end of the statement")
 
 
 def test_a_cancelled_execution_stops_its_statement(failure, dsn, make_context):
@@ -356,7 +356,7 @@ def test_connections_are_kept_but_nothing_in_them(run):
     assert len(pids) == 1
     found = run(
         "SELECT current_setting('search_path') AS p, to_regclass('hidden') AS h, "
-        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory') AS n"
+        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS n"
     )
     assert found.result["rows"] == [{"p": '"$user", public', "h": None, "n": 0}]
 

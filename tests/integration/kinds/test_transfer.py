@@ -212,7 +212,10 @@ def test_what_replaces_a_table_waits_for_others_who_write_it(ground: Ground, dsn
     with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
         other.execute(f"INSERT INTO {target} VALUES (3)")  # not committed yet: a DELETE does not see it
         replaced = pool.submit(default_registry().run, kind, given, ground.context)
-        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{}'::regclass"
+        here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        waiting = (
+            f"SELECT 1 FROM pg_locks WHERE NOT granted AND database = {here} AND relation = '{{}}'::regclass"
+        )
         wait_until(
             lambda: ground.sql(waiting.format(target)) or replaced.done(), "a wait for the other's rows"
         )

@@ -184,7 +184,8 @@ def test_playbooks_registered_at_once_get_versions_of_their_own(database):
 def test_a_connection_that_was_cut_while_idle_is_replaced_unnoticed(store, admin, make):
     store.commit([make.change()])
     admin.execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'noetl'"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'noetl'"
     )
     assert store.commit([make.change(1)]) is not None
     assert store.info(EID).version == 2
