@@ -25,6 +25,7 @@ from noetl.services import failed_events
 from noetl.services.large_messages import unpack
 from noetl.services.start_execution import start_event
 from tests.unit.services.engine_bench import HEAD, STEP, Bench
+from tests.waiting import PATIENCE
 
 LOOP = STEP.replace(
     "    tool:",
@@ -76,7 +77,7 @@ class Machine(Bench):
 
     def settled(self, wanted: Callable[[], bool]) -> None:
         with self.runtime._changed:
-            assert self.runtime._changed.wait_for(wanted, 20), self.log
+            assert self.runtime._changed.wait_for(wanted, PATIENCE), self.log
 
     def status(self, start: Start) -> str:
         return self.memory.info(start.execution_id).status  # type: ignore[union-attr]
@@ -229,7 +230,7 @@ def test_commands_wait_when_no_thread_can_be_started(tmp_path: Any, monkeypatch:
         runtime.dispatch(*commands[:2])
     assert [one.command_id for one in delayed] == ["1", "2"] and runtime._running == 0
     runtime.dispatch(commands[2])
-    assert ran.acquire(timeout=10)
+    assert ran.acquire(timeout=PATIENCE)
     runtime.pools["io"].close(0)
 
 

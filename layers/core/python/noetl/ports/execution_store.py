@@ -64,6 +64,8 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     ended_at: float | None
     parent_execution_id: int | None
     state: bytes
+    ahead: bool = False
+    """It was asked for a later time, which has not come by the clock of the store. A reader's own clock may be behind that one."""
 
 
 class StoredEvent(msgspec.Struct, frozen=True):

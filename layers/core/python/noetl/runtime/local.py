@@ -40,7 +40,6 @@ from noetl.services.engine_deps import Handled
 from noetl.services.failed_events import after_failure
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
-from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.worker_lost import worker_lost
 
@@ -195,7 +194,7 @@ class LocalRuntime:
         """Adopt what dead processes left; ids of executions that are live, without those that start later."""
         self.keeper.adopt()
         live = self.store.executions(limit=10_000, status="running")
-        return sorted(info.execution_id for info in live if not is_ahead(info, time.time()))
+        return sorted(info.execution_id for info in live if not info.ahead)
 
     def run_until(
         self,

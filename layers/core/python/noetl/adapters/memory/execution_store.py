@@ -289,7 +289,7 @@ class MemoryExecutionStore(MemoryLimits):
     def info(self, execution_id: int) -> ExecutionInfo | None:
         with self._lock:
             entry = self._tables.executions.get(execution_id)
-            return None if entry is None else _info(entry)
+            return None if entry is None else _info(entry, self._tables.clock())
 
     def executions(
         self,
@@ -300,9 +300,10 @@ class MemoryExecutionStore(MemoryLimits):
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         with self._lock:
+            now = self._tables.clock()
             newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
             return [
-                _info(entry)
+                _info(entry, now)
                 for entry in newest
                 if (before is None or entry.execution_id < before)
                 and status in (None, entry.status)
@@ -383,7 +384,7 @@ def _fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> boo
     )
 
 
-def _info(entry: ExecutionEntry) -> ExecutionInfo:
+def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:
     return ExecutionInfo(
         execution_id=entry.execution_id,
         path=entry.created.path,
@@ -395,4 +396,5 @@ def _info(entry: ExecutionEntry) -> ExecutionInfo:
         ended_at=entry.ended_at,
         parent_execution_id=entry.created.parent_execution_id,
         state=entry.state,
+        ahead=entry.version == 0 and entry.started_at > now,
     )

@@ -115,7 +115,7 @@ def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
     entry = deps.catalog.by_program(info.program)
     version = entry.version if entry is not None and entry.path == info.path else None
     answer = StartedAnswer(str(execution_id), info.path, version, info.program)
-    if read_execution.is_ahead(info, deps.clock()):
+    if info.ahead:
         return msgspec.structs.replace(answer, status="scheduled", trigger_at=instant(info.started_at))
     return answer
 
@@ -169,7 +169,7 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
     """From the execution's row alone, whatever the length of its history."""
     execution_id = _id(request)
     info = read_execution.find(deps.store, execution_id)
-    queued = read_execution.is_queued(deps.store, info, deps.clock())
+    queued = read_execution.is_queued(deps.store, info)
     summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock(), queued=queued))
     answer = StatusAnswer(
         **summary,

@@ -177,13 +177,13 @@ ORDER BY o.execution_id, o.id;
 
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state
+       parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: list_executions
 -- Newest first. An empty status means any; what is NULL is not asked for.
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state
+       parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution
 WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = '' OR status = :status)
   AND (:path::text IS NULL OR path = :path) AND (:parent::bigint IS NULL OR parent_execution_id = :parent)
