@@ -158,7 +158,15 @@ def test_queues_that_the_environment_names_are_read_by_one_function_and_mapped_b
     }
     assert may_read == {f"{own}noetl-dev-in-*", f"{own}orders", f"{SHARED}:in-*", f"{own}letters"}
     allowed = templates.allowed(templates.role_of(api))
-    assert not [action for action, _ in allowed if action in ("sqs:ReceiveMessage", "sqs:DeleteMessage")]
+    assert not [action for action, _ in allowed if action == "sqs:DeleteMessage"]
+    looked = {
+        templates.resource(resource).properties["QueueName"]
+        for action, resource in allowed
+        if action == "sqs:ReceiveMessage"
+    }
+    assert looked == {"noetl-dev-events-dlq.fifo", "noetl-dev-timers-dlq"}, (
+        "for analyze, which leaves them there"
+    )
     mappings = "arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:event-source-mapping:*"
     assert {pair for pair in allowed if pair[0].startswith("lambda:")} == {
         ("lambda:CreateEventSourceMapping", "*"),
