@@ -30,6 +30,7 @@ ENVIRONMENT = {
     "NOETL_ENV": "test",
     "NOETL_RESULTS_BUCKET": "results",
     "NOETL_WORKER": "python",
+    "NOETL_BACK_OFF": "900,900",
     "NOETL_QUEUE_PREFIX": "https://sqs.us-east-1.amazonaws.com/123456789012/noetl-test-commands-",
     "NOETL_EVENTS_QUEUE_URL": "https://sqs.us-east-1.amazonaws.com/123456789012/noetl-test-events.fifo",
     "NOETL_QUEUES": '{"python":"python"}',
@@ -85,7 +86,7 @@ def test_an_invocation_runs_its_commands_and_gives_back_the_poison(tmp_path):
     found, log = worker("print('hello', n)\nresult = n * 2", [{"n": n} for n in range(4)], tmp_path)
     poison = next(one["messageId"] for one in found["records"] if one["body"] == "poison")
     assert found["answer"] == {"batchItemFailures": [{"itemIdentifier": poison}]}
-    assert found["visible_again"] == 1
+    assert found["visible_again"] == 0, "the poison backs off"
     messages = [decode_message(text) for text in found["events"]]
     ring = KeyRing.of([KEY])
     assert all(fits(message.token, message.event, ring) for message in messages)
@@ -148,7 +149,7 @@ result = {'canaries': canaries, 'readable': readable, 'credentials': repr(creden
 def test_a_command_for_which_no_time_is_left_is_given_back(tmp_path):
     found, _ = worker("result = 1", [{"n": 1}], tmp_path, left=9.0)
     assert len(found["answer"]["batchItemFailures"]) == 2
-    assert (found["events"], found["visible_again"]) == ([], 2)
+    assert (found["events"], found["visible_again"]) == ([], 1)
 
 
 def test_a_task_that_is_told_to_end_gives_back_what_it_runs(tmp_path):
@@ -156,7 +157,7 @@ def test_a_task_that_is_told_to_end_gives_back_what_it_runs(tmp_path):
     marker = tmp_path / "begun"
     code = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)"
     found, log = worker(code, [{"n": 1}], tmp_path, marker=str(marker))
-    assert (found["events"], found["visible_again"]) == ([], 2), "the command and the poison"
+    assert (found["events"], found["visible_again"]) == ([], 1), "the command; the poison backs off"
     code_process = Path(f"/proc/{marker.read_text()}")
     wait_until(lambda: not code_process.exists(), "the end of the code with its worker")
     assert any(json.loads(line).get("given_back") == 1 for line in log.splitlines())
