@@ -181,7 +181,10 @@ def test_queues_are_gauged(function):
     function.ask("register")
     function.ask("execute")
     found = {one["name"]: one for one in function.ask("queue").json["queues"]}
-    assert found.keys() == {"events", "timers", "commands-io", "commands-dlq"} and found["events"]["waiting"] == 1
+    assert (
+        found.keys() == {"events", "timers", "commands-io", "commands-dlq"}
+        and found["events"]["waiting"] == 1
+    )
 
 
 def test_connections_are_kept_or_closed_as_the_deployment_says(function):
