@@ -269,9 +269,15 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             recovery.release(self._tables, owner)
 
-    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
+    def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
         with self._lock:
-            return recovery.claim(self._tables, owner, limit, offer)
+            recovery.record_lost(self._tables, commands)
+
+    def claim(
+        self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+    ) -> Sequence[Command]:
+        with self._lock:
+            return recovery.claim(self._tables, owner, limit, offer, lost=lost)
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         with self._lock:
@@ -349,7 +355,13 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             work = self._tables.work[execution_id]
             outbox = sum(1 for key in self._tables.outbox if key[0] == execution_id)
-            return {"commands": len(work.commands), "timers": len(work.timers), "outbox": outbox}
+            lost = sum(1 for one in work.commands.values() if one.losses and not one.waiting)
+            return {
+                "commands": len(work.commands),
+                "timers": len(work.timers),
+                "outbox": outbox,
+                "lost": lost,
+            }
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         with self._lock:

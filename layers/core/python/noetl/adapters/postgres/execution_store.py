@@ -21,6 +21,7 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
+from noetl.domain.lost_owners import ALONE_SECONDS, MOST, WAIT_SECONDS
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.domain.unreadable import demand
@@ -248,9 +249,29 @@ class PostgresExecutionStore(PostgresLimits):
     def release(self, owner: str) -> None:
         self.database.run("release", {"owner": text(owner)})
 
-    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
+    def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
+        if not commands:
+            return
+        values = {
+            "executions": numbers([execution_id for execution_id, _, _ in commands]),
+            "commands": texts([command_id for _, command_id, _ in commands]),
+            "turns": numbers([turn for _, _, turn in commands]),
+            "seconds": number(WAIT_SECONDS),
+        }
+        self.database.run("record_lost", values)
+
+    def claim(
+        self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+    ) -> Sequence[Command]:
         self._settle_doubts(owner)
-        asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer)}
+        asked = {
+            "owner": text(owner),
+            "limit": number(limit),
+            "lost": flag(lost),
+            "most": number(MOST),
+            "alone": number(ALONE_SECONDS),
+            **handing.offer(offer),
+        }
         unread = Unread()
         found = [
             unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
@@ -380,9 +401,6 @@ class PostgresExecutionStore(PostgresLimits):
         return None
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        ((commands, timers, outbox),) = self.database.run("open_work", {"execution_id": number(execution_id)})
-        return {
-            "commands": int(commands or b""),
-            "timers": int(timers or b""),
-            "outbox": int(outbox or b""),
-        }
+        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
+        names = ("commands", "timers", "outbox", "lost")
+        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
