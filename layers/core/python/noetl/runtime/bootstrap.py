@@ -133,7 +133,7 @@ def open_stores(
     catalog = PostgresCatalog(database)
     store = PostgresExecutionStore(database)
     kinds = registry or default_registry()
-    programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
+    programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds, log))
     return Stores(
         store,
         catalog,

@@ -121,8 +121,9 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     Path(WORK_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     storage, queues = make_client("s3"), make_client("sqs")
     revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage))
+    programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage))
     worker = WorkerDeps(
-        programs=StoredPrograms(S3ProgramStore(settings.results_bucket, storage)),
+        programs=programs,
         registry=kinds,
         results=open_results(settings),
         credentials=_Secrets(settings.credentials_prefix),
@@ -152,6 +153,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         message_limit=settings.message_limit,
         credentials=_over_api(settings.api_url, worker.credentials) if settings.api_url else None,
         about=telemetry.about,
+        exactly=programs.exactly,
     )
     return CloudWorker(deps, IO_SLOTS if pools <= {"io", "control"} else processors)
 

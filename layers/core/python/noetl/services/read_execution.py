@@ -82,7 +82,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 
 class ExecutionView(msgspec.Struct, frozen=True):
     """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
-    ``outstanding``: counts of commands, timers, outbox, and commands that a process died of (lost). ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
+    ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
     it waits for. ``unreadable``: rows that cannot be read, and why; the rest of the view does without them.
     """
 

@@ -18,6 +18,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.services.large_messages import MESSAGE_LIMIT, pack, unpack
@@ -49,7 +50,8 @@ class BatchDeps:
     """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
     ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
     than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token),
-    where a worker has to prove which command it runs; without it, those of ``worker``. ``about``: names the execution in what its thread
+    where a worker has to prove which command it runs; without it, those of ``worker``. ``exactly``: the program with a digest, where programs
+    are read from a store that others may write to. ``about``: names the execution in what its thread
     logs. ``now``: epoch seconds.
     """
 
@@ -61,6 +63,7 @@ class BatchDeps:
     message_limit: int = MESSAGE_LIMIT
     lease_seconds: int = 60
     credentials: Callable[[Command, str], Credentials] | None = None
+    exactly: Callable[[str, str], Program] | None = None
     about: Callable[[int], AbstractContextManager[None]] = _nobody
     now: Callable[[], float] = time.time
 
@@ -90,6 +93,7 @@ class _Job:
     command: Command
     token: str
     callbacks: str = ""
+    digest: str = ""
     twins: list[Delivery] = field(default_factory=list)
     ended: bool = False
     back: int | None = None
@@ -146,7 +150,7 @@ class _Batch:
         try:
             message = unpack(delivery.body, self.worker.results)
             if message.command is not None:
-                return _Job(delivery, message.command, message.token, message.callbacks)
+                return _Job(delivery, message.command, message.token, message.callbacks, message.digest)
             raise InvalidInputError("it holds no command", code="message_invalid")
         except NewerMessageError as newer:
             self._refuse(delivery, NEWER_SECONDS, newer)
@@ -210,6 +214,8 @@ class _Batch:
         worker = self.worker
         if job.callbacks:
             worker = replace(worker, callback_key=lambda command: job.callbacks)
+        if (exactly := self.deps.exactly) is not None:
+            worker = replace(worker, programs=lambda program: exactly(program, job.digest))
         if self.deps.credentials is None:
             return worker
         return replace(worker, credentials=self.deps.credentials(job.command, job.token))
