@@ -125,7 +125,7 @@ def fresh_folder(data: Path) -> Iterator[Path]:
         yield fresh
         synced = _call([str(binaries() / "initdb"), "--sync-only", f"--pgdata={fresh}"], fresh)
         if synced.returncode:
-            raise _failed(
+            raise failed(
                 "the folder of the embedded Postgres cannot be written", synced.stderr, "postgres_init"
             )
         fresh.rename(data)
@@ -162,11 +162,11 @@ def initialise(data: Path, superuser: str, password: str | None = None) -> None:
             command.append(f"--pwfile={secret}")
         made = _call(command, data)
     except OSError as error:
-        raise _failed(what, error, "postgres_init") from error
+        raise failed(what, error, "postgres_init") from error
     finally:
         secret.unlink(missing_ok=True)
     if made.returncode:
-        raise _failed(what, made.stderr or made.stdout, "postgres_init")
+        raise failed(what, made.stderr or made.stdout, "postgres_init")
 
 
 def run_alone(
@@ -187,10 +187,10 @@ def run_alone(
     try:
         done = _call([*command, database], data, statements)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _failed(what, error, "postgres_roles") from error
+        raise failed(what, error, "postgres_roles") from error
     problems = [line for line in done.stderr.splitlines() if _PROBLEM.search(line)]
     if done.returncode or any(allowed is None or allowed not in line for line in problems):
-        raise _failed(what, done.stderr, "postgres_roles")
+        raise failed(what, done.stderr, "postgres_roles")
 
 
 def _call(command: list[str], data: Path, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -212,7 +212,7 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
     )
 
 
-def _failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
+def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
     """Say what failed; what the machine has run out of, with a remedy, when the cause tells that, else the cause as it is."""
     found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
     if found is not None:
@@ -259,11 +259,11 @@ def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
         try:
             process = _spawn(data, command, identity)
         except OSError as error:
-            raise _failed("the embedded Postgres cannot be started", error, "postgres_start") from error
+            raise failed("the embedded Postgres cannot be started", error, "postgres_start") from error
         if _wait_ready(data, process, began + START_SECONDS):
             return
         if time.monotonic() > began + RETRY_SECONDS:
-            raise _failed(
+            raise failed(
                 f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
             )
         time.sleep(0.1)

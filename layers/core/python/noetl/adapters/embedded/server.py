@@ -102,8 +102,9 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
     ``settings`` override SETTINGS when the server has to be started. Raises InfrastructureError.
     """
     folder = (data or home() / "postgres").expanduser().resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder):
+    with _writable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _writable(folder), locked(folder):
         password = _password(folder)
         if not (folder / "PG_VERSION").exists():
             with processes.fresh_folder(folder) as fresh:
@@ -126,6 +127,17 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
             os.close(users)
             raise
     return server
+
+
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """What the system refuses here (a full disk, no more processes) is told as what it is. Raises InfrastructureError."""
+    try:
+        yield
+    except OSError as error:
+        raise processes.failed(
+            f"the embedded Postgres in {folder} cannot be used", error, "postgres_folder"
+        ) from error
 
 
 def _demote(folder: Path, password: str) -> None:
