@@ -88,16 +88,16 @@ def test_old_entries_make_room(cache, monkeypatch):
     assert len(list(cache.folder.glob("*.json"))) == 3
 
 
-def test_a_kept_playbook_does_not_load_the_compiler(cache):
+def test_a_kept_playbook_does_not_load_the_compiler(cache, tmp_path):
     cache.compile(TEXT, "f.yaml")
     probe = (
         "import sys\nfrom pathlib import Path\nfrom noetl.kinds.registry import default_registry\n"
-        "from noetl.runtime.program_cache import ProgramCache\n"
-        "ProgramCache(Path(sys.argv[1]), default_registry()).compile(sys.argv[2], 'f.yaml')\n"
+        "from noetl.runtime.program_cache import local_cache\n"
+        "local_cache(Path(sys.argv[1]), default_registry()).compile(sys.argv[2], 'f.yaml')\n"
         "print('noetl.dsl.compiler' in sys.modules, 'pydantic' in sys.modules)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", probe, str(cache.folder), TEXT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", probe, str(tmp_path), TEXT], capture_output=True, text=True, check=True
     )
     assert found.stdout == "False False\n"
 

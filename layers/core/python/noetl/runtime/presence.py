@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.commands import Command
 
 Turn = tuple[int, str, int]
@@ -28,6 +29,9 @@ class Record(msgspec.Struct, frozen=True):
 
     owner: str
     running: tuple[Turn, ...] = ()
+
+
+_RECORD = codec.decoder(Record)
 
 
 class Presence:
@@ -102,7 +106,7 @@ class Presence:
         """In one call, so that no kill leaves half of it. A full disk costs the record, not the command."""
         if self._handle >= 0:
             with suppress(OSError):
-                data = msgspec.json.encode(Record(self.owner, tuple(self._running))) + b"\n"
+                data = codec.encode(Record(self.owner, tuple(self._running))) + b"\n"
                 os.pwrite(self._handle, data, 0)
 
 
@@ -127,7 +131,7 @@ def _read(handle: int) -> Record | None:
     text = os.pread(handle, 1 << 20, 0)
     line, end, _ = text.partition(b"\n")
     if end:
-        with suppress(msgspec.MsgspecError):
-            return msgspec.json.decode(line, type=Record)
+        with suppress(ValueError):
+            return codec.decode_as(_RECORD, line)
     name = line.decode("utf-8", "replace")
     return Record(name) if name else None

@@ -356,12 +356,8 @@ class MemoryExecutionStore(MemoryLimits):
             work = self._tables.work[execution_id]
             outbox = sum(1 for key in self._tables.outbox if key[0] == execution_id)
             lost = sum(1 for one in work.commands.values() if one.losses and not one.waiting)
-            return {
-                "commands": len(work.commands),
-                "timers": len(work.timers),
-                "outbox": outbox,
-                "lost": lost,
-            }
+            counts = (len(work.commands), len(work.timers), outbox, lost)
+            return dict(zip(("commands", "timers", "outbox", "lost"), counts, strict=True))
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         with self._lock:

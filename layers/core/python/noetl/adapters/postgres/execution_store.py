@@ -21,7 +21,6 @@ from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, TimerFired, decode_event, encode_event
 from noetl.domain.ids import timer_event
-from noetl.domain.lost_owners import ALONE_SECONDS, MOST, WAIT_SECONDS
 from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.domain.unreadable import demand
@@ -250,28 +249,14 @@ class PostgresExecutionStore(PostgresLimits):
         self.database.run("release", {"owner": text(owner)})
 
     def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
-        if not commands:
-            return
-        values = {
-            "executions": numbers([execution_id for execution_id, _, _ in commands]),
-            "commands": texts([command_id for _, command_id, _ in commands]),
-            "turns": numbers([turn for _, _, turn in commands]),
-            "seconds": number(WAIT_SECONDS),
-        }
-        self.database.run("record_lost", values)
+        if commands:
+            self.database.run("record_lost", handing.lost(commands))
 
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
     ) -> Sequence[Command]:
         self._settle_doubts(owner)
-        asked = {
-            "owner": text(owner),
-            "limit": number(limit),
-            "lost": flag(lost),
-            "most": number(MOST),
-            "alone": number(ALONE_SECONDS),
-            **handing.offer(offer),
-        }
+        asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer), **handing.trust(lost)}
         unread = Unread()
         found = [
             unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
