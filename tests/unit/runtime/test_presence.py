@@ -9,6 +9,7 @@ import pytest
 
 from noetl.domain.commands import Command
 from noetl.runtime.presence import Presence, Record
+from tests.waiting import PATIENCE
 
 HOLD = """
 import sys, time
@@ -21,7 +22,7 @@ with mine.running(Command(7, "2", 1, "done", "p", "io")):
     kept = mine.running(Command(7, "1", 1, "load", "p", "io", turn=3))
     kept.__enter__()
 print("here", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -36,9 +37,11 @@ def test_a_killed_process_is_found_once(tmp_path):
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path), "host:1:ab"], stdout=subprocess.PIPE)
     with other:
         assert other.stdout.readline() == b"here\n"
-        assert dead(mine) == [], "it lives"
-        os.kill(other.pid, signal.SIGKILL)
-        other.wait(10)
+        try:
+            assert dead(mine) == [], "it lives"
+        finally:
+            os.kill(other.pid, signal.SIGKILL)
+        other.wait(PATIENCE)
         with pytest.raises(ZeroDivisionError), mine.dead() as found:
             assert found == [Record("host:1:ab", ((7, "1", 3),))], (
                 "what it was running, and not what it had ended"
