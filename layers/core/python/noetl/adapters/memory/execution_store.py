@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ from noetl.ports.execution_store import (
 )
 
 _NOTHING = Published()
+PLACE = attrgetter("lane", "seq", "event_id")
 
 
 class MemoryExecutionStore(MemoryLimits):
@@ -259,10 +261,9 @@ class MemoryExecutionStore(MemoryLimits):
         self, execution_id: int, run: int, round_: int, start: int, limit: int
     ) -> Sequence[ItemRow]:
         with self._lock:
-            rows = self._lane(execution_id, run)
             return [
                 ItemRow(row.seq, row.facts)
-                for row in rows
+                for row in self._lane(execution_id, run)
                 if row.seq >= start and row.event_id == ids.item_event(run, round_, row.seq)
             ][:limit]
 
@@ -274,13 +275,13 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             recovery.release(self._tables, owner)
 
-    def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
+    def record_lost(self, commands: Sequence[recovery.Turn]) -> None:
         with self._lock:
             recovery.record_lost(self._tables, commands)
 
     def claim(
         self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
-    ) -> Sequence[Command]:
+    ) -> list[Command]:
         with self._lock:
             return recovery.claim(self._tables, owner, limit, offer, lost=lost)
 
@@ -334,7 +335,7 @@ class MemoryExecutionStore(MemoryLimits):
 
     def _lane(self, execution_id: int, lane: int) -> list[StoredEvent]:
         history = self._tables.work[execution_id].history.values()
-        return sorted((row for row in history if row.lane == lane), key=_place)
+        return sorted((row for row in history if row.lane == lane), key=PLACE)
 
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
         with self._lock:
@@ -359,20 +360,12 @@ class MemoryExecutionStore(MemoryLimits):
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         with self._lock:
-            work = self._tables.work[execution_id]
-            outbox = sum(1 for key in self._tables.outbox if key[0] == execution_id)
-            lost = sum(1 for one in work.commands.values() if one.losses and not one.waiting)
-            counts = (len(work.commands), len(work.timers), outbox, lost)
-            return dict(zip(("commands", "timers", "outbox", "lost"), counts, strict=True))
+            return recovery.open_work(self._tables, execution_id)
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         with self._lock:
             history = list(self._tables.work[execution_id].history.values())
-        yield from sorted((row for row in history if row.lane > 0), key=_place)
-
-
-def _place(row: StoredEvent) -> tuple[int, int, str]:
-    return row.lane, row.seq, row.event_id
+        yield from sorted((row for row in history if row.lane > 0), key=PLACE)
 
 
 def _fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool:

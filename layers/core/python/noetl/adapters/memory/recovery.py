@@ -16,6 +16,9 @@ from noetl.domain.lost_owners import ALONE_SECONDS, suspicious, wait_seconds
 from noetl.domain.owners import HELD, leaseholder, offered
 from noetl.ports.execution_store import Offer, Published
 
+Turn = tuple[int, str, int]
+"""Execution, command, turn."""
+
 
 def release(tables: Tables, owner: str) -> None:
     """Rows are freed one by one, so that what is not due yet stays free when the same owner comes back."""
@@ -70,7 +73,18 @@ def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event
     return [decode_event(row.payload) for row in sorted(rows, key=lambda row: row.order)]
 
 
-def record_lost(tables: Tables, commands: Sequence[tuple[int, str, int]]) -> None:
+def open_work(tables: Tables, execution_id: int) -> dict[str, int]:
+    """Counts of what is outstanding of an execution."""
+    work = tables.work[execution_id]
+    return {
+        "commands": len(work.commands),
+        "timers": len(work.timers),
+        "outbox": sum(1 for key in tables.outbox if key[0] == execution_id),
+        "lost": sum(1 for one in work.commands.values() if one.losses and not one.waiting),
+    }
+
+
+def record_lost(tables: Tables, commands: Sequence[Turn]) -> None:
     for execution_id, command_id, turn in commands:
         work = tables.work.get(execution_id)
         entry = None if work is None else work.commands.get(command_id)
