@@ -254,8 +254,7 @@ class MemoryExecutionStore(MemoryLimits):
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
         with self._lock:
-            loop = self._tables.work[execution_id].loops.get((run, round_))
-            return loop.row if loop is not None else None
+            return getattr(self._tables.work[execution_id].loops.get((run, round_)), "row", None)
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int
