@@ -16,6 +16,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.links import SignedLinks
 from noetl.api.local_tokens import LocalTokens
+from noetl.api.long_work import LongWork
 from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
@@ -38,6 +39,8 @@ RESUME_SECONDS = 5.0
 RESUMED = 10
 WAITING_REQUESTS = 500
 """Requests that wait for a thread before others are told to come back."""
+LONG_REQUESTS = 2
+"""Requests that compute for long at the same moment: the others are told to come back, and every thread but these stays free."""
 ANSWERING_SECONDS = 5.0
 """What requests that are being worked on get to end, when the server is told to end."""
 
@@ -177,6 +180,7 @@ class Server:
             reconnect=opened.database.close,
             registered=declared(schedules),
             log=self._log,
+            long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
             counted=self.metrics.counted,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,
