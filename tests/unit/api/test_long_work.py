@@ -74,7 +74,7 @@ def test_a_request_that_computes_for_long_needs_a_place(ground: Ground):
             refused = ask()
             assert (refused.status, refused.json["code"]) == (429, "too_much_computing"), what
             assert refused.json["retryable"] and refused.headers["Retry-After"] == "2", what
-        assert render(ground, "{{ start * 2 }}").json["rendered"] == 2
+        assert render(ground, "{{ start * 2 }}").json["rendered"] == 4
         assert ground.ask("GET", "/api/executions").status == 200
     for what, ask in asked.items():
         assert ask().status != 429, what
