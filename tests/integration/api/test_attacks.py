@@ -48,7 +48,9 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def steps(count: int) -> str:
-    lines = [f"  - {{ step: s{n}, next: [ s{(n + 1) % count}, s{(7 * n + 3) % count} ] }}\n" for n in range(count)]
+    lines = [
+        f"  - {{ step: s{n}, next: [ s{(n + 1) % count}, s{(7 * n + 3) % count} ] }}\n" for n in range(count)
+    ]
     return f"{HEAD}metadata: {{ name: large, path: demo/large }}\nworkflow:\n{''.join(lines)}"
 
 

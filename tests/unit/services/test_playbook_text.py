@@ -17,4 +17,6 @@ def test_base64_is_told_apart_in_linear_time():
 
 @pytest.mark.parametrize("ending", ["", "\n", "  \r\n\n"])
 def test_base64_may_be_broken_into_lines(ending):
-    assert playbook_text(base64.encodebytes(b"kind: Playbook\n" * 9).decode() + ending) == "kind: Playbook\n" * 9
+    assert (
+        playbook_text(base64.encodebytes(b"kind: Playbook\n" * 9).decode() + ending) == "kind: Playbook\n" * 9
+    )
