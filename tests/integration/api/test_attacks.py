@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -125,11 +126,12 @@ def test_no_request_stops_the_service(server):
     begun = threading.Event()
 
     def attack_again() -> None:
-        for method, path, body in attacks(client)[1:3]:
-            begun.set()
-            client(method, path, body)
+        with contextlib.suppress(OSError):
+            for method, path, body in sent[1:3]:
+                begun.set()
+                client(method, path, body)
 
-    last = threading.Thread(target=lambda: pytest.raises(OSError, attack_again), daemon=True)
+    last = threading.Thread(target=attack_again, daemon=True)
     last.start()
     assert begun.wait(PATIENCE)
     process.send_signal(signal.SIGTERM)

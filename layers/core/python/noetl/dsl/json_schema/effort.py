@@ -39,7 +39,7 @@ class Effort:
         if self._left < self._place:
             if self._left < 0:
                 raise EffortExceededError
-            self._place = -1
+            self._place = 0
             begin_long_work()
 
     def reference(self, text: str) -> None:
