@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -57,7 +57,7 @@ def detected(user: int) -> Detected:
     return replace(detect(), other_user="" if os.geteuid() == 0 == user else "not root")
 
 
-Run = Callable[..., list[dict[str, Any]]]
+Calls = list[dict[str, Any]]
 
 
 class Ground:
@@ -75,7 +75,7 @@ class Ground:
             for path in (root, *root.rglob("*")):
                 os.chown(path, user, user)
 
-    def run(self, calls: list[dict[str, Any]], layers: Layers | None, *, target: bool = False, **settings: Any) -> list[dict[str, Any]]:  # fmt: skip
+    def run(self, calls: Calls, layers: Layers | None, *, target: bool = False, **settings: Any) -> Calls:
         """What each call gave: ``result``, or ``error`` and ``code``."""
         assert self.program is not None
         environment = libraries()
@@ -146,7 +146,9 @@ def reached(results: list[dict[str, Any]]) -> list[dict[str, str]]:
         outcome = one["result"]["data"] if "stdout" in one["result"] else one["result"]
         assert len(outcome) > 20
         went = {name: what for name, what in outcome.items() if what.startswith("reached")}
-        found.append({name: what for name, what in went.items() if "leave" not in name or f"/{name.rpartition('/')[2]}" in str(one["left"])})  # fmt: skip
+        seen = {name: what for name, what in went.items() if "leave" not in name}
+        seen |= {name: what for name, what in went.items() if name.rpartition(" ")[2] in one["left"]}
+        found.append(seen)
     return found
 
 
@@ -199,31 +201,26 @@ def test_without_layers_everything_is_reached(ground):
     assert len(outcome) >= 30 - len(names), outcome
 
 
-KILL = "import os\nos.kill(os.getppid(), 9)\nos.killpg(os.getppid(), 9)\nos.kill(-1, 9)\nresult = 1"
-SHELL_KILL = {"command": "kill -9 $PPID || true; kill -9 -1 || true; echo $((6 * 7))"}
+KILL = """
+import os
+for kill, number in ((os.kill, os.getppid()), (os.killpg, os.getppid()), EVERYTHING):
+    try:
+        kill(number, 9)
+    except OSError:
+        pass
+result = 1
+"""
 
 
 @pytest.mark.parametrize("shape", ["all", "landlock", "namespaces"])
-def test_a_task_that_ends_everything_it_can_ends_itself_alone(ground, shape):
-    """``kill(-1)`` is not for the sender; a parent is out of reach."""
-    calls = [
-        {"kind": "python", "params": {"code": code}}
-        for code in (
-            *(KILL.replace(line, f"try: {line}\nexcept OSError: pass") for line in ()),
-            _forgiving(KILL),
-        )
-    ]
-    found = ground.run(
-        [*calls, {"kind": "shell", "params": SHELL_KILL}, *calls], layers_for(shape, ground.user)
-    )
-    assert found[0]["result"] == 1
-    assert found[-1]["result"] == 1
-    assert "worker" not in str(found[1].get("error"))
-
-
-def _forgiving(code: str) -> str:
-    lines = [f"try: {line}\nexcept OSError: pass" if "kill" in line else line for line in code.splitlines()]
-    return "\n".join(lines)
+def test_a_task_cannot_end_its_parent(ground, shape):
+    """Nor, where it sees no other processes, everything that it may signal; the worker goes on in any case."""
+    layers = layers_for(shape, ground.user)
+    code = KILL.replace("EVERYTHING", "(os.kill, -1)" if layers.namespaces else "(os.kill, os.getppid())")
+    shell = {"command": "kill -9 $PPID || true; echo '{}'"}
+    calls = [{"kind": "python", "params": {"code": code}}, {"kind": "shell", "params": shell}]
+    found = ground.run([*calls, *calls], layers)
+    assert [one.get("error") for one in found] == [None] * 4
 
 
 SURVIVOR = """
@@ -325,7 +322,6 @@ def test_the_disk_is_bounded(ground, kind):
     params = {"code": FILLER} if kind == "python" else {"command": shell}
     found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20)[0]
     assert found["code"] == "disk_limit"
-    assert "NOETL_TASK_DISK_MB" not in found["error"], "that is the hint"
 
 
 def test_folders_are_removed_whatever_their_modes(ground):
@@ -363,7 +359,11 @@ result = [
 
 def test_descriptors_of_the_worker_are_closed(ground):
     """A python task has its streams and its two channels, a shell its streams; none is a file or a socket of the worker."""
-    code = "import os\nresult = sorted(os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in range(256) if os.path.islink(f'/proc/self/fd/{n}'))"
+    code = """
+import os
+links = [f'/proc/self/fd/{n}' for n in range(256)]
+result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.islink(link))
+"""
     shell = {"command": "ls /proc/self/fd | wc -l"}
     found = ground.run(
         [{"kind": "python", "params": {"code": code}}, {"kind": "shell", "params": shell}], None, target=True

@@ -106,7 +106,7 @@ def task_folders(env: Mapping[str, str], *closed: str | Path | None) -> tuple[st
             raise InvalidInputError(
                 f"NOETL_TASK_FOLDERS: {folder[:200]!r} cannot be given to tasks",
                 code="setting_invalid",
-                hint="name absolute folders, separated by colons, that neither contain the home folder or the file of credentials nor lie in them",
+                hint="absolute folders, separated by colons, apart from the home folder and the file of credentials",
             )
     return tuple(str(Path(folder).expanduser()) for folder in found)
 
