@@ -90,3 +90,21 @@ def test_decoders_are_made_in_one_place():
     made = re.compile(r"msgspec\.(?:convert\(|json\.Decoder\([^)]|json\.decode\(.*type=)")
     found = [name(path) for path in modules() if made.search(path.read_text("utf-8"))]
     assert found == ["domain/codec.py"]
+
+
+OTHERS = re.compile(r"\bFROM pg_stat_activity\b", re.IGNORECASE)
+OWN_SERVER = {"integration/store/test_embedded.py"}
+
+
+def test_tests_leave_the_sessions_of_others_alone():
+    """Processes of one test run share a server: who does not name a database ends, or counts, what another test does."""
+    tests = ROOT / "tests"
+    found = [
+        f"{path.relative_to(tests).as_posix()}:{node.lineno}"
+        for path in sorted(tests.rglob("*.py"))
+        if path.relative_to(tests).as_posix() not in OWN_SERVER
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if OTHERS.search(node.value) and "datname" not in node.value
+    ]
+    assert not found, f"add `datname = current_database()`: {found}"

@@ -79,10 +79,10 @@ class Bench:
         return taken
 
     def chain(self) -> None:
+        steps = 20 if self.quick else 100
         self.run(chain(20))
         time.sleep(0.5)
         before = self.database()
-        steps = 100
         taken = self.run(chain(steps))
         time.sleep(1.2)
         after = self.database()
@@ -96,13 +96,13 @@ class Bench:
 
     def single(self) -> None:
         figures = []
-        for _ in range(20):
+        for _ in range(3 if self.quick else 20):
             time.sleep(0.1)
             figures.append(self.run(chain(3)) * 1000)
         report("W3-single", p50_ms=statistics.median(figures))
 
     def many(self) -> None:
-        count = 200 if self.quick else 1000
+        count = 50 if self.quick else 1000
         taken = self.run_many(count)
         report("W3", executions=count, executions_per_s=count / taken)
 
@@ -115,7 +115,7 @@ class Bench:
 
     def fan(self) -> None:
         taken = {}
-        sizes = (1000, 5000) if self.quick else (1000, 10_000, 100_000)
+        sizes = (300, 1000) if self.quick else (1000, 10_000, 100_000)
         for size in sizes:
             taken[size] = self.run(fan_out(size))
             report(
@@ -131,7 +131,7 @@ class Bench:
         """What the same server does without an engine."""
         with psycopg.connect(self.runtime.opened.dsn, autocommit=True) as connection:
             connection.execute("create table if not exists public.ceiling (id int, body json)")
-            count = 1000
+            count = 200 if self.quick else 1000
             started = time.perf_counter()
             for number in range(count):
                 connection.execute("insert into public.ceiling values (%s, '{}')", (number,))
@@ -159,8 +159,8 @@ class Bench:
 
 
 def engine_alone(quick: bool) -> None:
-    """``handle_event`` on a 50-step program: after few and after 100,000 past events (10,000 when quick)."""
-    past = 10_000 if quick else 100_000
+    """``handle_event`` on a 50-step program: after few and after 100,000 past events (2,000 when quick)."""
+    past, many = (2_000, 100) if quick else (100_000, 1_000)
     program = compile_playbook(routed(50), source_name="bench", kinds=registry()).program
     view = View({}, frozenset(), frozenset(("args", "workload", "ctx", "vars", "step")))
 
@@ -194,9 +194,9 @@ def engine_alone(quick: bool) -> None:
         return (time.perf_counter() - started) / count * 1e6
 
     turn(200)
-    early = min(turn(1000) for _ in range(5))
-    turn(past - 5200)
-    late = min(turn(1000) for _ in range(5))
+    early = min(turn(many) for _ in range(5))
+    turn(past - 200 - 5 * many)
+    late = min(turn(many) for _ in range(5))
     report("engine-alone", us_per_event=early, past_events=past, us_per_event_then=late, ratio=late / early)
 
 
@@ -210,13 +210,14 @@ def whole_process(arguments: list[str], runs: int, env: dict[str, str] | None = 
     return statistics.median(figures)
 
 
-def imports() -> None:
-    bare = whole_process([sys.executable, "-c", "pass"], 7)
-    engine = whole_process([sys.executable, "-c", "import noetl.services.handle_events, psycopg"], 7)
+def imports(quick: bool) -> None:
+    runs = 1 if quick else 7
+    bare = whole_process([sys.executable, "-c", "pass"], runs)
+    engine = whole_process([sys.executable, "-c", "import noetl.services.handle_events, psycopg"], runs)
     report("import", engine_ms=engine - bare)
 
 
-def start_up(home: Path) -> None:
+def start_up(home: Path, quick: bool) -> None:
     """``noetl run`` of hello world: the very first run, then warm ones."""
     playbook = home / "hello.yaml"
     playbook.write_text(
@@ -226,7 +227,7 @@ def start_up(home: Path) -> None:
     env = {**os.environ, "NOETL_HOME": str(home / "hello-home")}
     command = [str(Path(sys.executable).parent / "noetl"), "run", str(playbook), "--json"]
     first = whole_process(command, 1, env)
-    report("run-hello", first_ms=first, warm_ms=whole_process(command, 5, env))
+    report("run-hello", first_ms=first, warm_ms=whole_process(command, 1 if quick else 5, env))
 
 
 def peer(python: str, dsn: str, quick: bool) -> None:
@@ -262,7 +263,7 @@ def main() -> int:
         home = Path(folder)
         home.chmod(0o755)
         guarded("engine-alone", lambda: engine_alone(options.quick))
-        guarded("import", imports)
+        guarded("import", lambda: imports(options.quick))
         bench = Bench(home, options.quick)
         with bench.runtime:
             guarded("ceiling", bench.ceiling)
@@ -272,7 +273,7 @@ def main() -> int:
             guarded("W2", bench.fan)
             if options.peer:
                 guarded("dbos", lambda: peer(options.peer, bench.runtime.opened.dsn, options.quick))
-        guarded("run-hello", lambda: start_up(home))
+        guarded("run-hello", lambda: start_up(home, options.quick))
     return 1 if FAILED else 0
 
 

@@ -43,7 +43,7 @@ class Make:
     def change(self, expected: int = 0, execution_id: int = EID, **over: Any) -> Change:
         values: dict[str, Any] = {
             "status": "running",
-            "state": b'{"v":1}',
+            "state": b'{"v":1,"seq":1}',
             "program": "prog",
             "events": (self.row(),),
             "created": self.created() if expected == 0 else None,

@@ -99,13 +99,32 @@ def test_a_pause_that_is_taken_back_in_its_commit_holds_nothing(harness, make):
     assert store.hold([start]) == []
 
 
+PARKED = (
+    "spec: { policy: { admit: { rules: [{ else: { then: { allow: false } } }] } } }, tool: { kind: noop }"
+)
+LEAVING = (
+    HEAD + "metadata: { name: parent, path: fam/parent }\nworkflow:\n"
+    "  - { step: start, tool: { kind: playbook, path: fam/leaver }, next: { arcs: [{ step: many }] } }\n"
+    "  - step: many\n    loop: { in: [1, 2], iterator: n, spec: { mode: parallel } }\n"
+    "    tool: { kind: playbook, path: fam/leaver }\n    next: { arcs: [{ step: stay }] }\n"
+    f"  - {{ step: stay, {PARKED} }}\n",
+    HEAD + "metadata: { name: leaver, path: fam/leaver }\nworkflow:\n"
+    "  - { step: start, tool: { kind: playbook, path: fam/second, wait: false } }\n",
+    HEAD + "metadata: { name: second, path: fam/second }\nworkflow:\n"
+    "  - { step: start, tool: { kind: playbook, path: fam/staying, wait: false } }\n",
+    HEAD + f"metadata: {{ name: staying, path: fam/staying }}\nworkflow:\n  - {{ step: start, {PARKED} }}\n",
+)
+"""Members that end and leave children behind, which no step waits for, and which stay."""
+STAYING = {"fam/parent", "fam/staying"}
+
+
 class Family:
     """The engine over a store, in one thread; commands run as soon as they may."""
 
-    def __init__(self, harness) -> None:
+    def __init__(self, harness, texts=FAMILY) -> None:
         self.store = harness.store
         programs = Programs(MemoryCatalog(), PureTools())
-        entries = [programs.register(text, source_name="family.yaml") for text in FAMILY]
+        entries = [programs.register(text, source_name="family.yaml") for text in texts]
         self.program = programs(entries[0].program)
         results = harness.results
         deps = EngineDeps(
@@ -138,6 +157,14 @@ class Family:
 
     def members(self) -> list[tuple[str, int]]:
         return [(one.status, one.version) for one in self.store.executions(limit=1000)]
+
+    def live(self) -> dict[str, set[str]]:
+        """Return the statuses of those that have not ended, by playbook."""
+        found: dict[str, set[str]] = {}
+        for one in self.store.executions(limit=1000):
+            if one.status not in TERMINAL:
+                found.setdefault(one.path, set()).add(one.status)
+        return found
 
     def leftovers(self) -> int:
         found = self.store.executions(limit=1000)
@@ -214,3 +241,63 @@ def test_a_redriven_child_is_cancelled_with_its_parent_again(harness):
     family.say(Cancel(family.root, "cancel 2", family.program.hash, cascade=True))
     assert family.store.info(child.execution_id).status == "cancelled"
     assert {status for status, _ in family.members()} <= TERMINAL and family.leftovers() == 0
+
+
+@pytest.mark.parametrize("moment", [3, 5, 7, 9, 12, 1000])
+@pytest.mark.parametrize("after", ["resumed", "cancelled", "resumed alone", "cancelled alone"])
+def test_a_pause_and_what_follows_reach_those_below_a_child_that_has_ended(harness, moment, after):
+    """The child may end before its parent's Pause arrives, or before its parent is paused at all."""
+    family = Family(harness, LEAVING)
+    family.ticks(moment)
+    family.say(Pause(family.root, "pause", family.program.hash))
+    assert {status for found in family.live().values() for status in found} == {"paused"}, family.live()
+    if moment == 1000:
+        assert family.live() == {path: {"paused"} for path in STAYING}
+    cascade = "alone" not in after
+    if after.startswith("resumed"):
+        family.say(Resume(family.root, "resume", family.program.hash, cascade=cascade))
+    else:
+        family.say(Cancel(family.root, "cancel", family.program.hash, cascade=cascade))
+    rows = family.store.executions(limit=1000)
+    known = {one.execution_id: one for one in rows}
+    if cascade:
+        assert family.live() == ({path: {"running"} for path in STAYING} if after == "resumed" else {})
+    for one in rows:
+        above = known.get(one.parent_execution_id or 0)
+        if one.status == "paused":
+            assert one.version and above.status in ("running", "paused", "cancelled"), (one, above)
+            assert above.execution_id == family.root or above.status == "paused", "none could resume it"
+
+
+def test_a_pause_that_is_taken_back_alone_in_its_batch_holds_no_child(harness):
+    """Nothing else would let the children begin: their parent is not paused any more."""
+    family = Family(harness)
+    assert family.ticks(5)
+    words = (
+        Pause(family.root, "pause", family.program.hash),
+        Resume(family.root, "resume", family.program.hash, cascade=False),
+    )
+    family.driver.submit(*words)
+    family.driver.settle()
+    rows = {one.execution_id: one for one in family.store.executions(limit=1000)}
+    unborn = [one for one in rows.values() if one.status == "paused" and not one.version]
+    assert {rows[one.parent_execution_id].status for one in unborn} <= {"paused"}
+
+
+def test_a_family_is_paused_below_a_member_that_was_paused_alone(harness):
+    texts = (
+        HEAD + "metadata: { name: parent, path: fam/parent }\nworkflow:\n"
+        "  - { step: start, tool: { kind: playbook, path: fam/mid } }\n",
+        HEAD + "metadata: { name: mid, path: fam/mid }\nworkflow:\n"
+        "  - { step: start, tool: { kind: playbook, path: fam/staying } }\n",
+        LEAVING[-1],
+    )
+    family = Family(harness, texts)
+    family.ticks(1000)
+    (mid,) = [one for one in family.store.executions(limit=9) if one.path == "fam/mid"]
+    family.say(Pause(mid.execution_id, "alone", mid.program, cascade=False))
+    family.say(Pause(family.root, "pause", family.program.hash))
+    members = ("fam/parent", "fam/mid", "fam/staying")
+    assert family.live() == {path: {"paused"} for path in members}
+    family.say(Resume(family.root, "resume", family.program.hash))
+    assert family.live() == {path: {"running"} for path in members}

@@ -8,7 +8,7 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice, Rest
 from noetl.domain.events import CommandDone, Held, Pause, Redrive, Resume
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes import Outcome, Suspend
 from noetl.ports.execution_store import ChildrenWord
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
@@ -76,6 +76,36 @@ def test_a_chunk_whose_last_message_is_held_goes_on_from_it_and_is_not_run_again
     )
     assert answer.superseded == again
     assert [(one.attempt, one.turn) for one in committed.commands] == [(1, 1)] * (not again)
+
+
+def test_an_item_whose_turn_of_its_own_is_held_goes_on_from_it_and_is_not_run_again(harness, make):
+    """An item that goes on alone ends a turn of its own command each time it is suspended: that message is its last."""
+    store = harness.store
+    store.heartbeat(ME, 60)
+    (chunk,) = store.commit([make.change(loops=(make.loop(2, 1),))], ME).commands
+    waits = {"outcomes": {0: Outcome("suspended", suspend=Suspend({"pc": 0}, delay=0.0))}}
+    own = ids.item_command_id(chunk.run, 0, 0)
+    first, second = (
+        make.command(own, run=chunk.run, turn=turn, loop=LoopSlice(0, 0, 1, 2, "item", "parallel"))
+        for turn in (1, 2)
+    )
+    row = make.row(ids.item_turn_event(chunk.run, 0, 0, 1), seq=0, type="retry.scheduled", lane=chunk.run)
+    batch = make.items(chunk, 0, closed=True, **waits)
+    batch = msgspec.structs.replace(batch, rows=(row,), resumed=(first,))
+    (alone,) = [one for one in store.commit_items([batch], ME)[1].commands if one.command_id == own]
+    store.commit([make.change(1, status="paused")], ME)
+    batch = make.items(alone, 0, closed=False, **waits)
+    row = make.row(ids.item_turn_event(chunk.run, 0, 0, 2), seq=0, type="retry.scheduled", lane=chunk.run)
+    batch = msgspec.structs.replace(batch, rows=(row,), resumed=(second,))
+    held = Held(EID, ids.held_event(batch.event.event_id, 1, "digest"), "prog", batch.event)
+    assert store.hold([held]) == []
+    store.release(ME)
+    store.heartbeat(OTHER, 60)
+    assert store.commit([make.change(2, release=True)], OTHER).events == (held,)
+    assert own not in [one.command_id for one in store.claim(OTHER, 10)]
+    (answer,), committed = store.commit_items([batch], OTHER)
+    assert not answer.superseded
+    assert [(one.command_id, one.attempt, one.turn) for one in committed.commands] == [(own, 1, 2)]
 
 
 def test_children_that_run_are_told(harness, make):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from noetl.domain.limits import Admission
 from tests.contract.builders import EID
 from tests.virtual_time import DatabaseClock
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("harness", ["postgres"], indirect=True)]
 
@@ -48,21 +48,21 @@ def meet(database: str, barrier: psycopg.Connection[Any], *calls: Callable[[], A
         wait_for_locks(database, place + 1)
     barrier.rollback()
     for thread in threads:
-        thread.join(120.0)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     return found
 
 
 def wait_for_locks(database: str, count: int) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
-        for _ in range(3000):
+
+        def waiting() -> bool:
             row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
             ).fetchone()
-            if row is not None and row[0] >= count:
-                return
-            time.sleep(0.02)
-    raise AssertionError(f"there are no {count} that wait for a lock")
+            return row is not None and row[0] >= count
+
+        wait_until(waiting, f"the wait of {count} for a lock")
 
 
 @pytest.mark.parametrize("known", [False, True])

@@ -14,6 +14,7 @@ from tests.contract.builders import EID
 from tests.contract.test_lock_order import barrier as barrier
 from tests.contract.test_lock_order import database as database
 from tests.contract.test_lock_order import meet, wait_for_locks
+from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.parametrize("harness", ["postgres"], indirect=True)]
 
@@ -69,7 +70,7 @@ def test_a_commit_takes_the_row_of_a_parent_before_it_makes_that_of_a_child(
         family.pause()
     finally:
         barrier.rollback()
-        thread.join(120.0)
+        thread.join(PATIENCE)
     assert len(begun) == 1 and harness.store.info(PARENT).status == "paused"
 
 

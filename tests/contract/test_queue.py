@@ -18,6 +18,7 @@ from noetl.adapters.memory.queue import MemoryQueue
 from noetl.domain.errors import InvalidInputError
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from tests.contract.clouds import Clock, mocked_aws
+from tests.waiting import PATIENCE
 
 
 @dataclass
@@ -291,7 +292,7 @@ def test_waiting_in_memory_ends_with_what_becomes_visible_or_with_the_time():
     queue = MemoryQueue(visibility=0.05)
     assert queue.receive(1, wait_seconds=0.05) == []
     queue.send(outgoing("a"))
-    assert [queue.receive(1, wait_seconds=2)[0].received for _ in range(3)] == [1, 2, 3]
+    assert [queue.receive(1, wait_seconds=PATIENCE)[0].received for _ in range(3)] == [1, 2, 3]
     assert len(queue) == 1
 
 

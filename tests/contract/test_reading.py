@@ -84,7 +84,12 @@ def test_executions_newest_first(store, make):
     some = ExecutionFilter(program="prog", ids=(EID, EID + 2, EID + 3), statuses=("failed", "paused"))
     assert [info.execution_id - EID for info in store.executions(limit=3, wanted=some)] == [2]
     info = store.info(EID)
-    assert (info.path, info.name, info.program, info.state) == ("demo/hello", "hello", "prog", b'{"v":1}')
+    assert (info.path, info.name, info.program, info.state) == (
+        "demo/hello",
+        "hello",
+        "prog",
+        b'{"v":1,"seq":1}',
+    )
     assert store.info(12345) is None
 
 

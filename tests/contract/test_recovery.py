@@ -75,10 +75,14 @@ def test_a_start_for_later_is_nobodys_until_its_time(harness, make):
     for start, at in ((far, float(int(now) + 3600)), (soon, float(int(now) + 2))):
         created = CreatedExecution("p", "n", starts_at=at)
         assert store.create(start, created, later(at)).fresh
-        assert store.info(start.execution_id).started_at == at
+        info = store.info(start.execution_id)
+        assert (info.started_at, info.ahead) == (at, True)
     assert store.undelivered(ME, 10) == []
     harness.sleep(2.1)
     assert store.undelivered(ME, 10) == [soon]
+    assert [info.ahead for info in store.executions(limit=2)] == [False, True]
+    assert store.create(make.start(EID + 2), CreatedExecution("p", "n"), ME).fresh
+    assert not store.info(EID + 2).ahead
     assert store.post(Cancel(EID, "c", "prog"), ME).posted, "it is cancelled before it starts"
 
 

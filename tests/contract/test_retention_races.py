@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,8 +19,10 @@ from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import LoadRequest, VersionConflictError
 from noetl.ports.retention import Retention
 from tests.contract.builders import EID
+from tests.contract.test_lock_order import wait_for_locks
 from tests.contract.test_retention import retention as retention
 from tests.virtual_time import DatabaseClock
+from tests.waiting import PATIENCE
 
 SHAPE = (None, 0, 1, 0)
 """Parents: a root, its child, that child's child, and another child of the root."""
@@ -260,25 +261,11 @@ def test_a_redrive_waits_for_a_claim_and_is_refused(harness, make, retention, ra
         raw("remove_executions", ids=_array([row[0] for row in claimed]))
     thread = threading.Thread(target=tree.redrive)
     thread.start()
-    _wait_for_lock(database_clock.dsn)
+    wait_for_locks(database_clock.dsn, 1)
     raw()
-    thread.join(60.0)
+    thread.join(PATIENCE)
     assert tree.refused and not tree.told
 
 
 def _array(ids: Sequence[int]) -> str:
     return "{" + ",".join(map(str, ids)) + "}"
-
-
-def _wait_for_lock(dsn: str) -> None:
-    import psycopg
-
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        for _ in range(3000):
-            waiting = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            ).fetchone()
-            if waiting and waiting[0]:
-                return
-            time.sleep(0.02)
-    raise AssertionError("nobody waits for a lock")

@@ -140,10 +140,11 @@ def limited(grammar: Grammar, before: str) -> Block:
 
 
 def offspring(grammar: Grammar, before: str) -> Block:
-    """Every iteration asks, and waits for a sub-playbook."""
+    """Every iteration asks, and waits for a sub-playbook; some of those leave children behind when they end."""
+    path = grammar.rng.choice(("properties/child", "properties/child", "properties/leaver"))
     tool = [
         {"ask": grammar.http({"x": grammar.value(before), "i": "{{ iter.item }}"}, **grammar.steering())},
-        {"sub": {"kind": "playbook", "path": "properties/child", "payload": {"n": "{{ ask.v % 13 }}"}}},
+        {"sub": {"kind": "playbook", "path": path, "payload": {"n": "{{ ask.v % 13 }}"}}},
     ]
     return _over(grammar, tool, grammar.rng.choice(("parallel", "sequential")))
 
@@ -151,7 +152,8 @@ def offspring(grammar: Grammar, before: str) -> Block:
 def unawaited(grammar: Grammar, before: str) -> Block:
     """A sub-playbook that nobody waits for, started by a task, by an iteration, or by an entry."""
     grammar.races = True
-    child = {"kind": "playbook", "path": "properties/child", "wait": False, "payload": {"n": 3}}
+    path = grammar.rng.choice(("properties/child", "properties/leaver"))
+    child = {"kind": "playbook", "path": path, "wait": False, "payload": {"n": 3}}
     ask = grammar.http({"x": grammar.value(before)}, **grammar.steering())
     last = {"kind": "noop", "args": {"v": "{{ ask.v }}"}}
     how = grammar.rng.randrange(3)

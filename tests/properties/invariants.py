@@ -182,6 +182,8 @@ def count_issued(fact: Fact, issued: Counter[tuple[str, int]], lies_still: set[t
 def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
     """History has only legal moves, each loop done once, and one terminal fact per round with nothing after it but a redrive.
 
+    After the end there may be words of a parent, which are passed on.
+
     Of a run that was withdrawn nothing is told any more, no two runs hold one lock, and no command turn is issued twice.
     """
     state, slots = ExecutionState(), Slots()
@@ -196,10 +198,10 @@ def check_history(store: ExecutionStore, info: ExecutionInfo) -> None:
         assert seq == expected_seq, f"{info.path}: row {expected_seq} is missing from history"
         lies_still: set[tuple[str, int]] = set()
         for fact in facts:
-            assert not ended or isinstance(fact, (f.Superseded, f.Redriven)), (
+            assert not ended or isinstance(fact, (f.Superseded, f.Told, f.Redriven)), (
                 f"{info.path}: {fact} after the end"
             )
-            assert ended == isinstance(fact, f.Redriven) or isinstance(fact, f.Superseded), fact
+            assert ended == isinstance(fact, f.Redriven) or isinstance(fact, (f.Superseded, f.Told)), fact
             phases = {run: token.phase for run, token in state.tokens.items()}
             status = state.status
             assert getattr(fact, "run", 0) not in withdrawn, f"{info.path}: {fact}, although it was withdrawn"

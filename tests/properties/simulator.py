@@ -19,9 +19,10 @@ from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import CreatedExecution
 from tests.properties.chaos import Crash
+from tests.properties.disturbances import disturb
 from tests.properties.happening import Happening, label, names
 from tests.properties.invariants import audit
-from tests.properties.world import LEASE, Process, World
+from tests.properties.world import Process, World
 
 MOST_MOVES = 60_000
 MOST_PROCESSES = 3
@@ -306,88 +307,14 @@ class Simulation:
 
     def fault(self) -> None:
         self.budget -= 1
-        often = [self.repeat, self.doom, self.doom]
-        each = [
-            self.repeat,
-            self.zombie,
-            self.lose,
-            self.crash,
-            self.doom,
-            self.away,
-            self.disconnect,
-            self.reconnect,
-        ]
-        each += [self.late, self.newcomer, self.retire]
-        self.rng.choice(often + each)()
-
-    def repeat(self) -> None:
-        """Events come again: soon, late, to another process, out of order."""
-        process = self.anybody()
-        again = self.rng.sample(self.events, min(len(self.events), self.rng.randint(1, 4)))
-        process.driver.events += again
-        self.note(f"again to {process.owner}: {names(again)}")
-
-    def zombie(self) -> None:
-        """Somebody runs a command that was given out before: twice at once, or long after another attempt took over."""
-        if self.commands:
-            process, command = self.anybody(), self.rng.choice(self.commands)
-            self.attempt(process, f"runs again {label(command)}", lambda: process.driver.execute(command))
-
-    def lose(self) -> None:
-        """A process forgets part of what it holds, and soon dies of it: only then may anybody else take it over."""
-        process = self.anybody()
-        driver = process.driver
-        driver.events = self.some(driver.events)
-        driver.ready = self.some(driver.ready)
-        driver.delayed = sorted(self.some(driver.delayed))
-        process.connected, process.confused = False, True
-        process.faults.doom, process.faults.after = self.rng.randint(1, 60), True
-        self.note(f"{process.owner} loses its mind")
+        disturb(self)
 
     def some(self, held: list[Any]) -> list[Any]:
         return [one for one in held if self.rng.random() < 0.5]
 
-    def crash(self) -> None:
-        process = self.anybody()
-        self.note(f"{process.owner} is killed")
-        self.world.bury(process)
-
-    def doom(self) -> None:
-        """It will die at one of its next port calls."""
-        process = self.anybody()
-        process.faults.doom = self.rng.randint(1, 8)
-        process.faults.after = self.rng.random() < 0.5
-        self.note(f"{process.owner} is doomed")
-
-    def away(self) -> None:
-        self.anybody().faults.away = self.rng.randint(1, 3)
-
-    def disconnect(self) -> None:
-        """A machine is paused, or cut off: its lease runs out while it goes on."""
-        process = self.anybody()
-        process.connected = False
-        self.note(f"{process.owner} is cut off")
-
-    def reconnect(self) -> None:
-        for process in self.world.processes:
-            if not process.connected and not process.confused:
-                process.connected = True
-                self.note(f"{process.owner} is back")
-
-    def late(self) -> None:
-        self.note("a long time passes")
-        self.pass_time(self.rng.choice((LEASE, 2 * LEASE)))
-
     def newcomer(self) -> None:
         if len(self.world.processes) < MOST_PROCESSES:
             self.note(f"{self.world.spawn().owner} joins")
-
-    def retire(self) -> None:
-        """A process ends in order, with work in its hands."""
-        process = self.anybody()
-        self.world.store.release(process.owner)
-        self.world.bury(process)
-        self.note(f"{process.owner} retires")
 
     # --- memory ---
 

@@ -65,6 +65,7 @@ FIXED = tuple(
             "callbacks",
             "concurrent",
             "polls",
+            "leaving",
         )
     ]
     + [

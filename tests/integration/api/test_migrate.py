@@ -181,6 +181,13 @@ def test_a_database_says_whether_it_is_migrated(database):
         check_current(make_conninfo(database, host="/nowhere"))
 
 
+def test_a_database_that_takes_no_writes_is_not_ready(database):
+    """After a failover a server may be left with a replica, which reads as before."""
+    with pytest.raises(InfrastructureError, match="takes no writes") as refused:
+        check_current(make_conninfo(database, options="-c default_transaction_read_only=on"))
+    assert refused.value.code == "database_read_only"
+
+
 def test_schedules_of_the_deployment_are_kept(database):
     text = HELLO.replace("path: demo/hello", "path: demo/hello, schedule: {cron: '0 6 * * 1-5'}")
     settings = CloudSettings("local", "results")

@@ -17,7 +17,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes import PollRequest
 from noetl.kinds.registry import default_registry
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 FAKE = Path(__file__).with_name("fake_docker.py")
 
@@ -42,7 +42,10 @@ class Place:
         secret = Credential("db", "postgres", {"password": "s3cret"})
         self.jobs = DockerJobs()
         self.context = replace(
-            make_context(credentials={"db": secret}, timeout=60.0), wake="7/1", left=60.0, jobs=self.jobs
+            make_context(credentials={"db": secret}, timeout=PATIENCE),
+            wake="7/1",
+            left=PATIENCE,
+            jobs=self.jobs,
         )
         self.waits: list[PollRequest] = []
         self.again: Callable[[], None] = lambda: None

@@ -184,7 +184,7 @@ def test_a_page_is_tried_again_and_the_others_are_not(rows, context):
     [
         (503, "0", {"attempts": 2, "delay": 0}, 2),
         (429, "60", {}, 1),
-        (429, "7", {}, 1),
+        (429, "14", {}, 1),
         (400, "0", {}, 1),
     ],
 )
@@ -196,7 +196,7 @@ def test_what_does_not_help_is_left_to_the_task(rows, context, results, status, 
     )
     how = {"by": "page", "items": "data.rows", "retry": retry}
     with pytest.raises(TaskError) as caught:
-        read(replace(context, timeout=5.0), url=f"{rows.base}/rows", stream=True, paginate=how)
+        read(replace(context, timeout=13.0), url=f"{rows.base}/rows", stream=True, paginate=how)
     assert (caught.value.status, caught.value.details["page"]) == (status, 2)
     assert caught.value.details["retry_after"] == float(wait)
     assert len(rows.received) == 1 + requests

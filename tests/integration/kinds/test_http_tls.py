@@ -56,7 +56,7 @@ def tls_server(certificate):
         daemon_threads = True
 
         def finish_request(self, request, address):
-            request.settimeout(5)
+            request.settimeout(PATIENCE)
             try:
                 with context.wrap_socket(request, server_side=True) as wrapped:
                     self.RequestHandlerClass(wrapped, address, self)
@@ -69,7 +69,7 @@ def tls_server(certificate):
     yield server.server_port, asked
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(PATIENCE)
 
 
 @pytest.fixture

@@ -313,20 +313,22 @@ def test_deadlocks_are_retryable(run, failure, dsn):
 
 
 def test_a_slow_statement_is_stopped(run, failure, dsn, make_context):
+    run("SELECT 1")  # so that the time goes into the statement, and not into the connection
     error = failure("SELECT pg_sleep(3600)", context=make_context(workspace_dsn=dsn, timeout=0.3))
     assert (error.kind, error.code) == ("db_timeout", "57014")
 
 
-def test_a_statement_that_lifts_the_server_limit_is_stopped_too(failure, dsn, make_context):
+def test_a_statement_that_lifts_the_server_limit_is_stopped_too(run, failure, dsn, make_context):
+    run("SELECT 1")
     context = make_context(workspace_dsn=dsn, timeout=0.3)
     error = failure("SET LOCAL statement_timeout = 0; SELECT pg_sleep(3600)", context=context)
     assert (error.kind, error.code) == ("db_timeout", "57014")
     still_running = (
-        "SELECT 1 FROM pg_stat_activity "
-        "WHERE query LIKE '%sleep(3600)' AND state = 'active' AND pid <> pg_backend_pid()"
+        "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() "
+        "AND query LIKE '%sleep(3600)' AND state = 'active' AND pid <> pg_backend_pid()"
     )
-    with psycopg.connect(dsn) as connection:
-        assert not connection.execute(still_running).fetchall()
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        wait_until(lambda: not connection.execute(still_running).fetchall(), "the end of the statement")
 
 
 def test_a_cancelled_execution_stops_its_statement(failure, dsn, make_context):
@@ -354,7 +356,7 @@ def test_connections_are_kept_but_nothing_in_them(run):
     assert len(pids) == 1
     found = run(
         "SELECT current_setting('search_path') AS p, to_regclass('hidden') AS h, "
-        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory') AS n"
+        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS n"
     )
     assert found.result["rows"] == [{"p": '"$user", public', "h": None, "n": 0}]
 

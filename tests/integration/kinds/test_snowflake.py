@@ -224,7 +224,7 @@ def server() -> Iterator[Snowflake]:
 
 @pytest.fixture
 def call(server, make_context):
-    def call(changes: dict[str, Any] | None = None, timeout: float = 10.0, **params: Any) -> Any:
+    def call(changes: dict[str, Any] | None = None, timeout: float = PATIENCE, **params: Any) -> Any:
         data = {
             "account": "ab12345.eu-central-1",
             "user": "loader",
@@ -319,7 +319,7 @@ def test_statements_go_on_over_turns_that_hold_nobody(server, call):
         server.broken = 1 if answer.state.get("misses", 0) == 0 else 0
 
     server.asked = asked
-    done = call(timeout=60.0, commands=["SELECT 1 AS one", "SELECT 2 AS two"])
+    done = call(timeout=PATIENCE, commands=["SELECT 1 AS one", "SELECT 2 AS two"])
     assert done["rows"] == [{"TWO": 2}] and done["results"] == [{"row_count": 1}] * 2
     assert [order["statement"] for order in server.orders] == ["SELECT 1 AS one", "SELECT 2 AS two"]
     assert {wait.state["number"] for wait in server.waits} == {1, 2} and not server.cancelled
@@ -328,7 +328,7 @@ def test_statements_go_on_over_turns_that_hold_nobody(server, call):
 
 
 def test_a_statement_nobody_waits_for_is_stopped(server, call, make_context):
-    server.slow = 60.0
+    server.slow = 2 * PATIENCE
 
     def asked(answer: PollRequest) -> None:
         server.waits.append(answer)
@@ -336,7 +336,7 @@ def test_a_statement_nobody_waits_for_is_stopped(server, call, make_context):
 
     server.asked = asked
     with pytest.raises(InterruptedError):
-        call(timeout=60.0, query="SELECT 1")
+        call(timeout=PATIENCE, query="SELECT 1")
     (waits,) = server.waits
     data = {"account": "ab", "token": "open-sesame", "endpoint": f"http://127.0.0.1:{server.port}"}
     credentials = {"warehouse": Credential("warehouse", "snowflake", data)}
@@ -387,7 +387,7 @@ def test_which_of_several_failed(call):
 
 
 def test_a_statement_that_takes_too_long_is_cancelled_there(server, call):
-    server.slow = 60.0
+    server.slow = 2 * PATIENCE
     error = failed(call, timeout=3.0, query="SELECT 1")
     assert (error.kind, error.code, error.retryable) == ("db_timeout", "timeout", True)
     assert server.cancelled == [error.details["query_id"]]

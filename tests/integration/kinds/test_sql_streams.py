@@ -18,6 +18,7 @@ from noetl.kinds.postgres.connect import CONNECTIONS
 from noetl.kinds.private_folder import SUFFIX
 from noetl.kinds.registry import default_registry
 from noetl.services.artifacts import TaskArtifacts
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
@@ -437,7 +438,7 @@ def test_more_than_fits_into_memory_goes_to_disk(make_context, context, tmp_path
     settings = replace(context.settings, duckdb_memory_bytes=32 * 2**20)
     query = "SELECT count(*) AS n FROM (SELECT md5(i::text) AS h, count(*) FROM range(1000000) AS r(i) GROUP BY h)"
     found = default_registry().run(
-        "duckdb", {"query": query}, replace(context, settings=settings, timeout=60.0)
+        "duckdb", {"query": query}, replace(context, settings=settings, timeout=PATIENCE)
     )
     assert found.result["rows"] == [{"n": 1000000}]
     assert not list((tmp_path / f"work{SUFFIX}").iterdir())

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
@@ -211,7 +212,10 @@ def test_what_replaces_a_table_waits_for_others_who_write_it(ground: Ground, dsn
     with psycopg.connect(dsn) as other, ThreadPoolExecutor(1) as pool:
         other.execute(f"INSERT INTO {target} VALUES (3)")  # not committed yet: a DELETE does not see it
         replaced = pool.submit(default_registry().run, kind, given, ground.context)
-        waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND relation = '{}'::regclass"
+        here = "(SELECT oid FROM pg_database WHERE datname = current_database())"
+        waiting = (
+            f"SELECT 1 FROM pg_locks WHERE NOT granted AND database = {here} AND relation = '{{}}'::regclass"
+        )
         wait_until(
             lambda: ground.sql(waiting.format(target)) or replaced.done(), "a wait for the other's rows"
         )
@@ -417,6 +421,10 @@ def test_large_objects_go_up_in_parts_and_broken_ones_not_at_all(
 def test_a_transfer_that_does_not_fit_into_a_call_goes_on_in_the_next(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looks = itertools.count()
+    # Every look at the clock takes a hundredth of a second, so that a part of the rows fits into a fifth of one.
+    clock = SimpleNamespace(monotonic=lambda: next(looks) / 100)
+    monkeypatch.setattr("noetl.kinds.transfer.kind.time", clock)
     monkeypatch.setattr("noetl.kinds.transfer.kind._RESERVE", 0.99)
     source, target = ground.table(500), ground.table()
     given = {"source": pg(source, order_by="id"), "target": pg(target), "chunk_rows": 1}

@@ -11,6 +11,7 @@ import pytest
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.registry import default_registry
+from tests.waiting import PATIENCE
 
 _executions = itertools.count(1_000_000)
 
@@ -29,7 +30,7 @@ class Task:
         params: Mapping[str, Any],
         given: Mapping[str, Any] | None = None,
         *,
-        timeout: float = 20.0,
+        timeout: float = PATIENCE,
         settings: TaskSettings | None = None,
         cancelled=lambda: False,
     ) -> Any:

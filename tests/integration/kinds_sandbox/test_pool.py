@@ -107,10 +107,11 @@ def test_a_spare_child_waits(make_pool, capacity):
     call(pool, 1)
     call(pool, 2)
     wait_until(lambda: any(idle.child.owner is None for idle in pool._idle), "a spare child")
-    spare = next(idle.child for idle in pool._idle if idle.child.owner is None)
+    # A slow machine may have started one for each of the calls.
+    spares = [idle.child for idle in pool._idle if idle.child.owner is None]
     clock = watch()
     with pool.lease(owner(3), clock) as child:
-        assert child is spare
+        assert child in spares
 
 
 def test_many_threads_at_once(make_pool):

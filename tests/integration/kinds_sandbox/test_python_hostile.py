@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from noetl.domain.kinds import TaskSettings
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and address space limits")
 
@@ -42,7 +42,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and addr
 )
 def test_too_far(python_task, code, kind, error_code, words):
     settings = TaskSettings(output_max_bytes=3_000_000, python_memory_bytes=512 * 1024 * 1024)
-    timeout = 1.0 if kind == "timeout" else 30.0
+    timeout = 1.0 if kind == "timeout" else PATIENCE
     error = python_task.error({"code": code}, timeout=timeout, settings=settings)
     assert (error.kind, error.code) == (kind, error_code)
     assert words in str(error)

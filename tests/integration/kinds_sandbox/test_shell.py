@@ -7,6 +7,7 @@ import pytest
 from noetl.domain.kinds import HOLE, TaskSettings
 from noetl.kinds.registry import default_registry
 from tests.integration.kinds_sandbox.conftest import Task
+from tests.waiting import PATIENCE
 
 HOSTILE = "\"; touch /tmp/x; $(id) `id` ' {{ workload }} * \n"
 
@@ -51,13 +52,14 @@ def test_input_is_standard_input(shell):
         ({"command": "false | true", "interpreter": "bash"}, "unknown", "exit_1"),
         ({"command": "kill -9 $$"}, "unknown", "signal_SIGKILL"),
         ({"command": "yes"}, "unknown", "output_limit"),
-        ({"command": "sleep 5"}, "timeout", "timeout"),
+        ({"command": "sleep 3600"}, "timeout", "timeout"),
         ({"command": "echo a", "env": {"LD_PRELOAD": "x"}}, "schema", "kind_params"),
         ({"command": []}, "schema", "kind_params"),
     ],
 )
 def test_failures(shell, params, kind, code):
-    error = shell.error(params, timeout=1.0, settings=TaskSettings(output_max_bytes=100_000))
+    timeout = 1.0 if kind == "timeout" else PATIENCE
+    error = shell.error(params, timeout=timeout, settings=TaskSettings(output_max_bytes=100_000))
     assert (error.kind, error.code) == (kind, code)
     if code == "exit_3":
         assert error.details == {"exit_code": 3, "stderr": "broken\n", "stdout": "out\n"}

@@ -9,6 +9,7 @@ import pytest
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.read_execution import list_executions
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 HOSTILE = {"nul": "x\0y", "half": "x\ud800y", "digits": 10**3999, "\udfff\0": "\u202e"}
@@ -32,14 +33,6 @@ workflow:
 """
 
 
-def wait_for(check, seconds: float = 60.0):
-    until = time.monotonic() + seconds
-    while not (found := check()):
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.05)
-    return found
-
-
 def test_families_that_hold_hostile_texts_are_cancelled_whole(database, tmp_path):
     """One child waits at its lock's step, the other is queued: both end with their parents, and all are listed."""
     settings = Settings(home=tmp_path, database_url=database)
@@ -55,11 +48,11 @@ def test_families_that_hold_hostile_texts_are_cancelled_whole(database, tmp_path
                 for one in list_executions(runtime.store, limit=10, now=time.time())
             }
 
-        children = wait_for(lambda: len(shown()) == 4 and shown().keys() - set(parents))
-        wait_for(lambda: {shown()[child].status for child in children} == {"waiting", "queued"})
+        children = wait_until(lambda: len(shown()) == 4 and shown().keys() - set(parents))
+        wait_until(lambda: {shown()[child].status for child in children} == {"waiting", "queued"})
         for parent in parents:
             runtime.cancel(parent, "enough \0 \ud800", "me")
         everyone = {*parents, *children}
-        wait_for(lambda: {runtime.status(one) for one in everyone} == {"cancelled"})
+        wait_until(lambda: {runtime.status(one) for one in everyone} == {"cancelled"})
         assert all(one.unreadable is None for one in shown().values())
     assert not [line for line in lines if "could not be handled" in line], lines

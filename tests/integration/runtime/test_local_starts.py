@@ -10,6 +10,7 @@ import pytest
 from noetl.runtime import local_starts
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
@@ -34,7 +35,7 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
         entry = runtime.register(TEXT + limit, source_name="one.yaml")
         found = runtime.start_many(entry, [{"n": number} for number in range(3)])
         found.append(runtime.start(entry, {"n": 3}))
-        runtime.run_until(found, timeout=120)
+        runtime.run_until(found, timeout=PATIENCE)
         assert len(set(found)) == 4
         slots = [runtime.store.slots(one) for one in found]
         assert [one["workload", "n"] for one in slots] == [0, 1, 2, 3]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, ClassVar
 
 import pytest
@@ -17,10 +16,10 @@ from noetl.runtime.settings import Settings
 from noetl.services.change_execution import Asked
 from noetl.services.redrive_execution import redrive
 from tests.bench import tick
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
-LONG = 60.0
 FAILING = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -62,13 +61,6 @@ def runtime_on(database, home, kind, of=LocalRuntime):
     return of(Settings.from_env({}, home=home, database_url=database), registry=registry)
 
 
-def wait_for(what):
-    until = time.monotonic() + LONG
-    while not (found := what()) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert found, "it did not happen"
-
-
 class Idle(LocalRuntime):
     """A process that ends before it has run anything."""
 
@@ -81,14 +73,14 @@ def test_an_execution_that_another_process_redrove_and_left_goes_on(database, tm
     with runtime_on(database, tmp_path / "first", moody) as first:
         entry = first.register(FAILING, source_name="failing.yaml")
         execution = first.start(entry, {})
-        first.run_until([execution], timeout=LONG)
+        first.run_until([execution], timeout=PATIENCE)
         assert first.status(execution) == "failed"
         moody.works = True
         with runtime_on(database, tmp_path / "second", moody, Idle) as second:
             asked = Asked("tests", "again", second.owner, "it works now")
             second.accept([redrive(second.store, second.programs, execution, asked)])
-            wait_for(lambda: second.status(execution) == "running")
-        wait_for(lambda: first.status(execution) == "completed")
+            wait_until(lambda: second.status(execution) == "running")
+        wait_until(lambda: first.status(execution) == "completed")
 
 
 class Mixed(LocalRuntime):
@@ -110,7 +102,7 @@ def test_what_a_batch_gave_out_before_it_broke_is_run(database, tmp_path):
     with runtime_on(database, tmp_path, tick, Mixed) as runtime:
         entry = runtime.register(LOOP, source_name="one_by_one.yaml")
         execution = runtime.start(entry, {})
-        runtime.run_until([execution], timeout=LONG)
+        runtime.run_until([execution], timeout=PATIENCE)
         assert runtime.status(execution) == "completed"
         assert runtime.broken is None
         (loop,) = runtime.store.loop_progress(execution)

@@ -14,6 +14,7 @@ from noetl.ports.execution_store import CreatedExecution
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.start_execution import start_event
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 PLAYBOOK = """\
@@ -42,7 +43,7 @@ def test_a_process_completes_what_it_can_read(database, tmp_path, capsys, caplog
         made = [start_event(program, {}, now_ms=1_800_000_000_000, random_bits=bits) for bits in range(IDS)]
         ids = [start.execution_id for start in made]
         done = runtime.start(entry, {})
-        runtime.run_until([done], timeout=60)
+        runtime.run_until([done], timeout=PATIENCE)
         # Left in the outbox by a process that died.
         for start in made:
             runtime.store.create(start, CreatedExecution(entry.path, "hello"), "until:1:dead")
@@ -51,7 +52,7 @@ def test_a_process_completes_what_it_can_read(database, tmp_path, capsys, caplog
         good = [one for one in ids if one != ids[2]]
         with caplog.at_level(logging.ERROR):
             runtime.recover()
-            runtime.run_until(good, timeout=60)
+            runtime.run_until(good, timeout=PATIENCE)
         assert {runtime.status(one) for one in good} == {"completed"}
         assert f"event start in the outbox of execution {ids[2]} cannot be read" in caplog.text
         assert runtime.status(ids[2]) == "running"

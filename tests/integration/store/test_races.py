@@ -82,7 +82,7 @@ def test_versions_of_overlapping_batches_move_one_at_a_time(store, make):
 def test_only_one_of_many_parents_gets_an_id_for_its_child(store, make):
     """Whether the others' Start still waits, has begun its execution, or is being committed at this moment."""
     parents, children = range(4), [EID + 1000 + number for number in range(30)]
-    got, barrier = [], threading.Barrier(len(parents), timeout=60)
+    got, barrier = [], threading.Barrier(len(parents), timeout=PATIENCE)
 
     def parent(number):
         version, eid = 1, EID + number
@@ -184,7 +184,8 @@ def test_playbooks_registered_at_once_get_versions_of_their_own(database):
 def test_a_connection_that_was_cut_while_idle_is_replaced_unnoticed(store, admin, make):
     store.commit([make.change()])
     admin.execute(
-        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'noetl'"
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'noetl'"
     )
     assert store.commit([make.change(1)]) is not None
     assert store.info(EID).version == 2

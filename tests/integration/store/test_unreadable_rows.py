@@ -20,6 +20,8 @@ from noetl.domain.unreadable import UnreadableRowError
 from noetl.ports.changes import Poll, Wake
 from noetl.ports.schedule_store import ScheduleRow
 from noetl.ports.trigger_store import TriggerRow
+from noetl.runtime.local import LocalRuntime
+from noetl.runtime.settings import Settings
 from noetl.services.fire_schedule import fire_due
 from noetl.services.manage_schedules import view
 from noetl.services.read_execution import describe, list_executions
@@ -27,6 +29,7 @@ from noetl.services.read_history import history
 from noetl.services.replay import replay
 from noetl.services.start_playbook import StartDeps
 from tests.contract.builders import EID, Make
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 ME, OTHER = "me", "other"
@@ -124,7 +127,9 @@ def test_work_elsewhere_is_asked_beside_a_command_that_cannot_be_read(database, 
     assert [command.command_id for command in store.wake_early([(EID, "1"), (EID, "2")], ME)] == ["2"]
 
 
-@pytest.mark.parametrize("damage", ["[]", '{"tokens": {"a": 1}}', '{"v": "two"}', '{"status": "unheard-of"}'])
+@pytest.mark.parametrize(
+    "damage", ["[]", "{}", '{"v": 1}', '{"tokens": {"a": 1}}', '{"v": "two"}', '{"status": "unheard-of"}']
+)
 def test_a_state_that_cannot_be_read_is_shown_as_such(database, store, make, damage):
     for number in (0, 1, 2):
         store.commit([make.change(execution_id=EID + number, events=(make.row("start", seq=1),))])
@@ -223,3 +228,21 @@ def test_items_are_counted_beside_a_loop_that_cannot_be_read(database, make):
     store.release(ME)
     assert [command.run for command in store.claim(OTHER, 10)] == [2]
     store.close()
+
+
+def test_an_execution_whose_state_is_lost_is_cancelled_on_a_real_database(database, tmp_path):
+    waits = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: w, path: w}
+workflow: [{step: start, tool: {kind: wait, callback: true}}]
+"""
+    settings = Settings(home=tmp_path, database_url=database)
+    with LocalRuntime(settings) as runtime:
+        lost = runtime.start(runtime.register(waits, source_name="w.yaml"), {})
+        wait_until(lambda: runtime.store.info(lost).version > 0)
+    run(database, "UPDATE noetl.execution SET state = '{}' WHERE execution_id = %s", lost)
+    with LocalRuntime(settings) as runtime:
+        runtime.cancel(lost, "it is lost", "ann")
+        runtime.run_until([lost], timeout=60)
+        assert runtime.status(lost) == "cancelled" and replay(runtime.store, lost).agrees

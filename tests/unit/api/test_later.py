@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from noetl.domain.schedules import instant
@@ -65,6 +67,15 @@ def test_a_start_waits_for_its_time(hello):
     hello.settle()
     assert status(hello, execution_id) == "completed" and sweep(hello) == 0
     assert hello.ask("GET", f"/api/executions/{execution_id}/result").json["result"] is not None
+
+
+def test_a_reader_whose_clock_is_behind_takes_no_start_for_a_later_one(hello):
+    made = hello.ask("POST", "/api/execute", {"path": "demo/hello"}).json
+    hello.deps = replace(hello.deps, clock=lambda: hello.database.now - 3600)
+    assert status(hello, made["execution_id"]) == "running"
+    assert hello.ask("GET", "/api/executions", query={"status": "scheduled"}).json["executions"] == []
+    hello.deps = replace(hello.deps, clock=lambda: hello.database.now + 7200)
+    assert status(hello, start_later(hello, 3600).json["execution_id"]) == "scheduled"
 
 
 def test_it_is_cancelled_before_it_starts(hello):

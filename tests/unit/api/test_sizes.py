@@ -17,6 +17,7 @@ from noetl.domain.sizes import (
     INTEGER_DIGITS,
     NAME,
     REASON,
+    Size,
 )
 from noetl.domain.tokens import grant
 from noetl.services.fire_schedule import fire_schedule
@@ -146,6 +147,7 @@ def test_a_document_at_its_limit(ground, door, size, make, over):
     if "details" in problem:
         assert problem["details"]["limit"] == size.name
         assert problem["details"]["most"] == size.value
+        assert "place" in problem["details"] and problem["hint"] and str(size.value) in problem["detail"]
     ground.settle()
 
 
@@ -289,3 +291,8 @@ def test_an_outcome_has_no_id_but_its_own(ground, event_id):
     body = message(command, grant(command, ground.keys), event_id=event_id)
     assert ground.ask("POST", "/api/events", body).status == 403
     assert not ground.forwarded
+
+
+def sizes_under_test() -> set[Size]:
+    """Limits that have a case here, for the test that every limit has one."""
+    return {size for _, size, _ in CASES}

@@ -198,7 +198,7 @@ def test_a_body_is_json_or_text(ground, body, content_type, seen):
     ("over", "code", "told"),
     [
         ({"name": "a b"}, "invalid_trigger_name", "'a b'"),
-        ({"name": "x" * 49}, "invalid_trigger_name", "1 to 48"),
+        ({"name": "x" * 49}, "invalid_trigger_name", "more than 48"),
         ({"path": "demo/helo"}, "playbook_not_found", "demo/hello"),
         ({"source": {"type": "ftp"}}, "body_invalid", "ftp"),
         ({"source": {"type": "s3", "bucket": "No"}}, "invalid_trigger", "source.bucket"),

@@ -36,7 +36,6 @@ from noetl.services.keep_lines import LineKeeper
 from noetl.services.manage_credentials import CredentialDeps, Token
 from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.prune import PruneDeps
-from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.start_execution import start_event
 from noetl.services.worker_deps import WorkerDeps
@@ -138,8 +137,8 @@ class Database:
     """What survives a runtime: stores, and how often they were opened."""
 
     def __init__(self) -> None:
-        # Every handled batch moves this clock on. It begins in the past, so that it never passes the clock of the command line:
-        # what starts after now is shown as scheduled.
+        # Every handled batch moves this clock on. It begins in the past, so that it never passes the clock of the command line,
+        # which is what `--before` and `--since` count from.
         self.now = time.time() - 3600
         self.results = MemoryResultStore()
         kept = MemoryCredentialStore(self.clock)
@@ -247,7 +246,7 @@ class MemoryRuntime:
         self.commands += self.store.claim(self.owner, 1000)
         self.events += self.store.undelivered(self.owner, 1000)
         live = self.store.executions(limit=1000, status="running")
-        return sorted(info.execution_id for info in live if not is_ahead(info, self.database.now))
+        return sorted(info.execution_id for info in live if not info.ahead)
 
     def accept(self, events: Collection[Event]) -> None:
         self.events += events

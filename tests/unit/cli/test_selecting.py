@@ -53,9 +53,11 @@ def test_all_that_fit_are_looked_at_and_then_steered(noetl, far) -> None:  # noq
     assert unasked.code == 2 and "--dry-run" in unasked.err
     done = noetl("redrive", *mine, "--yes", "--reason", "mended")
     assert done.code == 0 and "2 executions are redriven" in done.out
+    refused = noetl("unpause", "--filter", f"id={waiting}", "--yes", "--remote")
+    assert refused.code == 1 and "not paused" in refused.out
     assert noetl("pause", "--filter", "status=waiting", "--yes", "--remote").code == 0
-    refused = noetl("pause", "--filter", f"id={waiting}", "--yes", "--remote")
-    assert refused.code == 1 and "not: it is paused already" in refused.out
+    again = noetl("pause", "--filter", f"id={waiting}", "--yes", "--remote")
+    assert again.code == 0 and "1 execution is paused" in again.out
     assert "1 execution is resumed" in noetl("unpause", "--filter", "status=paused", "-y", "--remote").out
     assert "1 execution is cancelled" in noetl("cancel", "--before", "0s", "--yes", "--remote").out
 

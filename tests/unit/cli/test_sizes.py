@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from noetl.cli.errors import USAGE
-from noetl.cli.payload import parse_value, read_payload
+from noetl.cli.payload import parse_set, parse_value, read_payload
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import DOCUMENT_DEPTH, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, REASON
+from noetl.domain.sizes import (
+    CORRELATION_ID,
+    CREDENTIAL_NAME,
+    CREDENTIAL_TYPE,
+    DOCUMENT_BYTES,
+    DOCUMENT_DEPTH,
+    DOCUMENT_KEYS,
+    INTEGER_DIGITS,
+    LIMIT_KEY,
+    NAME,
+    PLAYBOOK_ALIASES,
+    PLAYBOOK_VALUES,
+    PRIORITY,
+    REASON,
+    SET_DEPTH,
+    STEPS,
+    TRIGGER_NAME,
+    Size,
+)
 from tests.unit.api.test_sizes import digits, keyed, keys, nested
 from tests.unit.cli.test_doors import both
+from tests.unit.dsl.test_sizes import CASES as PLAYBOOKS
 
 __all__ = ["both"]
 
@@ -83,3 +103,122 @@ def test_any_text_is_a_key_of_a_payload(both, tmp_path: Path, key: str) -> None:
     for command in FILES:
         for ran in both(command):
             assert ran.code == 0, ran
+
+
+def sized(count: int) -> str:
+    """A document of ``count`` bytes."""
+    return json.dumps({"a": "x" * (count - len('{"a":""}'))}, separators=(",", ":"))
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("name", ["document.json", "document.yaml"])
+@pytest.mark.parametrize("size", [*MADE, DOCUMENT_BYTES], ids=lambda size: size.name)
+def test_a_payload_is_read_alike_in_either_form(tmp_path: Path, name: str, size: Size, over: int) -> None:
+    """JSON is YAML as well: what one reader refuses, the other does, with the same code and fields."""
+    path = tmp_path / name
+    made = {**MADE, DOCUMENT_BYTES: sized}[size](size.value + over)
+    path.write_text(
+        made.replace("{", "{ ", 1) if name.endswith("yaml") and size is not DOCUMENT_BYTES else made
+    )
+    if over <= 0:
+        assert read_payload(str(path), ()) == json.loads(made)
+        return
+    with pytest.raises(InvalidInputError) as refused:
+        read_payload(str(path), ())
+    told = refused.value
+    assert (told.code, told.details["limit"], told.details["most"]) == ("size_limit", size.name, size.value)
+    assert told.hint and str(size.value) in told.message
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (PLAYBOOK_VALUES, lambda n: f"a: [{', '.join(['1'] * (n - 3))}]\n"),
+        (PLAYBOOK_ALIASES, lambda n: f"a: &x 1\nb: [{', '.join(['*x'] * n)}]\n"),
+    ],
+)
+def test_what_the_reader_of_yaml_counts(
+    tmp_path: Path, size: Size, text: Callable[[int], str], over: int
+) -> None:
+    path = tmp_path / "payload.yaml"
+    path.write_text(text(size.value + over))
+    if over <= 0:
+        assert read_payload(str(path), ())
+        return
+    with pytest.raises(InvalidInputError, match=r"payload\.yaml:\d+:\d+: ") as refused:
+        read_payload(str(path), ())
+    assert (refused.value.code, refused.value.details["limit"]) == ("size_limit", size.name)
+
+
+NAMED = {
+    "trigger": (TRIGGER_NAME, "trigger add {} demo/hello --webhook"),
+    "credential": (CREDENTIAL_NAME, "credential add {} --type generic --set k=v"),
+    "credential type": (CREDENTIAL_TYPE, "credential add kept --type {} --set k=v"),
+    "limit": (LIMIT_KEY, "limit set {} --concurrent 1"),
+    "correlation": (CORRELATION_ID, "ctx patch WAITING --set a=1 --correlation-id {}"),
+    "correlation of a token": (CORRELATION_ID, "inject WAITING start --correlation-id {}"),
+    "reason": (REASON, "cancel WAITING --reason {}"),
+}
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("case", NAMED)
+def test_a_name_at_its_limit_here_and_at_a_server(both, case: str, over: int) -> None:
+    size, command = NAMED[case]
+    for ran in both(command.format("n" * (size.value + over))):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        if over > 0:
+            assert (
+                size.name in ran.err and f"{size.value + 1} {size.unit}, more than {size.value}" in ran.err
+            ), ran
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_keys_of_one_set(over: int) -> None:
+    name = ".".join("k" * (SET_DEPTH.value + over))
+    if over <= 0:
+        assert len(parse_set(f"{name}=1")[0]) == SET_DEPTH.value + over
+        return
+    with pytest.raises(InvalidInputError) as refused:
+        parse_set(f"{name}=1")
+    assert (refused.value.code, refused.value.details["limit"]) == ("invalid_set", SET_DEPTH.name)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_priority(both, sign: str, over: int) -> None:
+    for ran in both(f"exec demo/hello --priority={sign}{PRIORITY.value + over}"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or str(PRIORITY.value) in ran.err
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("case", [name for name in PLAYBOOKS if name != "templates"])
+def test_a_playbook_at_its_limit(noetl, tmp_path: Path, case: str, over: int) -> None:
+    """``noetl validate``, ``register`` and ``run`` are one compiler: the same code, the same line, nothing kept."""
+    size, code, make, line = PLAYBOOKS[case]
+    if over < 0 and size is STEPS:
+        return
+    (tmp_path / "p.yaml").write_text(make(size.value + over))
+    for command in ("validate", "register") if over > 0 else ("validate",):
+        ran = noetl(command, "p.yaml")
+        if over <= 0:
+            assert f"[{code}]" not in ran.out + ran.err, ran
+        else:
+            assert ran.code == USAGE, ran
+            assert f"p.yaml:{line}:" in ran.out + ran.err and code in ran.out + ran.err
+            assert "Traceback" not in ran.err
+
+
+def sizes_under_test() -> set[Size]:
+    """Limits that have a case here, for the test that every limit has one."""
+    return {
+        *MADE,
+        DOCUMENT_BYTES,
+        PLAYBOOK_VALUES,
+        PLAYBOOK_ALIASES,
+        SET_DEPTH,
+        PRIORITY,
+        *(size for size, _ in NAMED.values()),
+    }

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import Patch
-from noetl.domain.patches import MISSING, apply_patch, combine, compacted, deep_merge
+from noetl.domain.patches import MISSING, apply_patch, combine, deep_merge
 
 NUMBERS = st.integers(-(10**30), 10**30)
 CHANGES = {
@@ -98,5 +98,6 @@ def test_changes_that_do_not_fit_each_other_stay_as_they_are():
         assert combine([reference, change]) == [reference, change]
     most = 10**4000 - 1
     sums = [Patch("ctx", "x", most, "add"), Patch("ctx", "x", most, "add")]
-    assert compacted(sums) == sums
-    assert compacted([*sums, Patch("ctx", "x", 1)]) == [*sums, Patch("ctx", "x", 1)]
+    assert combine(sums) == sums
+    assert combine([Patch("ctx", "x", most), sums[0]]) == [Patch("ctx", "x", most), sums[0]]
+    assert combine([*sums, Patch("ctx", "x", 1)]) == [Patch("ctx", "x", 1)]

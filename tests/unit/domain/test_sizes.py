@@ -100,8 +100,8 @@ def test_a_sum_stops_where_numbers_stop() -> None:
     for current, value in ((most, 1), (-most, -1), (1e308, 1e308), (most, 0.5)):
         with pytest.raises(InvalidInputError):
             apply_patch(current, Patch("ctx", "n", value, "add"))
-    with pytest.raises(InvalidInputError, match="4000 digits"):
-        combine([Patch("ctx", "n", most, "add"), Patch("ctx", "n", most, "add")])
+    twice = [Patch("ctx", "n", most, "add")] * 2
+    assert combine(twice) == twice, "what they are added to may be negative"
 
 
 def test_counting_ends_where_enough_was_counted() -> None:

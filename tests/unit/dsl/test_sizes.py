@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from noetl.domain.sizes import (
+    CATCH_UP,
     DIAGNOSTICS,
     IDENTIFIER,
     INTEGER_DIGITS,
@@ -17,8 +18,12 @@ from noetl.domain.sizes import (
     PLAYBOOK_DEPTH,
     PLAYBOOK_NAME,
     PLAYBOOK_VALUES,
+    PRIORITY,
+    SCHEDULE_NAME,
     STEP_LIMITS,
     STEPS,
+    TEMPLATE_BRACKETS,
+    TEMPLATE_SOURCE,
     TEMPLATES,
     Size,
 )
@@ -85,6 +90,14 @@ def aliases(count: int) -> str:
     return HEAD + META + f"workload:\n  a: &x 1\n  b: [{', '.join(['*x'] * count)}]\n" + ONE
 
 
+def argument(text: str) -> str:
+    return HEAD + META + ONE + f"    args:\n      a: '{text}'\n"
+
+
+def conduct(entry: str) -> str:
+    return HEAD + f"metadata:\n  name: x\n  schedule:\n    rate: 1 hour\n    {entry}\n" + ONE
+
+
 CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "step": (IDENTIFIER, "name-too-long", lambda n: HEAD + META + ONE.replace("start", "s" * n), 5),
     "label": (IDENTIFIER, "name-too-long", labelled, 7),
@@ -103,6 +116,11 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "values": (PLAYBOOK_VALUES, "yaml-too-many-nodes", values, 8),
     "steps": (STEPS, "too-many-steps", steps, 5),
     "templates": (TEMPLATES, "too-many-templates", templates, 59),
+    "priority": (PRIORITY, "out-of-range", lambda n: HEAD + META + f"executor:\n  spec:\n    priority: {n}\n" + ONE, 6),
+    "schedule name": (SCHEDULE_NAME, "invalid-schedule-name", lambda n: conduct(f"name: {'s' * n}"), 7),
+    "catch up": (CATCH_UP, "wrong-value", lambda n: conduct(f"catch_up_max: {n}"), 7),
+    "template": (TEMPLATE_SOURCE, "template-limit", lambda n: argument("{{ 1 }}".ljust(n, ".")), 8),
+    "brackets": (TEMPLATE_BRACKETS, "template-limit", lambda n: argument("{{ " + "(" * n + "1" + ")" * n + " }}"), 8),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
 
@@ -150,3 +168,8 @@ def test_a_column_holds_no_nul(field: str, kinds: object) -> None:
     text = "metadata:\n" + "".join(f'  {key}: "{value}"\n' for key, value in metadata.items())
     with pytest.raises(InvalidPlaybookError, match="bad-name"):
         compile_playbook(HEAD + text + ONE, kinds=kinds)
+
+
+def sizes_under_test() -> set[Size]:
+    """Limits that have a case here, for the test that every limit has one."""
+    return {size for size, *_ in CASES.values()} | {DIAGNOSTICS}

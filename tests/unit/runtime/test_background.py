@@ -14,7 +14,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime import background
 from noetl.runtime.background import Processes
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 HOLDS = """
 import signal, sys, time
@@ -29,7 +29,7 @@ with Processes(Path(sys.argv[1])).hold("worker", sys.argv[2], "a log") as ready:
         sys.exit("the address is taken")
     if sys.argv[3] != "slow":
         ready({"pool": "io"})
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 
@@ -62,8 +62,12 @@ def test_one_in_the_background_is_seen_and_ended(running: Processes, tmp_path: P
     with running.hold("worker", ""), running.hold("worker", "") as ready:
         ready({})
         assert [one.name for one in running.running("worker")] == ["w", "worker", "worker-2"]
-    assert running.stop(made, 20.0) and running.running("worker") == [] and not list(running.folder.iterdir())
-    assert running.stop(made, 20.0), "it is over already"
+    assert (
+        running.stop(made, PATIENCE)
+        and running.running("worker") == []
+        and not list(running.folder.iterdir())
+    )
+    assert running.stop(made, PATIENCE), "it is over already"
 
 
 def test_one_that_does_not_end_is_killed_and_what_was_killed_is_forgotten(running: Processes, tmp_path: Path):
@@ -79,7 +83,7 @@ def test_one_that_does_not_end_is_killed_and_what_was_killed_is_forgotten(runnin
 def test_one_that_cannot_begin_is_told_with_its_words(
     running: Processes, tmp_path: Path, monkeypatch, how, told
 ):
-    monkeypatch.setattr(background, "READY_SECONDS", 1.0 if how == "slow" else 20.0)
+    monkeypatch.setattr(background, "READY_SECONDS", 1.0 if how == "slow" else PATIENCE)
     (tmp_path / "log").write_text("of an earlier one\n")
     with pytest.raises(InfrastructureError, match=told) as error:
         running.start("worker", "w", command(running.folder, "w", how), tmp_path / "log", os.environ)
@@ -88,7 +92,7 @@ def test_one_that_cannot_begin_is_told_with_its_words(
 
 
 def test_a_number_that_belongs_to_somebody_else_by_now_is_never_signalled(running: Processes, tmp_path: Path):
-    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
     try:
         made = running.start("worker", "w", command(running.folder, "w"), tmp_path / "log", os.environ)
         os.kill(made.pid, signal.SIGKILL)

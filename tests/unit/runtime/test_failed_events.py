@@ -25,6 +25,7 @@ from noetl.services import failed_events
 from noetl.services.large_messages import unpack
 from noetl.services.start_execution import start_event
 from tests.unit.services.engine_bench import HEAD, STEP, Bench
+from tests.waiting import PATIENCE
 
 LOOP = STEP.replace(
     "    tool:",
@@ -76,7 +77,7 @@ class Machine(Bench):
 
     def settled(self, wanted: Callable[[], bool]) -> None:
         with self.runtime._changed:
-            assert self.runtime._changed.wait_for(wanted, 20), self.log
+            assert self.runtime._changed.wait_for(wanted, PATIENCE), self.log
 
     def status(self, start: Start) -> str:
         return self.memory.info(start.execution_id).status  # type: ignore[union-attr]
@@ -158,6 +159,24 @@ def test_an_event_whose_execution_cannot_fail_either_is_set_aside_where_it_can_b
     machine.runtime._inbox.close()
 
 
+def test_a_lost_answer_to_failing_an_execution_makes_the_process_doubt_what_it_holds(tmp_path: Any) -> None:
+    """That commit may have given it work of other executions: those that waited for the slots of the failed one."""
+    machine = Machine(tmp_path, STEP)
+    start = machine.begin(1)
+    doubts: list[bool] = []
+    machine.runtime.keeper = SimpleNamespace(doubt=lambda: doubts.append(True))
+    lost = InfrastructureError("the answer was lost", code="outcome_unknown")
+
+    def commit(changes: Sequence[Change], owner: str | None = None) -> Committed:
+        raise lost
+
+    machine.memory.commit = commit  # type: ignore[method-assign]
+    with pytest.raises(InfrastructureError):
+        machine.runtime._after_failure(start, RuntimeError("boom"), failed_events.TRIES)
+    assert doubts
+    machine.runtime._inbox.close()
+
+
 def test_an_event_of_an_execution_whose_state_cannot_be_read_is_refused_by_its_name(tmp_path: Any) -> None:
     """What `noetl cancel` shows: the row that cannot be read, and where the remedy is described."""
     machine = Machine(tmp_path, STEP)
@@ -211,7 +230,7 @@ def test_commands_wait_when_no_thread_can_be_started(tmp_path: Any, monkeypatch:
         runtime.dispatch(*commands[:2])
     assert [one.command_id for one in delayed] == ["1", "2"] and runtime._running == 0
     runtime.dispatch(commands[2])
-    assert ran.acquire(timeout=10)
+    assert ran.acquire(timeout=PATIENCE)
     runtime.pools["io"].close(0)
 
 

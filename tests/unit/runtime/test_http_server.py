@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import resource
 import socket
@@ -12,6 +13,7 @@ import pytest
 from waitress.server import create_server
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.sizes import HEADER_BYTES
 from noetl.runtime.http_server import Channel, HttpServer, listen
 from tests.waiting import PATIENCE, wait_until
 
@@ -166,3 +168,32 @@ def test_a_host_that_is_none_is_told():
     with pytest.raises(InvalidInputError) as refused:
         listen(lambda *_: [], "256.0.0.1", 0, 1)
     assert refused.value.code == "host_unknown"
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_headers_at_their_limit(over):
+    server = listen(_hello, "127.0.0.1", 0, 1)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as connection:
+            around = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX: \r\n\r\n"
+            room = HEADER_BYTES.value + over - len(around)
+            connection.sendall(around.replace(b"X: ", b"X: " + b"h" * room))
+            answer = _everything(connection)
+        assert answer.startswith(b"HTTP/1.0 431" if over > 0 else b"HTTP/1.1 200"), answer[:200]
+        if over > 0:
+            problem = json.loads(answer.partition(b"\r\n\r\n")[2])
+            assert problem["code"] == "headers_too_large" and problem["hint"]
+            assert (problem["details"]["limit"], problem["details"]["most"]) == (
+                "header_bytes",
+                HEADER_BYTES.value,
+            )
+    finally:
+        server.close(PATIENCE)
+        thread.join(PATIENCE)
+
+
+def sizes_under_test():
+    """Limits that have a case here, for the test that every limit has one."""
+    return {HEADER_BYTES}

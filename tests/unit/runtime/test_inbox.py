@@ -89,10 +89,10 @@ def test_what_the_engine_fails_on_is_tried_alone_until_it_is_settled(name: str) 
     engine.inbox.start()
     engine.wait([1, 3])
     with engine.changed:
-        assert engine.changed.wait_for(lambda: len(engine.failures) >= 3, 10)
+        assert engine.changed.wait_for(lambda: len(engine.failures) >= 3, PATIENCE)
         assert any(engine.inbox.counts()), "it is not dropped"
         engine.settled.add(name)
-        assert engine.changed.wait_for(lambda: engine.inbox.counts() == (0, 0), 10)
+        assert engine.changed.wait_for(lambda: engine.inbox.counts() == (0, 0), PATIENCE)
         assert engine.failures[:3] == [(name, 0, 1), (name, 0, 2), (name, 0, 3)]
     engine.inbox.close()
 
@@ -105,7 +105,7 @@ def test_outcomes_of_two_attempts_are_set_aside_both() -> None:
     engine.inbox.start()
     with engine.changed:
         wanted = {("poison", 1, 3), ("poison", 2, 3)}
-        assert engine.changed.wait_for(lambda: wanted <= set(engine.failures), 10), engine.failures
+        assert engine.changed.wait_for(lambda: wanted <= set(engine.failures), PATIENCE), engine.failures
     engine.inbox.close()
 
 

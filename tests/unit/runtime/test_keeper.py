@@ -95,7 +95,7 @@ def test_a_duty_that_fails_every_time_keeps_no_other_from_being_done(monkeypatch
     keeper.delay(Command(1, "1", 1, "a", "hash", "io"))
     keeper.start()
     try:
-        assert all(one.acquire(timeout=10) for one in (fired, beats) for _ in range(4))
+        assert all(one.acquire(timeout=PATIENCE) for one in (fired, beats) for _ in range(4))
     finally:
         keeper.close()
     assert keeper.delayed() == 1 and {"a defect", "a row that cannot be read"} <= {

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from noetl.runtime.presence import Presence
+from tests.waiting import PATIENCE
 
 HOLD = """
 import sys, time
@@ -13,7 +14,7 @@ from pathlib import Path
 from noetl.runtime.presence import Presence
 Presence(Path(sys.argv[1]), sys.argv[2]).announce()
 print("here", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -23,9 +24,11 @@ def test_a_killed_process_is_found_once(tmp_path):
     other = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path), "host:1:ab"], stdout=subprocess.PIPE)
     with other:
         assert other.stdout.readline() == b"here\n"
-        assert mine.dead() == [], "it lives"
-        os.kill(other.pid, signal.SIGKILL)
-        other.wait(10)
+        try:
+            assert mine.dead() == [], "it lives"
+        finally:
+            os.kill(other.pid, signal.SIGKILL)
+        other.wait(PATIENCE)
         assert mine.dead() == ["host:1:ab"]
         assert mine.dead() == []
 

@@ -221,15 +221,15 @@ def test_a_source_that_is_away_is_asked_again(place: Place, s3: Any, monkeypatch
 
 
 def test_the_results_of_a_loop_are_gone_over_part_by_part(place: Place) -> None:
-    count = 25_000
+    count = 4_000
     text = (
         '  - step: start\n    loop: { in: "{{ range(%d) | list }}", iterator: n, spec: { mode: parallel } }\n'
-        '    tool: { kind: noop, args: { n: "{{ iter.n }}" } }\n    next: { arcs: [{ step: again }] }\n'
+        '    tool: { kind: noop, args: { n: "{{ iter.n }}", pad: "{{ workload.pad }}" } }\n    next: { arcs: [{ step: again }] }\n'
         '  - step: again\n    loop: { in: "{{ start }}", iterator: r, spec: { mode: sequential } }\n'
         '    tool: { kind: noop, args: { twice: "{{ iter.r.n * 2 }}" } }\n    next: { arcs: [{ step: end }] }\n'
         '  - step: end\n    tool: { kind: noop, args: { n: "{{ again.count }}", last: "{{ again[-1].twice }}" } }\n'
     )
-    observed = place.run(text % count)
+    observed = place.run(text % count, {"pad": "x" * 60})
     assert observed.result == {"n": count, "last": 2 * (count - 1)}
     reading = [command for command in place.commands if command.stage == "collection"]
     (whole,) = [command for command in place.commands if command.step == "again" and command.loop]

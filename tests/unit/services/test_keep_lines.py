@@ -9,6 +9,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.services import keep_lines
 from noetl.services.keep_lines import COMMAND_BYTES, LineKeeper
 from tests.unit.api.ground import Ground
+from tests.waiting import PATIENCE, wait_until
 
 LOOP = """\
 apiVersion: noetl.io/v2
@@ -59,7 +60,7 @@ def test_a_task_that_goes_on_is_heard_after_a_moment(monkeypatch):
     lines = LineKeeper(Told(), lambda line: None).of(Command)
     for text in ("one", "two"):
         lines.add("load", 1, None, text)
-        assert kept.wait(10), "nobody wrote it"
+        assert kept.wait(PATIENCE), "nobody wrote it"
         kept.clear()
 
 
@@ -99,7 +100,6 @@ def test_a_defect_of_the_logs_ends_neither_the_writer_nor_the_task(monkeypatch):
 
     keeper = LineKeeper(Once(), told.append)
     keeper.of(Command).add("a", 1, None, "lost")
-    while not told:
-        threading.Event().wait(0.01)
+    wait_until(lambda: told, "the word of the defect")
     keeper.of(Command).add("a", 1, None, "kept")
-    assert kept.wait(10) and "No space left" in told[0]
+    assert kept.wait(PATIENCE) and "No space left" in told[0]

@@ -16,7 +16,9 @@ from noetl.api.routing import Router
 from noetl.api.table import ROUTES, Route
 from noetl.domain.callbacks import shown_path
 from noetl.domain.capability import HEADER
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.size_gate import exceeded
+from noetl.domain.sizes import ANSWER_BYTES
 
 LOST = ("outcome_unknown", "database_unreachable")
 """Codes of errors that a new connection may cure. Every endpoint may be run twice: ids come from the request."""
@@ -117,10 +119,9 @@ def _check_size(found: Answer) -> None:
     if found.content is not None:
         return
     text = found.body()
-    if len(text) > MAX_ANSWER // 6 and escaped_size(text) > MAX_ANSWER:
-        raise InvalidInputError(
-            "the answer is too large to be sent", code="answer_too_large", hint="ask for a smaller page"
-        )
+    if len(text) > MAX_ANSWER // 6 and (size := escaped_size(text)) > MAX_ANSWER:
+        remedy = "ask for a smaller page"
+        raise exceeded(ANSWER_BYTES, size, "the answer", code="answer_too_large", remedy=remedy)
 
 
 def _refused(api: Api, request: Request, error: Exception) -> Answer:

@@ -105,9 +105,18 @@ def problem(error: Exception, *, request_id: str = "", instance: str = "") -> An
     )
 
 
-def refusal(status: int, code: str, detail: str, request_id: str) -> Answer:
+def refusal(
+    status: int,
+    code: str,
+    detail: str,
+    request_id: str,
+    *,
+    hint: str | None = None,
+    details: dict[str, Any] | None = None,
+) -> Answer:
     """What could not be read as HTTP, in the words of whoever tried."""
     body = _body(code, "Refused", status, detail) | {"retryable": False, "request_id": request_id}
+    body |= {name: value for name, value in (("hint", hint), ("details", details)) if value}
     return Answer(status, body, content_type=PROBLEM)
 
 

@@ -7,6 +7,7 @@ import binascii
 import hashlib
 import json
 import re
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -17,12 +18,10 @@ from noetl.api.exchange import Request
 from noetl.api.problems import BadRequestError, BodyTooLargeError, EncodingError, UnsupportedMediaError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.size_gate import check_value, exceeded, too_many_digits
-from noetl.domain.sizes import IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS
+from noetl.domain.size_gate import check_text, check_value, exceeded, too_many_digits
+from noetl.domain.sizes import BODY_BYTES, CURSOR, IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS, Size
 
 B = TypeVar("B")
-MAX_KEY = IDEMPOTENCY_KEY.value
-MOST_IDS = REQUEST_IDS.value
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
@@ -52,9 +51,14 @@ def execution_ids(request: Request) -> tuple[int, ...] | None:
     if text is None:
         return None
     found = text.split(",")
-    if len(found) > MOST_IDS:
-        raise BadRequestError(
-            f"ids has {len(found)} entries; at most {MOST_IDS} are taken", code="invalid_parameter"
+    if len(found) > REQUEST_IDS.value:
+        raise exceeded(
+            REQUEST_IDS,
+            len(found),
+            "ids",
+            code="invalid_parameter",
+            family=BadRequestError,
+            remedy="ask several times",
         )
     return tuple(execution_id(one.strip()) for one in found)
 
@@ -130,9 +134,20 @@ def cursor_text(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
+def after(request: Request) -> str | None:
+    """``?after``, a cursor of any kind; None without one. Raises BadRequestError(code="invalid_cursor") when it is too long."""
+    text = request.query.get("after")
+    if text is not None and len(text) > CURSOR.value:
+        remedy = "pass on the `next` of the page before, unchanged"
+        raise exceeded(
+            CURSOR, len(text), "the cursor", code="invalid_cursor", family=BadRequestError, remedy=remedy
+        )
+    return text
+
+
 def text_cursor(request: Request) -> str:
     """What ``cursor_text`` was made of; empty without a cursor."""
-    text = request.query.get("after", "")
+    text = after(request) or ""
     try:
         padded = text + "=" * (-len(text) % 4)
         return base64.b64decode(padded, altchars=b"-_", validate=True).decode("utf-8")
@@ -150,19 +165,32 @@ def bad_cursor(text: str) -> BadRequestError:
 
 def idempotency_key(request: Request) -> str:
     """The key of this request among all of them: what the caller sent, kept apart by who sent it. Empty without one."""
+    sent = sent_key(request)
+    if not sent:
+        return ""
+    whose = f"{request.principal.kind}\n{request.principal.account}\n{sent}"
+    return f"api:{hashlib.sha256(whose.encode()).hexdigest()}"
+
+
+def sent_key(request: Request) -> str:
+    """Return the header ``Idempotency-Key``; empty without one. Raises BadRequestError.
+
+    The draft of the header makes its value a String of RFC 9651, which holds printable ASCII. Bytes beyond that are read as different text
+    by different proxies and gateways, so that a repeated request might not be known for one.
+    """
     header = request.headers.get("idempotency-key")
     if header is None:
         return ""
     sent = header.strip()
-    if not sent or len(sent) > MAX_KEY or not sent.isprintable():
+    check_text(IDEMPOTENCY_KEY, sent, "the Idempotency-Key", code="invalid_parameter", family=BadRequestError)
+    if not sent or not (sent.isascii() and sent.isprintable()):
         # A caller that sends a blank key relies on one: without it, a repeated request would be another one.
         raise BadRequestError(
-            f"an Idempotency-Key has 1 to {MAX_KEY} printable characters",
+            f"an Idempotency-Key has 1 to {IDEMPOTENCY_KEY.value} printable characters of ASCII, not {sent[:40]!r}",
             code="invalid_parameter",
-            hint="send a key of this request, or leave the header out",
+            hint="send a key of this request, such as a UUID, or leave the header out",
         )
-    whose = f"{request.principal.kind}\n{request.principal.account}\n{sent}"
-    return f"api:{hashlib.sha256(whose.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return sent
 
 
 def sized_body(request: Request, deps: ApiDeps) -> bytes:
@@ -173,16 +201,25 @@ def sized_body(request: Request, deps: ApiDeps) -> bytes:
             f"a body with Content-Encoding {encoding[:40]!r} is not taken", hint="send it as it is"
         )
     if len(request.body) > deps.max_body:
-        raise BodyTooLargeError(
-            f"the body is larger than the {deps.max_body} bytes that are taken",
-            hint="put large input into a bucket, and its address into the payload",
-        )
+        size = msgspec.structs.replace(BODY_BYTES, value=deps.max_body)
+        remedy = "put large input into a bucket, and its address into the payload"
+        raise too_large(size, len(request.body), "the body", remedy)
     return request.body
 
 
+def too_large(size: Size, found: int, what: str, remedy: str) -> InvalidInputError:
+    """Make the error of a body that is not read at all."""
+    code = BodyTooLargeError.default_code
+    return exceeded(size, found, what, code=code, family=BodyTooLargeError, remedy=remedy)
+
+
 def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
-    """The JSON body as ``shape``. Raises BodyTooLargeError, BadRequestError (not JSON), InvalidInputError (another shape)."""
+    """The JSON body as ``shape``.
+
+    Raises BodyTooLargeError, BadRequestError(code="body_not_json" or "duplicate_key"), InvalidInputError (another shape).
+    """
     data = sized_body(request, deps) or b"{}"
+    refuse_duplicates(data)
     try:
         return codec.decode_as(codec.decoder(shape), data)
     except msgspec.ValidationError as error:
@@ -192,30 +229,54 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     except ValueError as error:
         if too_many_digits(error):
             raise exceeded(INTEGER_DIGITS, None, "the body: a whole number") from None
-        raise BadRequestError(
-            f"the body is not JSON: {error}", code="body_not_json", hint="send one JSON mapping as UTF-8"
-        ) from error
+        raise _not_json(error, "mapping") from error
 
 
 def strict_body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
-    """As ``body``, of a stranger: what calls itself something else than JSON is refused (UnsupportedMediaError), and so is a mapping that
-    has a key twice, because readers differ in what that means."""
+    """As ``body``, of a stranger: what calls itself something else than JSON is refused (UnsupportedMediaError)."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _JSON_KINDS and not kind.endswith("+json"):
         raise UnsupportedMediaError(
             f"this is read as JSON, not as {kind[:60]!r}", hint="send Content-Type: application/json"
         )
-    found = body(request, deps, shape)
-    json.loads(request.body or b"{}", object_pairs_hook=_unique)
-    return found
+    return body(request, deps, shape)
+
+
+def json_value(data: bytes) -> Any:
+    """Decode a body that may be any JSON value. Raises BadRequestError(code="body_not_json" or "duplicate_key")."""
+    refuse_duplicates(data)
+    try:
+        return codec.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise _not_json(error, "value") from error
+
+
+def _not_json(error: Exception, what: str) -> BadRequestError:
+    return BadRequestError(
+        f"the body is not JSON: {str(error)[:200]}",
+        code="body_not_json",
+        hint=f"send one JSON {what} as UTF-8",
+    )
+
+
+def refuse_duplicates(data: bytes) -> None:
+    """Raise BadRequestError(code="duplicate_key") for JSON with a mapping that has a key twice: readers differ in which value counts."""
+    # What cannot be read at all is for the decoder to refuse, which says why.
+    with suppress(ValueError, RecursionError):
+        json.loads(data, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> None:
     """Raises BadRequestError."""
-    names = [name for name, _ in pairs]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BadRequestError(f"the key {twice[:80]!r} is there twice", code="duplicate_key")
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise BadRequestError(
+                f"the key {name[:80]!r} is there twice in one mapping of the body",
+                code="duplicate_key",
+                hint="keep one of them, or rename one",
+            )
+        names.add(name)
 
 
 def storable(value: object, what: str) -> None:

@@ -6,15 +6,41 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.patches import deep_merge
 from noetl.domain.size_gate import check_document, exceeded, too_many_digits
-from noetl.domain.sizes import INTEGER_DIGITS, SET_DEPTH
+from noetl.domain.sizes import (
+    DOCUMENT_BYTES,
+    DOCUMENT_DEPTH,
+    INTEGER_DIGITS,
+    PLAYBOOK_ALIASES,
+    PLAYBOOK_VALUES,
+    SET_DEPTH,
+    Size,
+)
+
+if TYPE_CHECKING:
+    from noetl.dsl.diagnostics import Diagnostic
 
 _SEGMENTS = SET_DEPTH.value
+_LIMITS = {
+    "yaml-too-large": DOCUMENT_BYTES,
+    "yaml-too-deep": DOCUMENT_DEPTH,
+    "yaml-number": INTEGER_DIGITS,
+    "yaml-too-many-nodes": PLAYBOOK_VALUES,
+    "yaml-alias-limit": PLAYBOOK_ALIASES,
+}
+"""Codes of the reader of YAML that are about the size of a document."""
+_SUBJECTS = {
+    "yaml-too-large": "the document",
+    "yaml-too-deep": "a value",
+    "yaml-number": "a whole number",
+    "yaml-too-many-nodes": "the document",
+    "yaml-alias-limit": "the document",
+}
 
 
 def read_payload(source: str | None, sets: Sequence[str]) -> dict[str, Any]:
@@ -78,22 +104,39 @@ def _parse_json(name: str, data: bytes) -> Any:
 
 
 def _parse_yaml(name: str, data: bytes) -> Any:
-    """YAML 1.2 within the limits that playbooks have."""
+    """YAML 1.2 within the limits of documents; of values and aliases it has as many as a playbook."""
     from noetl.dsl.diagnostics import Diagnostics
     from noetl.dsl.loader import load
 
     if not data.strip():
         return {}
     diagnostics = Diagnostics()
-    tree = load(data, diagnostics, ("a payload", 'such as {"city": "Seattle"}'))
+    tree = load(
+        data,
+        diagnostics,
+        ("a payload", 'such as {"city": "Seattle"}'),
+        max_bytes=DOCUMENT_BYTES.value,
+        # Of a document the values count, and the innermost list may be empty: the gate finds what is deeper than that.
+        max_depth=DOCUMENT_DEPTH.value + 1,
+    )
     if tree is None:
         problem = diagnostics.sorted()[0]
+        if (size := _limit_of(problem)) is not None:
+            found = len(data) if size is DOCUMENT_BYTES else None
+            raise exceeded(size, found, f"{name}:{problem.line}:{problem.column}: {_SUBJECTS[problem.code]}")
         raise InvalidInputError(
             f"{name}:{problem.line}:{problem.column}: {problem.message}",
             code="invalid_payload",
             hint="a payload is a JSON or YAML mapping",
         )
     return tree.plain()
+
+
+def _limit_of(problem: Diagnostic) -> Size | None:
+    """Return the limit that a problem of YAML is about, if it is about one."""
+    if problem.code == "yaml-number" and "digits" not in problem.message:
+        return None
+    return _LIMITS.get(problem.code)
 
 
 def parse_set(text: str) -> tuple[list[str], Any]:
@@ -107,7 +150,8 @@ def parse_set(text: str) -> tuple[list[str], Any]:
             hint="write --set city=Seattle, or --set limits.days=7 for a nested key",
         )
     if len(keys) > _SEGMENTS:
-        raise InvalidInputError(f"--set {name!r} is nested more than {_SEGMENTS} deep", code="invalid_set")
+        what = f"--set {name[:60]!r}"
+        raise exceeded(SET_DEPTH, len(keys), what, code="invalid_set", remedy="give a mapping as JSON")
     return keys, parse_value(value)
 
 
@@ -142,7 +186,7 @@ def _scalar(text: str, stripped: str) -> Any:
         return text if tag.endswith(":str") else typed_value(tag, stripped)
     except BadScalar as bad:
         if bad.too_long:
-            raise exceeded(INTEGER_DIGITS, len(stripped), "--set: a whole number") from None
+            raise exceeded(INTEGER_DIGITS, None, "--set: a whole number") from None
         return text
     finally:
         loader.dispose()

@@ -9,11 +9,11 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.commands import Command, LoopSlice, Stage
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import CAPABILITY
 from noetl.domain.tokens import KeyRing, granted
 
 HEADER = "Noetl-Command"
-MAX_HEADER = CAPABILITY.value
 
 
 class Capability(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,9 +78,8 @@ _DECODER = codec.decoder(Capability)
 
 def read_capability(header: str) -> Capability:
     """Raises InvalidInputError(code="capability_invalid")."""
+    check_text(CAPABILITY, header, f"`command` (or the header {HEADER})", code="capability_invalid")
     try:
-        if len(header) > MAX_HEADER:
-            raise ValueError("too long")
         return codec.decode_as(
             _DECODER, base64.b64decode(header + "=" * (-len(header) % 4), b"-_", validate=True)
         )

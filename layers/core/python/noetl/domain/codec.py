@@ -13,6 +13,8 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
+from noetl.domain.sizes import DOCUMENT_DEPTH, INTEGER_DIGITS, Size
+
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder()
@@ -56,7 +58,7 @@ def convert(value: Any, shape: type[T]) -> T:
 def encode(value: Any) -> bytes:
     """Value → compact JSON bytes. NaN and infinities become null; check results with ``find_unstorable`` first.
 
-    Raises ValueError for an integer of more digits than ``MAX_DIGITS``.
+    Raises ValueError for an integer of more than 4,300 digits.
     """
     try:
         return _encoder.encode(value)
@@ -153,38 +155,76 @@ def _finite(text: str) -> float:
     return value
 
 
-MAX_DEPTH = 200
-MAX_DIGITS = 4300
-"""Of an integer: Python neither writes nor reads longer ones as text."""
-_TOO_LONG = 10**MAX_DIGITS
+MAX_DEPTH = DOCUMENT_DEPTH.value
+MAX_DIGITS = INTEGER_DIGITS.value
+"""Of an integer. Python itself neither writes nor reads more than 4,300 digits as text."""
+MOST: int = 10**MAX_DIGITS
+"""The first whole number that is too large."""
+_LEAST: int = -MOST
+_HOLDS = (dict, list, tuple)
+
+_Path = tuple[Any, object] | None
+"""Where a value stands: the place of what holds it, and its key or index there."""
 
 
-def find_unstorable(value: Any, path: str = "$", depth: int = 0) -> str | None:
-    """Why ``value`` cannot be kept as JSON (with the place, as ``$.a[3]``), or None when it can."""
-    if depth > MAX_DEPTH:
-        return f"{path[:80]}… is nested more than {MAX_DEPTH} levels deep"
+class Unstorable(msgspec.Struct, frozen=True):
+    """Why a value cannot be kept as JSON. ``keys`` lead to the place; ``size`` is the limit that is exceeded, if it is one."""
+
+    keys: list[Any]
+    problem: str
+    size: Size | None = None
+
+    def told(self, path: str) -> str:
+        """Say it with the place, as ``$.a[3] is nan, …`` when ``path`` is ``$``."""
+        told = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return f"{path}{told} {self.problem}"
+
+
+def find_unstorable(value: Any) -> Unstorable | None:
+    """Find the first value that cannot be kept as JSON: too deep, too many digits, or nothing that JSON has.
+
+    The one walk over what comes from outside. Results of tasks pass it as well, so scalars are looked at where they stand, and only what
+    holds something is put aside.
+    """
+    if not isinstance(value, _HOLDS):
+        return _scalar(value, None)
+    left: list[tuple[Any, _Path, int]] = [(value, None, 1)]
+    while left:
+        holder, path, depth = left.pop()
+        if depth > MAX_DEPTH and holder:
+            first = next(iter(holder)) if isinstance(holder, dict) else 0
+            problem = f"is nested more than {MAX_DEPTH} levels deep"
+            return Unstorable(_keys((path, first)), problem, DOCUMENT_DEPTH)
+        named = isinstance(holder, dict)
+        for key, item in holder.items() if named else enumerate(holder):
+            if named and not isinstance(key, str):
+                return Unstorable(_keys(path), f"has the key {key!r}; JSON keys are text")
+            if type(item) is str:
+                continue
+            if isinstance(item, _HOLDS):
+                left.append((item, (path, key), depth + 1))
+            elif (found := _scalar(item, (path, key))) is not None:
+                return found
+    return None
+
+
+def _scalar(value: Any, path: _Path) -> Unstorable | None:
     if value is None or isinstance(value, (str, bool)):
         return None
     if isinstance(value, int):
-        return (
-            None
-            if -_TOO_LONG < value < _TOO_LONG
-            else f"{path} is an integer of more than {MAX_DIGITS} digits"
-        )
+        if _LEAST < value < MOST:
+            return None
+        return Unstorable(_keys(path), f"is a whole number of more than {MAX_DIGITS} digits", INTEGER_DIGITS)
     if isinstance(value, float):
-        return None if math.isfinite(value) else f"{path} is {value!r}, which JSON cannot hold"
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if not isinstance(key, str):
-                return f"{path} has the key {key!r}; JSON keys are text"
-            found = find_unstorable(item, f"{path}.{key}", depth + 1)
-            if found:
-                return found
-        return None
-    if isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            found = find_unstorable(item, f"{path}[{index}]", depth + 1)
-            if found:
-                return found
-        return None
-    return f"{path} is a {type(value).__name__}, which JSON cannot hold"
+        return (
+            None if math.isfinite(value) else Unstorable(_keys(path), f"is {value!r}, which JSON cannot hold")
+        )
+    return Unstorable(_keys(path), f"is a {type(value).__name__}, which JSON cannot hold")
+
+
+def _keys(path: _Path) -> list[Any]:
+    keys: list[Any] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    return keys[::-1]

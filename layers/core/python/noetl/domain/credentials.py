@@ -8,11 +8,10 @@ from typing import Any
 
 from noetl.domain.credential_shapes import close_to, problem_of
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import CREDENTIAL_BYTES, CREDENTIAL_NAME, CREDENTIAL_TYPE
+from noetl.domain.size_gate import check_text
+from noetl.domain.sizes import CREDENTIAL_NAME, CREDENTIAL_TYPE
 
 NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.@/-]{{0,{CREDENTIAL_NAME.value - 1}}}", re.ASCII)
-MAX_BYTES = CREDENTIAL_BYTES.value
-"""Most bytes of a credential's data as JSON: a service account's key has about 2.4 kB."""
 MAX_TYPE = CREDENTIAL_TYPE.value
 
 _ADDRESS = (("dsn", "connection_string", "uri", "url"), ("host", "db_host", "hostname"))
@@ -50,6 +49,7 @@ _SPELLINGS = {
 
 def check_name(name: str) -> str:
     """Raises InvalidInputError(code="invalid_credential_name")."""
+    check_text(CREDENTIAL_NAME, name, "the name of a credential", code="invalid_credential_name")
     if not NAME.fullmatch(name):
         raise InvalidInputError(
             f"{name[:80]!r} is not a name for a credential",
@@ -87,7 +87,8 @@ def check_credential(name: str, kind: str, data: Mapping[str, Any]) -> None:
 
 def _check_type(name: str, kind: str) -> str:
     """A type of nobody here is kept, for kinds of third parties; one that is nearly one of ours is a slip."""
-    if not 0 < len(kind) <= MAX_TYPE or not kind.isprintable():
+    check_text(CREDENTIAL_TYPE, kind, "the type of a credential", code="invalid_credential")
+    if not kind or not kind.isprintable():
         raise InvalidInputError(
             f"the type of the credential {name!r} is 1 to {MAX_TYPE} printable characters",
             code="invalid_credential",

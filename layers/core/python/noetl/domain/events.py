@@ -177,8 +177,6 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     has_value: bool = False
     value: Any = None
     """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
-    broken: ErrorInfo | None = None
-    """The items' writes do not fit each other: the step fails with this."""
     kept: tuple[KeptResult, ...] = ()
     """Objects of ``results`` that live differently from their execution."""
 
@@ -281,6 +279,7 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
     """Nothing new begins; what is out still reports, and waits. ``cascade``: children are paused as well.
 
     ``word``: when a parent says it, its place in the parent's history: a later word of a parent counts, in whatever order they come.
+    ``after``: ids of pauses and resumes that were accepted before and not applied yet: they are applied first.
     """
 
     execution_id: int
@@ -290,10 +289,11 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
     principal: str = ""
     cascade: bool = True
     word: int = 0
+    after: tuple[str, ...] = ()
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
-    """A paused execution goes on, with what came meanwhile. ``cascade``: its children as well. ``word``: see Pause."""
+    """A paused execution goes on, with what came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
 
     execution_id: int
     event_id: str
@@ -302,6 +302,7 @@ class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_d
     principal: str = ""
     cascade: bool = True
     word: int = 0
+    after: tuple[str, ...] = ()
 
 
 class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit_defaults=True):
@@ -322,7 +323,7 @@ class Redrive(msgspec.Struct, frozen=True, tag="redrive", tag_field="type", omit
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_defaults=True):
-    """``cascade``: children are cancelled as well."""
+    """``cascade``: children are cancelled as well. ``unreadable``: why the stored state cannot be read, which the shell finds out."""
 
     execution_id: int
     event_id: str
@@ -330,6 +331,7 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel", tag_field="type", omit_d
     reason: str = ""
     principal: str = ""
     cascade: bool = True
+    unreadable: str = ""
 
 
 class Held(msgspec.Struct, frozen=True, tag="held", tag_field="type", omit_defaults=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.schedules import Timing, fires, next_fire, rate_seconds
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import CATCH_UP
 
 CatchUp = Literal["once", "all", "none"]
@@ -49,7 +50,10 @@ def check_conduct(conduct: Conduct) -> Conduct:
         raise _invalid(f"catch_up {conduct.catch_up!r} is none of {', '.join(get_args(CatchUp))}")
     if conduct.overlap not in get_args(Overlap):
         raise _invalid(f"overlap {conduct.overlap!r} is none of {', '.join(get_args(Overlap))}")
-    if not 1 <= conduct.catch_up_max <= MAX_CATCH_UP:
+    if conduct.catch_up_max > MAX_CATCH_UP:
+        remedy = "older moments are started by a backfill"
+        raise exceeded(CATCH_UP, conduct.catch_up_max, "catch_up_max", code="invalid_schedule", remedy=remedy)
+    if conduct.catch_up_max < 1:
         raise _invalid(f"catch_up_max is {conduct.catch_up_max}, not 1 to {MAX_CATCH_UP}")
     return conduct
 

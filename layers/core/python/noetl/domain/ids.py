@@ -130,6 +130,11 @@ def item_awaits_event(place: str, serial: int) -> str:
     return f"await:{place}:{serial}"
 
 
+def late_event(event_id: str, attempt: int = 0) -> str:
+    """The row, beside history, of an event that came too late or did not fit."""
+    return f"late:{event_id}:{attempt}"
+
+
 def held_event(event_id: str, attempt: int = 0, digest: str = "") -> str:
     """The row that keeps an event of a paused execution; outcomes of two attempts are two.
 
@@ -146,7 +151,7 @@ def given_up_event(event_id: str) -> str:
 
 
 def word_event(what: str, parent: int, seq: int) -> str:
-    """``parent`` tells its children to pause or resume, in row ``seq`` of its history."""
+    """Name the Pause or Resume for children of ``parent``, which row ``seq`` of its history sends."""
     return f"{what}:{parent}:{seq}"
 
 

@@ -45,8 +45,11 @@ def pointer(text: Any, where: str) -> list[str]:
 
 def check_operations(operations: Sequence[Mapping[str, Any]]) -> None:
     """Whether these are operations at all. Raises InvalidInputError(code="invalid_patch") naming the one that is not."""
-    if not operations or len(operations) > MOST:
-        raise refused(f"a patch has 1 to {MOST} operations, not {len(operations)}", None)
+    if len(operations) > MOST:
+        remedy = "send several patches"
+        raise exceeded(PATCH_OPERATIONS, len(operations), "the patch", code="invalid_patch", remedy=remedy)
+    if not operations:
+        raise refused(f"a patch has 1 to {MOST} operations, not 0", None)
     for number, operation in enumerate(operations):
         where = f"patch[{number}]"
         name = operation.get("op")

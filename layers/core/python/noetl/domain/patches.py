@@ -14,6 +14,8 @@ from noetl.domain.outcomes import Patch
 from noetl.domain.size_gate import exceeded, number_fits
 from noetl.domain.sizes import INTEGER_DIGITS
 
+FOLD_ABOVE = 5000
+"""Patches that wait in a ``PatchBuffer`` before it combines them."""
 REDUCERS = ("add", "append", "max", "min", "union", "first")
 MISSING: Any = type("Missing", (), {"__repr__": lambda self: "MISSING"})()
 
@@ -75,6 +77,7 @@ def combine(patches: Iterable[Patch]) -> list[Patch]:
     """Fold patches, in order, into at most one per name and kind of change, with the same effect.
 
     Consecutive ``add`` add up, ``append``/``extend`` become one ``extend``, ``max``/``min`` keep the extreme, ``set`` forgets what came before.
+    Never fails: what exceeds a limit together stays apart.
     """
     folded: dict[tuple[str, str], list[Patch]] = {}
     for patch in patches:
@@ -88,29 +91,35 @@ def combine(patches: Iterable[Patch]) -> list[Patch]:
     return [patch for pending in folded.values() for patch in pending]
 
 
-def compacted(patches: list[Patch]) -> list[Patch]:
-    """``combine``, or the patches as they are when their sum has more digits than numbers have: applying them tells which one is too much."""
-    if len(patches) < 2:
-        return patches
-    try:
-        return combine(patches)
-    except InvalidInputError:
-        return patches
+class PatchBuffer:
+    """Patches in their order, combined whenever they have doubled: memory follows what they write, not how many there are."""
+
+    def __init__(self) -> None:
+        self._patches: list[Patch] = []
+        self._combine_above = FOLD_ABOVE
+
+    def add(self, patches: Iterable[Patch]) -> None:
+        """Put patches after those there are."""
+        self._patches += patches
+        if len(self._patches) > self._combine_above:
+            self._patches = combine(self._patches)
+            # Patches that do not become one are not compared again with every one that follows.
+            self._combine_above = max(FOLD_ABOVE, 2 * len(self._patches))
+
+    def combined(self) -> list[Patch]:
+        """Return all of them, as ``combine`` does."""
+        return combine(self._patches)
 
 
 def _merge(first: Patch, second: Patch) -> Patch | None:
     """One patch with the effect of both, or None when they have to stay two.
 
-    Changes that do not fit each other (a list behind a reference is appended to) stay two: applying them tells the misfit.
-    Raises InvalidInputError(code="size_limit") for a sum of more digits than numbers have.
+    Changes that do not fit each other stay two: a list behind a reference that is appended to, or numbers whose sum has too many digits
+    (the value they are added to may be negative). Applying them to the value tells the misfit, where it can be answered.
     """
     try:
         return _merged(first, second)
-    except TypeError:
-        return None
-    except InvalidInputError as error:
-        if error.code != "patch_type":
-            raise
+    except (TypeError, InvalidInputError):
         return None
 
 

@@ -50,6 +50,8 @@ def refusal(state: ExecutionState, step: str) -> str:
         return f"it is {state.status}"
     if not state.program:
         return "it never began: start it anew"
+    if state.lost:
+        return "its state and its history could not be read when it was cancelled: start it anew"
     if step:
         return ""
     if state.status == "completed":

@@ -6,20 +6,34 @@ that is committed with it. So it is mended here, or becomes the failure of the t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
+from typing import Any
 
 import msgspec
 
-from noetl.domain import ids
+from noetl.domain import codec, ids
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.ids import LARGEST_ID
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
-from noetl.domain.size_gate import check_names, check_text, exceeded
-from noetl.domain.sizes import CALLBACK_MESSAGE, COMMAND_NAME, IDENTIFIER, NUMBER
+from noetl.domain.size_gate import check_names, check_text, check_tree, exceeded
+from noetl.domain.sizes import (
+    CALLBACK_MESSAGE,
+    CALLBACK_SCHEMA,
+    COMMAND_NAME,
+    ERROR_DETAILS,
+    ERROR_MESSAGE,
+    IDENTIFIER,
+    NUMBER,
+)
 
 LAST_MOMENT = 253_402_300_799.0
 """Epoch seconds of the end of the year 9999."""
+_MOST_DETAILS = 64
+"""Entries of an error's details that are kept when they are too large together."""
+_SHORTEST = 48
+"""Bytes below which a detail that is cut says nothing."""
 
 
 def fitting(event: Event) -> Event:
@@ -42,15 +56,17 @@ def fitting(event: Event) -> Event:
 
 
 def fitted(outcome: Outcome) -> Outcome:
-    """The outcome itself, with numbers that can be kept; an error in its place when a name cannot."""
+    """The outcome itself, with numbers and errors that can be kept; an error in its place when a name or a value cannot."""
     try:
-        if outcome.patches:
-            check_names((patch.name for patch in outcome.patches), "context")
+        check_names((patch.name for patch in outcome.patches), "context")
+        _check_values(outcome)
         if outcome.suspend is not None and outcome.suspend.callback is not None:
             _check_callback(outcome.suspend.callback)
     except NoetlError as error:
         told = ErrorInfo(error.message, "schema", error.code, hint=error.hint, details=error.details)
         return Outcome("error", error=told, trace=outcome.trace, meta={})
+    if (told_error := short_error(outcome.error)) is not outcome.error:
+        outcome = msgspec.structs.replace(outcome, error=told_error)
     if any(not 0 < one <= LARGEST_ID for one in outcome.reaches):
         reaches = tuple(one for one in outcome.reaches if 0 < one <= LARGEST_ID)
         outcome = msgspec.structs.replace(outcome, reaches=reaches)
@@ -59,17 +75,33 @@ def fitted(outcome: Outcome) -> Outcome:
     return outcome
 
 
+def _check_values(outcome: Outcome) -> None:
+    """Hold what a task gave against the depth and digits of documents. Raises InvalidInputError(code="size_limit")."""
+    check_tree(outcome.result, "result")
+    for value in outcome.labels.values():
+        check_tree(value, "result")
+    for patch in outcome.patches:
+        # A list that gathers results is one level deeper than each of them.
+        gathered = patch.op == "extend" and isinstance(patch.value, list)
+        for value in patch.value if gathered else [patch.value]:
+            check_tree(value, "context")
+
+
 def _check_callback(asked: CallbackRequest) -> None:
     """Raises InvalidInputError(code="size_limit")."""
     check_text(IDENTIFIER, asked.task, "the task of a callback")
-    check_text(CALLBACK_MESSAGE, asked.message, "the message of a callback")
+    size = len(codec.encode(asked.schema))
+    if size > CALLBACK_SCHEMA.value:
+        raise exceeded(CALLBACK_SCHEMA, size, "the schema of a callback")
     if not 0 <= asked.serial <= NUMBER.value:
         raise exceeded(NUMBER, asked.serial, "the number of a callback")
 
 
 def _in_time(suspend: Suspend) -> Suspend:
-    """Delays and moments that the calendar has."""
+    """Delays and moments that the calendar has, and the message of a callback as far as it is kept."""
     callback = suspend.callback
+    if callback is not None and len(callback.message) > CALLBACK_MESSAGE.value:
+        callback = msgspec.structs.replace(callback, message=callback.message[: CALLBACK_MESSAGE.value])
     if callback is not None and callback.timeout is not None:
         callback = msgspec.structs.replace(callback, timeout=_seconds(callback.timeout))
     return msgspec.structs.replace(
@@ -87,6 +119,38 @@ def _seconds(given: float) -> float:
 
 def _moment(given: float) -> float:
     return min(max(given, 0.0), LAST_MOMENT) if isfinite(given) else LAST_MOMENT
+
+
+def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
+    """Cut the message and the details of an error to what history keeps; an error that fits is given back itself."""
+    if error is None:
+        return None
+    message, details = error.message, error.details
+    if len(message) > ERROR_MESSAGE.value:
+        message = message[: ERROR_MESSAGE.value - 1] + "…"
+    if details and len(codec.encode(details)) > ERROR_DETAILS.value:
+        details = _short_details(details)
+    if message is error.message and details is error.details:
+        return error
+    return msgspec.structs.replace(error, message=message, details=details)
+
+
+def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:
+    """Cut the values of details to equal shares of their limit; what a name alone fills is left out."""
+    entries = list(details.items())[:_MOST_DETAILS]
+    share = (ERROR_DETAILS.value - 2) // len(entries)
+    kept: dict[str, Any] = {}
+    for name, value in entries:
+        room = share - len(codec.encode(name)) - 2
+        encoded = codec.encode(value)
+        if len(encoded) <= room:
+            kept[name] = value
+        elif room > _SHORTEST:
+            text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
+            # A character takes up to six bytes as JSON (an escape), one beyond the basic plane at most twelve.
+            short = text[: room // 4] + "…"
+            kept[name] = short if len(codec.encode(short)) <= room else text[: room // 12 - 1] + "…"
+    return kept
 
 
 def is_own_id(event: CommandDone | ItemsDone) -> bool:

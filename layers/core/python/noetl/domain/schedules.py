@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import SCHEDULE_NAME
 
 MAX_RATE_DAYS = 366
@@ -180,6 +181,7 @@ def zone(name: str) -> ZoneInfo:
 
 def check_name(name: str) -> str:
     """Raises InvalidInputError(code="invalid_schedule_name")."""
+    check_text(SCHEDULE_NAME, name, "the name of a schedule", code="invalid_schedule_name")
     if not _NAME.fullmatch(name):
         raise InvalidInputError(
             f"{_shown(name)} cannot be the name of a schedule",

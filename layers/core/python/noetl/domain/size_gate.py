@@ -6,13 +6,13 @@ something too large ends its step, and not the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import DOCUMENT_BYTES, DOCUMENT_DEPTH, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, Size, Unit
+from noetl.domain.sizes import DOCUMENT_BYTES, DOCUMENT_KEYS, INTEGER_DIGITS, NAME, Size, Unit
 
 CODE = "size_limit"
 """The code of everything that exceeds a limit at a door or in the engine; ``details["limit"]`` names the limit."""
@@ -20,10 +20,6 @@ _SHOWN = 40
 """Characters of a key in a place or a message."""
 _PARTS = 20
 """Keys of a place that are told; of a longer one, the first ones."""
-_MOST: int = 10**INTEGER_DIGITS.value
-_LEAST: int = -_MOST
-
-_HOLDS = (dict, list, tuple)
 
 _REMEDY: dict[Unit, str] = {
     "characters": "give a shorter text",
@@ -34,29 +30,33 @@ _REMEDY: dict[Unit, str] = {
 }
 """What to do about a limit, by its unit."""
 
-_Path = tuple[Any, object] | None
-"""Where a value stands: the place of what holds it, and its key or index there."""
 
-
-def exceeded(size: Size, found: int | None, what: str, place: str = "") -> InvalidInputError:
+def exceeded(
+    size: Size,
+    found: int | None,
+    what: str,
+    place: str = "",
+    *,
+    code: str = CODE,
+    family: type[InvalidInputError] = InvalidInputError,
+    remedy: str = "",
+) -> InvalidInputError:
     """Make the error of a limit that is exceeded.
 
     ``found``: what there is, in the limit's unit; None: it was not counted to its end. ``what``: what is too large, as it begins a
-    sentence. ``place``: a JSON pointer into the document, without it the error is about all of it.
+    sentence. ``place``: a JSON pointer into the document, without it the error is about all of it. ``code``, ``family``: of the door, where
+    it has its own. ``remedy``: what to do, where the unit does not say it.
     """
     where = f" at {place}" if place else ""
-    told = (
-        f"more than {size.value} {size.unit}"
-        if found is None
-        else f"{found} {size.unit}, more than {size.value}"
-    )
+    verb, unit = ("is", "") if size.unit == "value" else ("has", f" {size.unit}")
+    told = f"more than {size.value}{unit}" if found is None else f"{found}{unit}, more than {size.value}"
     details: dict[str, Any] = {"limit": size.name, "most": size.value, "unit": size.unit, "place": place}
     if found is not None:
         details["found"] = found
-    return InvalidInputError(
-        f"{what}{where} has {told}",
-        code=CODE,
-        hint=f"{_REMEDY.get(size.unit, 'give less')} (limit `{size.name}` of docs/limits.md)",
+    return family(
+        f"{what}{where} {verb} {told}",
+        code=code,
+        hint=f"{remedy or _REMEDY.get(size.unit, 'give less')} (limit `{size.name}` of docs/limits.md)",
         details=details,
     )
 
@@ -77,50 +77,56 @@ def check_names(names: Iterable[Any], what: str) -> None:
     """Hold names that become rows of an index against their limit. Raises InvalidInputError(code="size_limit")."""
     for name in names:
         if isinstance(name, str) and len(name) > NAME.value:
-            raise exceeded(NAME, len(name), f"a key of the {what}", _pointer((None, name)))
+            raise exceeded(NAME, len(name), f"a key of the {what}", _pointer([name]))
 
 
-def check_text(size: Size, text: str, what: str) -> None:
-    """Hold a text against a limit in characters. Raises InvalidInputError(code="size_limit")."""
+def check_text(
+    size: Size,
+    text: str,
+    what: str,
+    *,
+    code: str = CODE,
+    family: type[InvalidInputError] = InvalidInputError,
+) -> None:
+    """Hold a text against a limit in characters. Raises ``family`` with ``code``."""
     if len(text) > size.value:
-        raise exceeded(size, len(text), what)
+        raise exceeded(size, len(text), what, code=code, family=family)
 
 
 def check_value(value: Any, what: str) -> None:
     """Hold any JSON value against the limits of documents: depth, digits, bytes. Raises as ``check_document`` does."""
     check_tree(value, what)
-    problem = codec.find_unstorable(value, what)
-    if problem is not None:
-        raise InvalidInputError(problem, code=f"{what}_invalid")
     size = len(codec.encode(value))
     if size > DOCUMENT_BYTES.value:
         raise exceeded(DOCUMENT_BYTES, size, f"the {what}")
 
 
 def check_tree(value: Any, what: str) -> None:
-    """Hold the depth of a value, and its whole numbers, against their limits. Raises InvalidInputError(code="size_limit")."""
-    found = _find(value)
+    """Hold the depth of a JSON value, and its whole numbers, against their limits. Raises as ``check_document`` does."""
+    found = codec.find_unstorable(value)
     if found is not None:
-        size, path = found
-        subject = "a whole number" if size is INTEGER_DIGITS else "a value"
-        raise exceeded(size, None, f"{subject} of the {what}", _pointer(path))
+        raise _refused(found, what)
 
 
 def find_unfit(value: Any, path: str = "$") -> str | None:
     """Why ``value`` cannot be the result of a task, or None when it can: what JSON cannot hold, or a limit it exceeds."""
-    found = _find(value)
+    found = codec.find_unstorable(value)
     if found is None:
-        return codec.find_unstorable(value, path)
-    size, where = found
-    if size is INTEGER_DIGITS:
-        return f"{path}{_pointer(where)} is a whole number of more than {size.value} digits"
-    return f"{path}{_pointer(where)} is nested more than {size.value} levels deep"
+        return None
+    return found.told(path) if found.size is None else f"{path}{_pointer(found.keys)} {found.problem}"
+
+
+def _refused(found: codec.Unstorable, what: str) -> InvalidInputError:
+    if found.size is None:
+        return InvalidInputError(found.told(what), code=f"{what}_invalid")
+    subject = "a whole number" if found.size is INTEGER_DIGITS else "a value"
+    return exceeded(found.size, None, f"{subject} of the {what}", _pointer(found.keys))
 
 
 def number_fits(value: Any) -> bool:
     """Whether a number can be kept: finite, and no whole number of too many digits."""
     if isinstance(value, int):
-        return _LEAST < value < _MOST
+        return -codec.MOST < value < codec.MOST
     return not isinstance(value, float) or isfinite(value)
 
 
@@ -146,37 +152,9 @@ def weight(value: Any, most: int) -> int:
     return total
 
 
-def _find(value: Any) -> tuple[Size, _Path] | None:
-    """The first value that is too deep or has too many digits.
-
-    Results of tasks pass here as well, so scalars are looked at where they stand, and only what holds something is put aside.
-    """
-    if not isinstance(value, _HOLDS):
-        return (INTEGER_DIGITS, None) if isinstance(value, int) and not _LEAST < value < _MOST else None
-    left: list[tuple[Any, _Path, int]] = [(value, None, 0)]
-    while left:
-        holder, path, depth = left.pop()
-        depth += 1
-        for key, item in holder.items() if isinstance(holder, dict) else enumerate(holder):
-            if depth > DOCUMENT_DEPTH.value:
-                return DOCUMENT_DEPTH, (path, key)
-            if type(item) is str:
-                continue
-            if isinstance(item, _HOLDS):
-                left.append((item, (path, key), depth))
-            elif isinstance(item, int) and not _LEAST < item < _MOST:
-                return INTEGER_DIGITS, (path, key)
-    return None
-
-
-def _pointer(path: _Path) -> str:
+def _pointer(keys: Sequence[Any]) -> str:
     """A JSON pointer; long keys, and the end of a long one, are left out."""
-    parts: list[str] = []
-    while path is not None:
-        path, key = path
-        text = str(key)
-        parts.append(
-            (text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…").replace("~", "~0").replace("/", "~1")
-        )
-    told = "".join(f"/{part}" for part in parts[: -_PARTS - 1 : -1])
-    return f"{told}/…" if len(parts) > _PARTS else told
+    parts = [str(key) for key in keys[:_PARTS]]
+    shown = [part if len(part) <= _SHOWN else f"{part[:_SHOWN]}…" for part in parts]
+    told = "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in shown)
+    return f"{told}/…" if len(keys) > _PARTS else told

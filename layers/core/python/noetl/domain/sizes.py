@@ -69,7 +69,7 @@ PLAYBOOK_NAME = _size("playbook_name", "names", 255, "characters",
     "the compiler (`name-too-long`)")
 SCHEDULE_NAME = _size("schedule_name", "names", 64, "characters",
     "the name of a schedule",
-    "the compiler, the API and the command line (`invalid_schedule_name`)")
+    "the compiler (`invalid-schedule-name`), the API and the command line (`invalid_schedule_name`)")
 TRIGGER_NAME = _size("trigger_name", "names", 48, "characters",
     "the name of a trigger",
     "the API and the command line (`invalid_trigger_name`)")
@@ -229,10 +229,10 @@ PREVIEW_BYTES = _size("preview_bytes", "executions", KIB, "bytes",
     "workers; `spec.result.preview_max_bytes` asks for another size")
 ERROR_MESSAGE = _size("error_message", "executions", 4000, "characters",
     "the message of an error: the rest is cut off",
-    "workers")
+    "workers, and the engine")
 ERROR_DETAILS = _size("error_details", "executions", 8 * KIB, "bytes",
     "the details of an error: the rest is cut off",
-    "workers")
+    "workers, and the engine")
 RESULT_BYTES = _size("result_bytes", "executions", 64 * MIB, "bytes",
     "the result of a task, as JSON",
     "workers (`result_too_large`)", "NOETL_OUTPUT_MAX_MB")
@@ -244,10 +244,10 @@ LINES_BYTES = _size("lines_bytes", "executions", 16 * MIB, "bytes",
     "workers")
 CALLBACK_MESSAGE = _size("callback_message", "executions", 1000, "characters",
     "the message of a callback: the rest is cut off",
-    "tasks")
+    "tasks, and the engine")
 CALLBACK_SCHEMA = _size("callback_schema", "executions", 16 * KIB, "bytes",
     "the schema of a callback",
-    "tasks")
+    "the compiler (`kind-params`), tasks (`kind_params`) and the engine (`size_limit`)")
 CREDENTIAL_BYTES = _size("credential_bytes", "executions", 64 * KIB, "bytes",
     "the data of a credential, as JSON",
     "the API and the command line (`invalid_credential`)")

@@ -121,6 +121,8 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
     heard: int = 0
     """The latest word of the parent to pause or resume."""
+    lost: bool = False
+    """It could not be read, and history neither: it has no tokens, and cannot be redriven."""
     rounds: int = 0
     """How often it was redriven."""
     priority: int = 0
@@ -139,7 +141,12 @@ def encode_state(state: ExecutionState) -> bytes:
 
 
 def decode_state(data: bytes | str) -> ExecutionState:
-    return codec.decode_as(_DECODER, data)
+    """Decode a state that an engine has written. Raises ValueError for any other document, an empty one too."""
+    state = codec.decode_as(_DECODER, data)
+    if state == ExecutionState(status=state.status):
+        # Every field has a default, so an empty document would pass for a state. One that was written has a row of history at least.
+        raise ValueError("it is empty")
+    return state
 
 
 def copy_state(state: ExecutionState) -> ExecutionState:

@@ -18,11 +18,16 @@ class Resumed(msgspec.Struct, frozen=True, tag="execution.resumed", tag_field="n
 
 
 class Told(msgspec.Struct, frozen=True, tag="family.told", tag_field="name", omit_defaults=True):
-    """A parent's word to resume came to an execution that was not paused: an older word to pause comes too late."""
+    """A parent's word came to an execution that it does not change: one that is not paused (resume), or has ended (it passes the word on).
+
+    A word that is older comes too late."""
 
     word: int
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag="execution.cancelled", tag_field="name", omit_defaults=True):
+    """``unreadable``: why the stored state could not be read; what ended was taken from history."""
+
     reason: str = ""
     principal: str = ""
+    unreadable: str = ""

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import TRIGGER_NAME, TRIGGER_TEXT
 from noetl.domain.tokens import KeyRing
 
@@ -21,7 +22,6 @@ BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 QUEUE = r"(?:arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:)?[A-Za-z0-9_-]{1,75}(?:\.fifo)?"
 BUS = r"(?:arn:aws[a-z-]*:events:[a-z0-9-]+:[0-9]{12}:event-bus/)?[A-Za-z0-9._/-]{1,256}"
 _NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{MAX_NAME}}}")
-_MAX_TEXT = TRIGGER_TEXT.value
 _DEEPEST = 20
 
 
@@ -85,6 +85,7 @@ def kind_of(source: Source) -> Kind:
 
 def check_name(name: str) -> str:
     """Raises InvalidInputError(code="invalid_trigger_name")."""
+    check_text(TRIGGER_NAME, name, "the name of a trigger", code="invalid_trigger_name")
     if not _NAME.fullmatch(name):
         raise InvalidInputError(
             f"{name[:80]!r} cannot be the name of a trigger",
@@ -143,8 +144,7 @@ def _fits(field: str, value: str, pattern: str, hint: str) -> None:
 
 
 def _short(field: str, value: str) -> None:
-    if len(value) > _MAX_TEXT:
-        raise _bad(field, f"has {len(value)} characters", f"at most {_MAX_TEXT}")
+    check_text(TRIGGER_TEXT, value, f"source.{field}", code="invalid_trigger")
 
 
 def _bad(field: str, problem: str, hint: str) -> InvalidInputError:

@@ -137,7 +137,8 @@ def split_expression(source: str) -> str | None:
 def analyse(source: str) -> Analysis:
     """Raises TemplateProblem."""
     if len(source) > MAX_SOURCE:
-        raise TemplateProblem(f"a template of {len(source)} characters; at most {MAX_SOURCE} are read")
+        message = f"a template of {len(source)} characters; at most {MAX_SOURCE} are read"
+        raise TemplateProblem(message, code="template-limit", hint="keep long texts in files or tables")
     try:
         if sum(map(source.count, "([{")) > MAX_BRACKETS:
             check_brackets(_ENVIRONMENT.lex(source))

@@ -55,15 +55,22 @@ class _Open:
 PLAYBOOK = ("a playbook", "start with apiVersion: noetl.io/v2")
 
 
-def load(text: str | bytes, diagnostics: Diagnostics, what: tuple[str, str] = PLAYBOOK) -> Mapping | None:
+def load(
+    text: str | bytes,
+    diagnostics: Diagnostics,
+    what: tuple[str, str] = PLAYBOOK,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_depth: int = MAX_DEPTH,
+) -> Mapping | None:
     """The document as a mapping; None when it cannot be read (the reasons are in ``diagnostics``).
 
-    ``what``: what the document is, and how one begins.
+    ``what``: what the document is, and how one begins. ``max_bytes``, ``max_depth``: of its kind.
     """
     try:
-        source = Source.of(_decode(text, diagnostics))
+        source = Source.of(_decode(text, diagnostics, max_bytes))
         _scan_characters(source, diagnostics)
-        root = _Builder(source, diagnostics).read()
+        root = _Builder(source, diagnostics, max_depth).read()
     except _Refused:
         return None
     if root is None:
@@ -80,12 +87,12 @@ def load(text: str | bytes, diagnostics: Diagnostics, what: tuple[str, str] = PL
     return None if diagnostics.has_errors() else root
 
 
-def _decode(text: str | bytes, diagnostics: Diagnostics) -> str:
-    if len(text) > MAX_BYTES:
+def _decode(text: str | bytes, diagnostics: Diagnostics, max_bytes: int) -> str:
+    if len(text) > max_bytes:
         size = f"{len(text) / 1024 / 1024:.1f} MiB"
         diagnostics.error(
             "yaml-too-large",
-            f"the document has {size}; at most {MAX_BYTES // 1024 // 1024} MiB are read",
+            f"the document has {size}; at most {max_bytes // 1024 // 1024} MiB are read",
             Pos(1, 1),
             hint="keep data in files or tables and pass its address in workload",
         )
@@ -124,6 +131,7 @@ def _scan_characters(source: Source, diagnostics: Diagnostics) -> None:
 class _Builder:
     source: Source
     diagnostics: Diagnostics
+    max_depth: int
     stack: list[_Open] = field(default_factory=list)
     anchors: dict[str, tuple[Tree, int, int]] = field(default_factory=dict)
     """anchor → (tree, nodes in it, levels of it)"""
@@ -175,10 +183,10 @@ class _Builder:
     # -- collections --
 
     def open(self, event: Any) -> None:
-        if len(self.stack) >= MAX_DEPTH:
+        if len(self.stack) >= self.max_depth:
             raise self.refuse(
                 "yaml-too-deep",
-                f"nested more than {MAX_DEPTH} levels deep",
+                f"nested more than {self.max_depth} levels deep",
                 event,
                 "split the value, or load it from a file",
             )
@@ -308,10 +316,10 @@ class _Builder:
             raise self.refuse(
                 "yaml-alias-limit", f"more than {MAX_ALIASES} aliases", event, "write the values out"
             )
-        if len(self.stack) + height > MAX_DEPTH:
+        if len(self.stack) + height > self.max_depth:
             raise self.refuse(
                 "yaml-too-deep",
-                f"nested more than {MAX_DEPTH} levels deep",
+                f"nested more than {self.max_depth} levels deep",
                 event,
                 "write the value out, less deep",
             )

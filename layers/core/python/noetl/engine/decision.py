@@ -100,7 +100,7 @@ class Decision:
     variables: list[VariableWrite] = field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
-    tell_children: list[Literal["pause", "resume"]] = field(default_factory=list)
+    tell_children: list[Literal["pause", "resume", "resume_below"]] = field(default_factory=list)
     release: bool = False
     """The execution was paused and is not any more: events that were held for it come now."""
 

@@ -47,8 +47,8 @@ def _fail(d: Decider, error: ErrorInfo, step: str) -> None:
     _finish(d, Outcome("error", error=error))
 
 
-def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool) -> None:
-    d.emit(Cancelled(reason, principal))
+def cancel_execution(d: Decider, reason: str, principal: str, cascade: bool, unreadable: str = "") -> None:
+    d.emit(Cancelled(reason, principal, unreadable))
     d.decision.cancel_children = cascade
     message = f"execution {d.execution_id} was cancelled" + (f": {reason}" if reason else "")
     _finish(d, Outcome("error", error=ErrorInfo(message=message, kind="cancelled", code="cancelled")))

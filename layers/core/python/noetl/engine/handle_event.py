@@ -65,7 +65,7 @@ from noetl.engine.outcomes import (
     with_free_ids_of,
 )
 from noetl.engine.patching import context_patched
-from noetl.engine.pausing import pause, resume
+from noetl.engine.pausing import pass_on, pause, release, resume
 from noetl.engine.redriving import redrive
 from noetl.engine.routing import fail_step, patch_context
 from noetl.engine.scope import EngineScope
@@ -84,12 +84,14 @@ def handle_event(
     """
     d = Decider(program, state, event, now, view)
     if state.status in TERMINAL and not isinstance(event, Redrive):
-        superseded(d, event.event_id)
+        if not pass_on(d, event):
+            superseded(d, event.event_id)
         return d.decision
     _HANDLERS[type(event)](d, event)
     settle(d)
     _prioritise(d)
-    d.decision.release = state.status == "paused" and d.state.status != "paused"
+    if state.status == "paused" and d.state.status != "paused":
+        release(d)
     return d.decision
 
 
@@ -110,7 +112,8 @@ def give_up(
         complete_if_done(d)
     except Exception as broken:
         fail_execution(d, d.error_of(broken) if isinstance(broken, NoetlError) else error)
-    d.decision.release = state.status == "paused"
+    if state.status == "paused":
+        release(d)
     return d.decision
 
 
@@ -347,7 +350,7 @@ def _token_injected(d: Decider, event: TokenInjected) -> None:
 
 
 def _cancel(d: Decider, event: Cancel) -> None:
-    cancel_execution(d, event.reason, event.principal, event.cascade)
+    cancel_execution(d, event.reason, event.principal, event.cascade, event.unreadable)
 
 
 def _redrive(d: Decider, event: Redrive) -> None:

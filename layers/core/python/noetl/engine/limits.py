@@ -6,11 +6,13 @@ all executions, and history does not depend on it.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from noetl.domain.errors import NoetlError, TemplateError
 from noetl.domain.events import Start
 from noetl.domain.limits import LONGEST_KEY, Limit
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import PRIORITY
 from noetl.domain.state import Token
 from noetl.dsl.program import LimitSpec, Node, Pos, Step
@@ -19,6 +21,7 @@ from noetl.engine.scope import EngineScope
 from noetl.pipeline.faults import located
 from noetl.templating.access import describe
 
+_WHOLE = re.compile(r"-?[0-9]{1,9}", re.ASCII)
 HIGHEST = PRIORITY.value
 """Priorities go from minus this to this."""
 
@@ -104,13 +107,15 @@ def wrong(node: Node, pos: Pos, message: str, hint: str) -> NoetlError:
 def priority_of(d: Decider, event: Start, workload: dict[str, Any]) -> int:
     """What was asked for with the start, else the playbook's own. Raises TemplateError(code="template_type")."""
     if event.priority is not None:
+        if abs(event.priority) > HIGHEST:
+            raise exceeded(PRIORITY, abs(event.priority), "the priority of the start, without its sign,")
         return event.priority
     node = d.program.priority
     if node is None:
         return 0
     value = d.value(node, start_scope(d, workload))
     if isinstance(value, str):
-        value = int(value) if value.strip().lstrip("-").isdigit() else value
+        value = int(value) if _WHOLE.fullmatch(value.strip()) else value
     if isinstance(value, bool) or not isinstance(value, int) or not -HIGHEST <= value <= HIGHEST:
         hint = f"write a whole number from -{HIGHEST} to {HIGHEST}"
         raise wrong(node, Pos(), f"executor.spec.priority is {str(value)[:60]!r}", hint)

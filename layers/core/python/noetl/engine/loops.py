@@ -201,10 +201,6 @@ def loop_done(d: Decider, event: LoopDone) -> tuple[Step, Token] | None:
         _finish(d, token, step, event, summary, d.error_of(problem), applied=False)
         fail_step(d, token, step, d.error_of(problem))
         return None
-    if summary.broken is not None:
-        _finish(d, token, step, event, summary, summary.broken, applied=False)
-        fail_step(d, token, step, summary.broken)
-        return None
     failed = summary.failed > 0 and step.loop.failure == "fail_fast"
     error = (summary.error or ErrorInfo(message="an iteration failed")) if failed else None
     _finish(d, token, step, event, summary, error)

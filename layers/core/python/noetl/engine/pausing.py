@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from noetl.domain.events import (
     CallbackDone,
+    Cancel,
     ChildDone,
     CommandDone,
     Event,
@@ -20,6 +21,7 @@ from noetl.domain.events import (
     TimerFired,
 )
 from noetl.domain.facts import Paused, Resumed, Told
+from noetl.domain.ids import cascade_parent
 from noetl.domain.state import ExecutionState
 from noetl.engine.decision import Decider
 from noetl.engine.entering import retry_parked
@@ -27,6 +29,38 @@ from noetl.engine.outcomes import superseded
 
 Waiting = CommandDone | ItemsDone | LoopAlert | LoopDone | TimerFired | ChildDone | CallbackDone | ItemAwaits
 """What can be kept until an execution is resumed."""
+
+
+def pass_on(d: Decider, event: Event) -> bool:
+    """Let an execution that has ended pass its parent's word on: what it started, and did not wait for, is of the family.
+
+    False when ``event`` is no such word, or an older one than the last.
+    """
+    if isinstance(event, Cancel):
+        if not event.cascade or cascade_parent(event.event_id) is None:
+            return False
+        d.emit(Told(d.state.heard))
+        d.decision.cancel_children = True
+        return True
+    if not isinstance(event, (Pause, Resume)) or event.word <= d.state.heard:
+        return False
+    d.emit(Told(event.word))
+    if isinstance(event, Pause):
+        d.decision.tell_children.append("pause")
+    else:
+        d.decision.tell_children.append("resume")
+        d.decision.release = True
+    return True
+
+
+def release(d: Decider) -> None:
+    """Give out what was held for an execution that is not paused any more.
+
+    Its children that have ended hear of it in any case: no request could resume what was paused below them.
+    """
+    d.decision.release = True
+    if not d.decision.cancel_children and "resume" not in d.decision.tell_children:
+        d.decision.tell_children.append("resume_below")
 
 
 def waits(state: ExecutionState, event: Event) -> bool:
@@ -41,7 +75,7 @@ def waits(state: ExecutionState, event: Event) -> bool:
 
 def pause(d: Decider, event: Pause) -> None:
     if d.state.status == "paused":
-        superseded(d, event.event_id, status="it is paused already")
+        _pause_below(d, event)
         return
     if d.state.undoing:
         superseded(d, event.event_id, status="the execution is compensating")
@@ -52,6 +86,15 @@ def pause(d: Decider, event: Pause) -> None:
     d.emit(Paused(event.reason, event.principal, event.word))
     if event.cascade:
         d.decision.tell_children.append("pause")
+
+
+def _pause_below(d: Decider, event: Pause) -> None:
+    """Pass a parent's word on where the execution is paused already: it may have been paused without its children."""
+    if event.cascade and event.word > d.state.heard:
+        d.emit(Told(event.word))
+        d.decision.tell_children.append("pause")
+    else:
+        superseded(d, event.event_id, status="it is paused already")
 
 
 def resume(d: Decider, event: Resume) -> None:

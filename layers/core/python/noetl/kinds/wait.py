@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from noetl.domain import codec
 from noetl.domain.callbacks import MAX_MESSAGE
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext
 from noetl.domain.outcomes import WaitRequest
+from noetl.domain.sizes import CALLBACK_SCHEMA
 from noetl.domain.waiting import MAX_SECONDS, moment_of, wait_request
 from noetl.dsl.input_schema import schema_problem
 from noetl.kinds.base import KindParams
@@ -71,7 +73,10 @@ def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
             moment_of(until)
         except TaskError as error:
             yield ParamProblem(("until",), error.message.removeprefix("wait: "), error.hint)
-    if isinstance(schema, Mapping) and (problem := schema_problem(dict(schema))):
+    if isinstance(schema, Mapping) and (size := len(codec.encode(dict(schema)))) > CALLBACK_SCHEMA.value:
+        told = f"'schema' has {size} bytes, more than {CALLBACK_SCHEMA.value}"
+        yield ParamProblem(("schema",), told, "check the rest of the body in the step that follows")
+    elif isinstance(schema, Mapping) and (problem := schema_problem(dict(schema))):
         yield ParamProblem(("schema",), f"'schema' is no JSON Schema: {problem.replace('input: ', '', 1)}")
 
 

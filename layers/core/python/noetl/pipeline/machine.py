@@ -17,7 +17,7 @@ import msgspec
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ErrorInfo, Outcome, Patch, Suspend
-from noetl.domain.patches import compacted
+from noetl.domain.patches import combine
 from noetl.domain.results import plain_loop
 from noetl.dsl.program import Action, Node, Pipeline, RunAction, SinkAction, Task
 from noetl.pipeline import calls, children, choosing, journal, nested, rules, scope, stages, waits
@@ -297,7 +297,7 @@ class PipelineRun:
         state = self.state
         trace, about = journal.take(state), journal.children(state)
         state.moves = 0
-        state.patches = compacted(state.patches)
+        state.patches = combine(state.patches)
         forget(state)
         pending = state.frames[-1].pending if state.frames else None
         if pending is not None:
@@ -325,7 +325,7 @@ class PipelineRun:
     def outcome(self) -> Outcome:
         """What is reported when the run is over."""
         state = self.state
-        patches = compacted(state.patches)
+        patches = combine(state.patches)
         result = state.result if self.item is None else plain_loop(state.result)
         trace = journal.take(state)
         if state.error is not None:

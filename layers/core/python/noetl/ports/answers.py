@@ -21,7 +21,7 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
 class ExecutionFilter(msgspec.Struct, frozen=True):
     """Which executions are meant: all that fit everything given. ``path``: of their playbook. ``parent``: the execution that started them.
     Times are epoch seconds of their start: from ``started_after``, and before ``started_before``. ``program``: what they run now.
-    ``ids``: only these. ``statuses``: any of these; empty: any."""
+    ``ids``: only these. ``statuses``: any of these; empty: any. ``pausing``: also those for which a pause is on its way."""
 
     path: str | None = None
     parent: int | None = None
@@ -30,6 +30,7 @@ class ExecutionFilter(msgspec.Struct, frozen=True):
     program: str | None = None
     ids: tuple[int, ...] | None = None
     statuses: tuple[str, ...] = ()
+    pausing: bool = False
 
 
 class CreatedExecution(msgspec.Struct, frozen=True):
@@ -71,6 +72,13 @@ class FoundEvent(msgspec.Struct, frozen=True):
     at: float
     facts: bytes | None = None
     event: bytes | None = None
+
+
+class Steering(msgspec.Struct, frozen=True):
+    """A pause or a resume that was accepted and is not applied yet."""
+
+    event_id: str
+    pauses: bool
 
 
 class Published(msgspec.Struct, frozen=True):

@@ -47,14 +47,19 @@ class Wake(msgspec.Struct, frozen=True):
     outcome: Outcome
 
 
+Word = Literal["pause", "resume", "resume_below"]
+
+
 class ChildrenWord(msgspec.Struct, frozen=True):
-    """A Pause or Resume for every child that has begun and is not over. ``event_id``: the same for all of them. ``seq``: its place in the
-    parent's history.
+    """A Pause or Resume for every child that has begun and is not over, or below which an execution is left that is not over: a child that
+    has ended passes the word on. ``event_id``: the same for all of them. ``seq``: its place in the parent's history.
+
+    ``resume_below``: a Resume for those children only that have ended. No request can resume what is below them.
 
     A child that has not begun (it waits for a slot, or its Start is on its way) is paused at once: its row, in version 0, is ``paused``,
     and no commit applies its Start until the parent's ``release``."""
 
-    what: Literal["pause", "resume"]
+    what: Word
     event_id: str
     seq: int
 
@@ -70,8 +75,8 @@ class Change(msgspec.Struct, frozen=True):
     whose loops end (withdrawal, timeout), with a Cancel for every live child they wait for. ``over_runs``: step runs whose slots of the scope
     ``callback`` go, with the timers of those callbacks. ``end``: the execution is over: all its commands,
     timers, loops' gates and slots of the scope ``undo`` go.
-    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child (unless one
-    of this execution is on its way to it).
+    ``outbox``: events for this or other executions, delivered at least once. ``cancel_children``: a Cancel for every live child, and for every
+    child that has ended with live executions below it (unless one of this execution is on its way to it).
     ``handled``: event ids whose outbox rows are done with. ``release``: events that are held for this execution are given out, and its children
     that were paused before they began may begin (unless ``cancel_children``).
     """

@@ -30,6 +30,7 @@ from noetl.ports.answers import IdempotencyKey as IdempotencyKey
 from noetl.ports.answers import Offer as Offer
 from noetl.ports.answers import Posted as Posted
 from noetl.ports.answers import Published as Published
+from noetl.ports.answers import Steering as Steering
 from noetl.ports.changes import Change as Change
 from noetl.ports.changes import ChildrenWord as ChildrenWord
 from noetl.ports.changes import Committed as Committed
@@ -63,6 +64,8 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     ended_at: float | None
     parent_execution_id: int | None
     state: bytes
+    ahead: bool = False
+    """It was asked for a later time, which has not come by the clock of the store. A reader's own clock may be behind that one."""
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
@@ -149,6 +152,9 @@ class ExecutionStore(LimitStore, Protocol):
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
         """As ``post``, of at most one event for each of several executions, in one commit. Unknown executions are left out."""
+
+    def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
+        """Pauses and resumes in the outbox, by execution, in the order in which they were accepted. Executions without any are left out."""
 
     def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
         """Keep events of paused executions in the outbox, where nobody claims them until a commit releases them. What such an

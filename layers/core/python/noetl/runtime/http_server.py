@@ -18,6 +18,7 @@ from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID
 from noetl.api.problems import refusal
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import HEADER_BYTES
 
 if TYPE_CHECKING:
@@ -45,6 +46,11 @@ class Refusal(ErrorTask):
         error: Any = self.request.error  # type: ignore[attr-defined]  # the stubs know the error alone
         request_id = secrets.token_hex(8)
         found = refusal(error.code, _CODES.get(error.code, "internal_error"), _detail(error), request_id)
+        if error.code == 431:
+            told = exceeded(
+                HEADER_BYTES, None, "the request line and its headers", remedy="send fewer headers"
+            )
+            found = refusal(431, _CODES[431], told.message, request_id, hint=told.hint, details=told.details)
         body = found.body().encode()
         self.status = f"{error.code} {error.reason}"
         headers = {
@@ -136,7 +142,7 @@ def listen(application: Application, host: str, port: int, threads: int) -> Http
             connection_limit=CONNECTIONS,
             channel_timeout=SILENCE,
             max_request_body_size=TAKEN,
-            max_request_header_size=HEADERS,
+            max_request_header_size=HEADERS + 1,  # waitress refuses what reaches its number
             ident="noetl",
             clear_untrusted_proxy_headers=True,
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.services.failed_events import is_outage
 
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
@@ -130,7 +131,7 @@ class Inbox:
                 self._handle_patiently([one])
             return
         (one,) = batch
-        if isinstance(error, InfrastructureError) and error.retryable:
+        if isinstance(error, InfrastructureError) and is_outage(error):
             self._wait_for(one, error)
             return
         one.tries += 1

@@ -19,20 +19,18 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.outcomes import Patch
-from noetl.domain.state import TERMINAL
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
-from noetl.runtime.ends import Ends
+from noetl.runtime.ends import Ends, EndWaiter
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
 from noetl.runtime.local_starts import start_each
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
-from noetl.runtime.outstanding import outstanding
 from noetl.runtime.pools import Pool
 from noetl.runtime.presence import Presence
 from noetl.runtime.retention import tidy
@@ -42,7 +40,6 @@ from noetl.services.engine_deps import Handled
 from noetl.services.failed_events import after_failure
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
-from noetl.services.read_execution import is_ahead
 from noetl.services.run_command import run_command
 from noetl.services.worker_lost import worker_lost
 
@@ -197,7 +194,7 @@ class LocalRuntime:
         """Adopt what dead processes left; ids of executions that are live, without those that start later."""
         self.keeper.adopt()
         live = self.store.executions(limit=10_000, status="running")
-        return sorted(info.execution_id for info in live if not is_ahead(info, time.time()))
+        return sorted(info.execution_id for info in live if not info.ahead)
 
     def run_until(
         self,
@@ -208,20 +205,9 @@ class LocalRuntime:
         tick: float = 0.1,
     ) -> None:
         """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        look = time.monotonic() + 0.5
-        while not self._settled(wanted):
-            if on_tick is not None:
-                self._tell(on_tick)
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"not finished after {timeout:g} s")
-            if time.monotonic() > look:
-                if self._all_wait(wanted):
-                    return
-                look = time.monotonic() + 0.5
-            with self._changed:
-                if not self._settled(wanted):
-                    self._changed.wait(tick if on_tick is not None else 0.25)
+        EndWaiter(self.store, self._ended, self._changed, self._quiet, self.log).wait(
+            wanted, on_tick, timeout, tick
+        )
         self.left_behind.wait()
 
     # --- inside ---
@@ -234,37 +220,10 @@ class LocalRuntime:
             )
         return info.program
 
-    def _settled(self, wanted: Collection[int]) -> bool:
-        return all(one in self._ended for one in wanted)
-
     def _fence(self, command: Command) -> Fence | None:
         found = self.store.load([LoadRequest(command.execution_id, commands=(command.command_id,))])
         snapshot = found.executions.get(command.execution_id)
         return None if snapshot is None else snapshot.fences.get(command.command_id)
-
-    def _tell(self, on_tick: Callable[[], None]) -> None:
-        """Whoever watches reads the database too, and misses a look while it is away."""
-        try:
-            on_tick()
-        except InfrastructureError as away:
-            self.log(f"nothing can be shown while the database is away: {away}")
-
-    def _all_wait(self, wanted: Collection[int]) -> bool:
-        """Whether whatever has not ended waits for the outside; not known, and so False, while the database is away."""
-        try:
-            self._look(wanted)
-            return self._quiet() and not any(
-                outstanding(self.store, one) for one in wanted if one not in self._ended
-            )
-        except InfrastructureError as away:
-            self.log(f"the database is away: {away}")
-            return False
-
-    def _look(self, wanted: Collection[int]) -> None:
-        """Another process may have moved them on."""
-        for one in set(wanted) - self._ended.keys():
-            if (status := self.status(one)) is not None and status in TERMINAL:
-                self._ended[one] = status
 
     def _quiet(self) -> bool:
         with self._changed:
@@ -374,9 +333,14 @@ class LocalRuntime:
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
         handled = Handled()
-        pause = after_failure(event, error, tries, self.opened.engine, handled)
-        self._follow(handled)
-        return pause
+        try:
+            return after_failure(event, error, tries, self.opened.engine, handled)
+        except InfrastructureError as away:
+            if away.code in DOUBTFUL:
+                self.keeper.doubt()
+            raise
+        finally:
+            self._follow(handled)
 
     def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
         """Run and handle what was committed, also when the rest of a batch failed."""

@@ -20,6 +20,6 @@ def outstanding(store: ExecutionStore, execution_id: int) -> bool:
     asleep = sum(token.unbounded for token in tokens)
     if work.get("commands", 0) > asleep or work.get("outbox"):
         return True
-    return not info.state or any(
+    return not info.version or any(
         token.phase not in ("parked", "arrived") and not token.unbounded for token in tokens
     )

@@ -32,7 +32,6 @@ from noetl.services.progress import PAGE, Progress, read_progress
 from noetl.services.read_execution import (
     error_of,
     find,
-    is_ahead,
     parked_steps,
     summarize,
     view_status,
@@ -62,10 +61,10 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
     info = find(deps.store, execution_id)
     outstanding = dict(deps.store.open_work(execution_id))
     told, now, queued = _Told(), deps.clock(), []
-    if not info.state and info.status not in TERMINAL:
+    if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
         findings = [limited(wait) for wait in queued] or [
-            not_begun(info.started_at, ahead=is_ahead(info, now), in_outbox=outstanding.get("outbox", 0) > 0)
+            not_begun(info.started_at, ahead=info.ahead, in_outbox=outstanding.get("outbox", 0) > 0)
         ]
     else:
         told = _told(deps.store, execution_id)

@@ -59,7 +59,7 @@ def open_callbacks(
     store: ExecutionStore, info: ExecutionInfo, keys: Callable[[bool], KeyRing], base: str
 ) -> list[OpenCallback]:
     """With their tokens. ``base``: where they are answered."""
-    if info.status in TERMINAL or not info.state:
+    if info.status in TERMINAL or not info.version:
         return []
     state = demand_state(info)
     ring, execution_id = keys(False), info.execution_id

@@ -19,8 +19,11 @@ from noetl.domain.sizes import CORRELATION_ID, IDENTIFIER, REASON
 from noetl.domain.state import TERMINAL
 from noetl.domain.variables import VariableType, VariableWrite
 from noetl.dsl.program import Program
+from noetl.ports.answers import Steering
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.execution_state import demand_state
 from noetl.services.read_execution import find
+from noetl.services.steering_order import accepted_before, check_paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,21 +53,45 @@ NOT_WITHOUT_PARENT = "it was paused with its parent before it began, and begins 
 
 
 def pause(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
-    """Begin nothing new in an execution (``cascade``: and in its children). Raises NotFoundError, ConflictError."""
-    info = live(store, execution_id, "paused")
-    event = Pause(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    """Begin nothing new in an execution (``cascade``: and in its children); one that is paused stays so. Raises NotFoundError, ConflictError."""
+    before = _before(store, execution_id, asked)
+    info = readable(store, execution_id, "paused")
+    event = steer(Pause, info, asked, before, cascade=cascade)
     return _posted(store, event, asked.owner, "paused")
 
 
 def resume(store: ExecutionStore, execution_id: int, asked: Asked, *, cascade: bool = True) -> Event:
-    """Let a paused execution go on (``cascade``: and its children). Raises NotFoundError, ConflictError."""
-    info = live(store, execution_id, "resumed")
-    if info.status != "paused":
-        raise ConflictError(
-            f"execution {execution_id} is {info.status}, not paused", code="execution_not_paused"
-        )
-    event = Resume(execution_id, event_id(asked), info.program, asked.reason, asked.principal, cascade)
+    """Let an execution go on that is paused, or is about to be (``cascade``: and its children). Raises NotFoundError, ConflictError."""
+    before = _before(store, execution_id, asked)
+    info = readable(store, execution_id, "resumed")
+    check_paused(info, before)
+    event = steer(Resume, info, asked, before, cascade=cascade)
     return _posted(store, event, asked.owner, "resumed")
+
+
+def steer(
+    kind: type[Pause | Resume],
+    info: ExecutionInfo,
+    asked: Asked,
+    before: Sequence[Steering],
+    *,
+    cascade: bool,
+) -> Pause | Resume:
+    """Make a pause or a resume that counts after those that were accepted ``before``."""
+    return kind(
+        info.execution_id,
+        event_id(asked),
+        info.program,
+        asked.reason,
+        asked.principal,
+        cascade,
+        after=tuple(one.event_id for one in before),
+    )
+
+
+def _before(store: ExecutionStore, execution_id: int, asked: Asked) -> list[Steering]:
+    """Return what is on its way. Read before the execution's row: what is not in the outbox any more is in the status by then."""
+    return accepted_before(store.steering((execution_id,)).get(execution_id, ()), event_id(asked))
 
 
 def patch_context(
@@ -88,7 +115,7 @@ def patch_context(
         check_operations(patch)
         check_value({str(number): one.get("value") for number, one in enumerate(patch)}, "patch")
         check_names(roots(patch), "patch")
-    info = live(store, execution_id, "changed")
+    info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
         event_id(asked),
@@ -140,7 +167,7 @@ def _post_variables(
     var_type: VariableType = "user_defined",
     source_step: str = "",
 ) -> Event:
-    info = live(store, execution_id, "changed")
+    info = readable(store, execution_id, "changed")
     event = ContextPatched(
         execution_id,
         event_id(asked),
@@ -170,7 +197,7 @@ def inject_token(
     """
     check_text(CORRELATION_ID, correlation_id, "the correlation_id")
     check_value(args, "args")
-    info = live(store, execution_id, "given a token")
+    info = readable(store, execution_id, "given a token")
     known = [one.name for one in programs(info.program).steps]
     if step not in known:
         from noetl.dsl.diagnostics import did_you_mean
@@ -203,6 +230,13 @@ def live(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
     info = find(store, execution_id)
     if info.status in TERMINAL:
         raise _ended(execution_id, info.status, what)
+    return info
+
+
+def readable(store: ExecutionStore, execution_id: int, what: str) -> ExecutionInfo:
+    """As ``live``, for changes that the engine decides from the state. Raises UnreadableRowError too: nothing would come of the event."""
+    info = live(store, execution_id, what)
+    demand_state(info)
     return info
 
 

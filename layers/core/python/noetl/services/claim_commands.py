@@ -9,6 +9,7 @@ from collections.abc import Collection, Sequence
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
 from noetl.domain.owners import lease
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import WORKERS
 from noetl.ports.execution_store import ExecutionStore, Offer
 from noetl.ports.workers import STALE_SECONDS, CommandState, Seen, WorkerPool, WorkerRegistry
@@ -52,7 +53,13 @@ class Claims:
         self.registry.forget(FORGET_SECONDS)
         made = self.registry.register(name, pool, capacity, principal, MOST_WORKERS)
         if made == "full":
-            raise InvalidInputError(f"there are {MOST_WORKERS} workers already", code="too_many_workers")
+            raise exceeded(
+                WORKERS,
+                MOST_WORKERS + 1,
+                "the list of workers",
+                code="too_many_workers",
+                remedy="end one first, or give each of them more capacity",
+            )
         if made == "taken":
             raise InvalidInputError(
                 f"{name!r} is the name of somebody else's worker", code="worker_name_taken"

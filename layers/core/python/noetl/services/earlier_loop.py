@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain import codec
 from noetl.domain.again import FAILED, Again, Places, indexes, ranges_of
 from noetl.domain.errors import TaskError
-from noetl.domain.outcomes import Outcome, Patch
-from noetl.domain.patches import combine
+from noetl.domain.outcomes import Outcome
+from noetl.domain.patches import PatchBuffer
 from noetl.engine.view import Earlier
 from noetl.ports.execution_store import ExecutionStore, LoopRow
 from noetl.services.stored_bytes import fetch
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from noetl.services.engine_deps import EngineDeps
 
 PAGE = 1000
-PATCH_FOLD = 5000
 _OUTCOME = codec.decoder(Outcome)
 
 Told = tuple[int, Any, bool]
@@ -121,7 +120,7 @@ def earlier_loop(
     picked = ranges_of(left.picked())
     if picked and newest.items is None and newest.items_ref is not None:
         fetch(deps.results, newest.items_ref)
-    return Earlier(oldest.total, picked, newest.items, newest.items_ref, combine(left.patches))
+    return Earlier(oldest.total, picked, newest.items, newest.items_ref, left.patches.combined())
 
 
 class _Left:
@@ -132,7 +131,7 @@ class _Left:
         self.seen = bytearray(whole)
         self.failed: list[int] = []
         self.left = False
-        self.patches: list[Patch] = []
+        self.patches = PatchBuffer()
         self.all_failed = fail_fast or again.item == FAILED
 
     def add(self, index: int, outcome: Outcome, applied: bool, *, gather: bool) -> None:
@@ -144,9 +143,7 @@ class _Left:
             return
         self.left = self.left or outcome.route is not None
         if gather and not applied:
-            self.patches += outcome.patches
-            if len(self.patches) > PATCH_FOLD:
-                self.patches = combine(self.patches)
+            self.patches.add(outcome.patches)
 
     def picked(self) -> list[int]:
         wanted = set(self.failed)

@@ -10,15 +10,15 @@ from noetl.ports.execution_store import ExecutionInfo
 def read_state(info: ExecutionInfo) -> tuple[ExecutionState, Unreadable | None]:
     """Read the state of an execution; an empty one, and why, when it cannot be read."""
     empty = ExecutionState(program=info.program, status=info.status)
-    if not info.state:
+    if not info.version:
         return empty, None
     found = attempt(lambda: decode_state(info.state), _row_of(info.execution_id))
     return (empty, found) if isinstance(found, Unreadable) else (found, None)
 
 
 def demand_state(info: ExecutionInfo) -> ExecutionState:
-    """Read the state of an execution. Raises UnreadableRowError."""
-    return state_of(info.execution_id, info.state) if info.state else read_state(info)[0]
+    """Read the state of an execution; an empty one before it has begun. Raises UnreadableRowError."""
+    return state_of(info.execution_id, info.state) if info.version else read_state(info)[0]
 
 
 def state_of(execution_id: int, document: bytes | str) -> ExecutionState:

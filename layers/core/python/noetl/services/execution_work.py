@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl.domain import ids
 from noetl.domain.errors import NoetlError
-from noetl.domain.events import CommandDone, MainEvent, Start
+from noetl.domain.events import CommandDone, MainEvent, Pause, Resume, Start
 from noetl.dsl.program import Program
 from noetl.engine.pausing import Waiting
 from noetl.ports.execution_store import Change, EventRow, LoadRequest
@@ -46,8 +47,18 @@ class Work:
             tuple(self.names),
             tuple(self.scopes),
             tuple(event.command_id for event in self.events if isinstance(event, CommandDone)),
-            tuple(event.event_id for event in self.events),
+            tuple(name for event in self.events for name in settled_names(event)),
         )
+
+
+def settled_names(event: MainEvent) -> tuple[str, ...]:
+    """Rows that say that ``event`` was decided before.
+
+    A pause or a resume that did not fit then must not be decided again, when it is delivered once more: it might fit now.
+    """
+    if isinstance(event, (Pause, Resume)):
+        return event.event_id, ids.late_event(event.event_id)
+    return (event.event_id,)
 
 
 @dataclass(slots=True)

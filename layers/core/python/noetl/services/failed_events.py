@@ -1,8 +1,11 @@
 """What becomes of an event that the engine cannot handle: one policy for a machine and for a deployment.
 
-It is tried ``TRIES`` times. Then its execution fails, in a commit that holds nothing of the event but its name. When that cannot be
-committed either, the event is set aside: it is noted beside the history of its execution, and tried again once in a long while (by a
-queue, until it is a dead letter).
+The kind of the error decides. While something is away (``is_outage``) the event waits, however often that happens: it is fine. After any
+other error it is tried again, ``TRIES`` times in all. Then its execution fails, in a commit that holds nothing of the event but its name.
+When that cannot be committed either, the event is set aside: it is noted beside the history of its execution, and tried again once in a
+long while (by a queue, until it is a dead letter).
+
+A queue counts deliveries, of which some ended in an outage, or before the event was looked at. So no count of a queue is a count of tries.
 """
 
 from __future__ import annotations
@@ -43,10 +46,15 @@ SHOWN = 500
 """Characters of an error that are kept."""
 
 
+def is_outage(error: BaseException) -> bool:
+    """Tell whether something is away for now, so that ``error`` says nothing about the event."""
+    return isinstance(error, InfrastructureError) and error.retryable
+
+
 def after_failure(
     event: Event, error: Exception, tries: int, deps: EngineDeps, handled: Handled
 ) -> float | None:
-    """Settle an event that failed for the ``tries``-th time.
+    """Settle an event on which the engine failed for the ``tries``-th time; outages (``is_outage``) are no tries.
 
     Returns the seconds after which it is to be tried again; None: it is done with. ``handled``: what follows when its execution fails.
     Raises InfrastructureError (retryable) when the store is away: nothing is settled then.
@@ -60,7 +68,7 @@ def after_failure(
     try:
         _give_up_on(event, error, deps, handled)
     except Exception as broken:
-        if isinstance(broken, InfrastructureError) and broken.retryable:
+        if is_outage(broken):
             raise
         deps.log(f"{what} is set aside, for its execution cannot fail: {brief(broken)}")
         _note(event, error, deps)

@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.errors import NoetlError
 from noetl.domain.events import LoopDone, LoopSummary
 from noetl.domain.manifests import manifest
 from noetl.domain.outcomes import ErrorInfo, OutcomeStatus, Patch, Target
 from noetl.domain.parts import PART_BYTES
-from noetl.domain.patches import combine
+from noetl.domain.patches import PatchBuffer
 from noetl.domain.result_life import KeptResult, lifetime
 from noetl.domain.results import make_ref, ref_uri, result_name
 from noetl.engine.callbacks import CLOSING
@@ -29,8 +28,6 @@ from noetl.services.parallel_puts import ParallelPuts
 
 PAGE = 1000
 """Results in one part of a manifest."""
-PATCH_FOLD = 5000
-"""Patches are combined whenever this many are pending, so that memory does not grow with the loop."""
 
 
 class Brief(msgspec.Struct, frozen=True):
@@ -95,13 +92,12 @@ class _Fold:
         """Bytes of them."""
         self.parts: list[dict[str, Any]] = []
         self.size = 0
-        self.patches: list[Patch] = []
+        self.patches = PatchBuffer()
         self.route: tuple[int, list[Target]] | None = None
         self.error: tuple[int, ErrorInfo] | None = None
         self.called_off = 0
         """Items that were not waited for any more when the loop closed: no failures of their own."""
         self.value: tuple[bool, Any] = (False, None)
-        self.broken: ErrorInfo | None = None
         step = deps.programs(event.program).step(event.step)
         spec = step.result or (step.body.tasks[-1].result if step.body and step.body.tasks else None)
         self.scope = (spec and spec.scope) or "execution"
@@ -126,18 +122,9 @@ class _Fold:
         if outcome.meta.get("result_action"):
             self.value = (True, codec.decode(bytes(outcome.result)))
         if not applied:
-            self.patches += outcome.patches
-        if len(self.patches) > PATCH_FOLD:
-            self._combine()
+            self.patches.add(outcome.patches)
         if not self.inline and (len(self.values) >= PAGE or self.pending >= PART_BYTES):
             self._spill()
-
-    def _combine(self) -> None:
-        try:
-            self.patches = combine(self.patches)
-        except NoetlError as error:
-            self.broken = ErrorInfo(error.message, kind="schema", code=error.code, hint=error.hint)
-            self.patches = []
 
     def _spill(self) -> None:
         encoded = _listed(self.values)
@@ -184,26 +171,23 @@ class _Fold:
         )
 
     def summary(self) -> LoopSummary:
-        patches = self._patches()
         return LoopSummary(
             total=self.total,
             issued=self.issued,
             done=self.done,
             failed=self.failed - self.called_off,
             results=self._results(),
-            patches=patches if self.broken is None else [],
+            patches=self._patches(),
             route=self.route[1] if self.route else None,
             error=self.error[1] if self.error else None,
             has_value=self.value[0],
             value=self.value[1],
-            broken=self.broken,
             kept=tuple(self.kept),
         )
 
     def _patches(self) -> list[Patch]:
         """Combined; a value above the inline limit (rows that ``collect`` gathered) is kept in the result store."""
-        self._combine()
-        return [self._shrink(number, patch) for number, patch in enumerate(self.patches)]
+        return [self._shrink(number, patch) for number, patch in enumerate(self.patches.combined())]
 
     def _shrink(self, number: int, patch: Patch) -> Patch:
         encoded = codec.encode(patch.value)

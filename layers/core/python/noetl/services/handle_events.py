@@ -18,13 +18,16 @@ from noetl.domain.events import (
     Held,
     ItemsDone,
     MainEvent,
+    Pause,
     Redrive,
+    Resume,
     Start,
     WorkGotOn,
 )
 from noetl.domain.facts import Superseded
 from noetl.domain.reported import fitting
 from noetl.domain.state import ExecutionState
+from noetl.domain.unreadable import UnreadableRowError
 from noetl.engine.decision import Decision
 from noetl.engine.pausing import Waiting, waits
 from noetl.engine.prefetch import prefetch
@@ -32,7 +35,6 @@ from noetl.engine.undo import REPORT
 from noetl.engine.view import DELETED, SCOPES, NeedSlots, View
 from noetl.ports.execution_store import (
     Committed,
-    ExecutionIdTakenError,
     Loaded,
     LoadRequest,
     Poll,
@@ -45,14 +47,16 @@ from noetl.services.decide_one import decide_one
 from noetl.services.earlier_loop import earlier_loop
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.execution_state import state_of
-from noetl.services.execution_work import Decided, Work
+from noetl.services.execution_work import Decided, Work, settled_names
 from noetl.services.handle_items import handle_items
 from noetl.services.handle_polls import asks_again, handle_polls
 from noetl.services.holding import Holding
 from noetl.services.make_change import make_change
 from noetl.services.recent import after_commit
+from noetl.services.recover_state import cancels_first, recover_state
+from noetl.services.steering_order import in_order
 from noetl.services.stored_bytes import outages
-from noetl.services.taken_ids import more_taken, refuse_start, was_unborn
+from noetl.services.taken_ids import commit_with_free_ids, refuse_start, was_unborn
 from noetl.services.tell_change import tell_change
 
 READS = 4
@@ -78,7 +82,10 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
         elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, (Held, WorkGotOn)):
-            work.setdefault(event.execution_id, Work(event.execution_id)).events.append(event)
+            found = work.setdefault(event.execution_id, Work(event.execution_id))
+            found.events += in_order(event, found.events, deps.store)
+            # What is remembered does not tell a pause or resume that was delivered before and did not fit then.
+            found.trust = found.trust and not isinstance(event, (Pause, Resume))
     for execution_id, error in refused.items():
         work[execution_id].refused = error
     if polls:
@@ -93,17 +100,25 @@ def handle_events(events: Sequence[Event], deps: EngineDeps, handled: Handled | 
 
 
 def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holding) -> None:
-    conflicts = 0
-    while conflicts <= TRIES:
+    def decide_and_commit(taken: frozenset[int]) -> None:
+        left = [work for work in works if work.events]
+        for work in left:
+            work.taken = taken
+        if left:
+            _round(left, deps, handled, holding)
+
+    def refuse_starts(executions: frozenset[int]) -> None:
+        for work in works:
+            if work.execution_id in executions:
+                _refuse_starts(work, deps, handled)
+
+    for _ in range(TRIES + 1):
         try:
-            _round(works, deps, handled, holding)
+            known = frozenset[int]().union(*(work.taken for work in works))
+            commit_with_free_ids(decide_and_commit, known, refuse_starts)
             return
-        except ExecutionIdTakenError as refused:
-            for work in works:
-                _derive_again(work, refused, deps, handled)
-            works = [work for work in works if work.events]
         except VersionConflictError:
-            conflicts += 1
+            works = [work for work in works if work.events]
             for work in works:
                 work.trust = False
             if len(works) > 1:
@@ -115,15 +130,12 @@ def _handle(works: list[Work], deps: EngineDeps, handled: Handled, holding: Hold
     )
 
 
-def _derive_again(work: Work, refused: ExecutionIdTakenError, deps: EngineDeps, handled: Handled) -> None:
-    """Leave out the Start of an execution whose id is taken; give other ids to the children of all others."""
-    if work.execution_id in refused.starts:
-        work.trust = False
-        for event in [event for event in work.events if isinstance(event, Start)]:
-            refuse_start(event, deps, handled)
-            work.events.remove(event)
-    if refused.children:
-        work.taken = more_taken(work.taken, refused)
+def _refuse_starts(work: Work, deps: EngineDeps, handled: Handled) -> None:
+    """Leave out the Start of an execution whose id is taken."""
+    work.trust = False
+    for event in [event for event in work.events if isinstance(event, Start)]:
+        refuse_start(event, deps, handled)
+        work.events.remove(event)
 
 
 def _prepare(works: Iterable[Work], deps: EngineDeps) -> None:
@@ -248,7 +260,7 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
 def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     snapshot = loaded.executions.get(work.execution_id)
     born = snapshot is not None and snapshot.version > 0
-    state = state_of(work.execution_id, snapshot.state) if snapshot is not None and born else ExecutionState()
+    state = _state(work, snapshot, deps) if snapshot is not None and born else ExecutionState()
     view = View(
         dict(snapshot.slots) if snapshot is not None else {},
         frozenset(work.names),
@@ -291,6 +303,18 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     return decided
 
 
+def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
+    """The stored state. To cancel the execution, one that cannot be read is made from history: nothing else could end it."""
+    try:
+        return state_of(work.execution_id, snapshot.state)
+    except UnreadableRowError as error:
+        if not any(isinstance(event, Cancel) for event in work.events):
+            raise
+        deps.log(f"{error.message}: it is cancelled by its history")
+        work.events = cancels_first(work.events, error.message)
+        return recover_state(snapshot, deps.store)
+
+
 def _waits(event: MainEvent, state: ExecutionState, snapshot: Snapshot | None) -> TypeGuard[Waiting | Start]:
     """Whether ``event`` is for an execution that is paused, or (a Start) that was paused with its parent before it began."""
     if isinstance(event, Start):
@@ -313,7 +337,7 @@ def _needs_nothing(
     """
     if event.event_id in known:
         return True
-    if snapshot is not None and event.event_id in snapshot.applied:
+    if snapshot is not None and not snapshot.applied.isdisjoint(settled_names(event)):
         decided.done.append(event.event_id)
         return True
     if not born and not isinstance(event, (Start, Cancel)):

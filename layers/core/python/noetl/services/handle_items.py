@@ -20,11 +20,11 @@ from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.dsl.program import Step
 from noetl.engine.decision import worker_pool
 from noetl.engine.outcomes import child_start_event, detached, with_free_ids
-from noetl.ports.execution_store import EventRow, ExecutionIdTakenError, ItemBatch, LoadRequest
+from noetl.ports.execution_store import EventRow, ItemBatch, LoadRequest
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.holding import Holding
 from noetl.services.make_change import BUSY
-from noetl.services.taken_ids import more_taken
+from noetl.services.taken_ids import commit_with_free_ids
 
 CHUNK_SECONDS = 1.0
 """Work one chunk should carry: long enough to amortise a message, short enough that a crash repeats little."""
@@ -61,14 +61,11 @@ def _count(
     events: Sequence[ItemsDone], now: float, deps: EngineDeps, handled: Handled, holding: Holding
 ) -> None:
     """Count the reports of one statement, and deal with those that it did not count."""
-    taken: frozenset[int] = frozenset()
-    while True:
-        batches = [_batch(event, deps, now, taken) for event in events]
-        try:
-            answers, committed = deps.store.commit_items(batches, deps.owner)
-            break
-        except ExecutionIdTakenError as refused:
-            taken = more_taken(taken, refused)
+    answers, committed = commit_with_free_ids(
+        lambda taken: deps.store.commit_items(
+            [_batch(event, deps, now, taken) for event in events], deps.owner
+        )
+    )
     handled.add(committed.commands, committed.events)
     early = [event for event, answer in zip(events, answers, strict=True) if answer.early]
     handled.events += [holding.keep(event) for event in early]

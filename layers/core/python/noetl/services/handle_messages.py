@@ -19,7 +19,7 @@ from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from noetl.ports.revocations import Revocations
 from noetl.services.admit_messages import Admitted, Door
 from noetl.services.engine_deps import DueTimer, EngineDeps, Handled
-from noetl.services.failed_events import after_failure
+from noetl.services.failed_events import TRIES, after_failure, is_outage
 from noetl.services.handle_events import handle_events
 from noetl.services.invocations import new_owner
 from noetl.services.publish import Publisher
@@ -113,24 +113,31 @@ class _Batch:
     # --- deciding ---
 
     def _decide(self, pairs: list[tuple[Delivery, Event]]) -> None:
-        handled = Handled()
+        error = self._try(pairs)
+        if error is None:
+            return
+        if isinstance(error, InfrastructureError) and is_outage(error):
+            self._put_off(pairs, error)
+        elif len(pairs) == 1:
+            self._failed(*pairs[0], error)
+        else:
+            for pair in pairs:
+                self._decide([pair])
+
+    def _try(self, pairs: list[tuple[Delivery, Event]]) -> Exception | None:
+        """Handle events, and keep what follows. Returns what the engine failed with; a part may have been committed before."""
+        handled, failure = Handled(), None
         try:
             handle_events([event for _, event in pairs], self.engine, handled)
         except Exception as error:
-            if isinstance(error, InfrastructureError) and error.retryable:
-                self._put_off(pairs, error)
-            elif len(pairs) == 1:
-                self._failed(*pairs[0], error, handled)
-            else:
-                for pair in pairs:
-                    self._decide([pair])
+            failure = error
         else:
             early = {id(event) for event in handled.events}
             self._keep([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
             self.managed.events += len(pairs)
             self.managed.executions.update(event.execution_id for _, event in pairs)
-        # Also when it failed: a part of the batch may have been committed before.
         self._take(handled, [event for _, event in pairs])
+        return failure
 
     def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
         """Something is away: nothing is known of these events, and they come again."""
@@ -141,17 +148,37 @@ class _Batch:
             self._keep([delivery], AWAY_SECONDS[min(delivery.received, len(AWAY_SECONDS)) - 1])
         self.managed.failures += len(pairs)
 
-    def _failed(self, delivery: Delivery, event: Event, error: Exception, handled: Handled) -> None:
-        """The engine cannot handle an event: it is tried again, until its execution fails instead."""
+    def _failed(self, delivery: Delivery, event: Event, error: Exception) -> None:
+        """The engine failed on an event: it is tried again here, alone, until its execution fails instead.
+
+        The tries are counted here, because the queue counts deliveries during an outage as well.
+        """
+        self.managed.executions.add(event.execution_id)
+        tries, failure = 1, error
+        while (seconds := self._settled(delivery, event, failure, tries)) is not None:
+            if tries == TRIES or self.deadline() <= MARGIN_SECONDS:
+                self._keep([delivery], round(seconds))
+                return
+            tries += 1
+            again = self._try([(delivery, event)])
+            if again is None:
+                return
+            failure = again
+
+    def _settled(self, delivery: Delivery, event: Event, error: Exception, tries: int) -> float | None:
+        """Apply the policy for failed events. Returns the pause before the next try; None: nothing is left to do here."""
+        handled = Handled()
         try:
-            seconds = after_failure(event, error, delivery.received, self.engine, handled)
+            if isinstance(error, InfrastructureError) and is_outage(error):
+                raise error
+            seconds = after_failure(event, error, tries, self.engine, handled)
+            self.managed.failures += 1
+            return seconds
         except InfrastructureError as away:
             self._put_off([(delivery, event)], away)
-            return
-        self.managed.failures += 1
-        self.managed.executions.add(event.execution_id)
-        if seconds is not None:
-            self._keep([delivery], round(seconds))
+            return None
+        finally:
+            self._take(handled, [event])
 
     def _take(self, handled: Handled, inputs: Sequence[Event]) -> None:
         """Keep what came of ``inputs``; those that were handed back (they came early) stay with their queue."""

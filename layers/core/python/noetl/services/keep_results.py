@@ -11,11 +11,12 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.manifests import entries, is_manifest, manifest, part_of
-from noetl.domain.outcomes import ErrorInfo, Outcome, Patch
+from noetl.domain.outcomes import Outcome, Patch
+from noetl.domain.reported import short_error
 from noetl.domain.result_bytes import stored_as
 from noetl.domain.result_life import KeptResult, lifetime, mentioned
 from noetl.domain.results import PREVIEW_LIMIT, is_ref, make_ref, result_name, select
-from noetl.domain.sizes import ERROR_DETAILS, ERROR_MESSAGE, INLINE_MOST
+from noetl.domain.sizes import INLINE_MOST
 from noetl.dsl.program import ResultSpec
 from noetl.ports.results import ResultStore
 
@@ -25,8 +26,6 @@ MAX_REFERENCE = 4 * MAX_INLINE
 """Most bytes of a reference, with the longest preview there is."""
 SMALL = 512
 """Texts and containers below this are never worth an object of their own."""
-MAX_DETAILS = ERROR_DETAILS.value
-MAX_MESSAGE = ERROR_MESSAGE.value
 _SPILLED = "$stored"
 
 
@@ -209,36 +208,6 @@ def unpack(machine: dict[str, Any], hydrate: Any) -> dict[str, Any]:
         return machine
     found: dict[str, Any] = hydrate(stored)
     return found
-
-
-def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
-    """An error whose message and details are short enough for history."""
-    if error is None:
-        return None
-    fits = len(error.message) <= MAX_MESSAGE and (
-        not error.details or len(codec.encode(error.details)) <= MAX_DETAILS
-    )
-    if fits:
-        return error
-    share = MAX_DETAILS // max(1, len(error.details))
-    return ErrorInfo(
-        error.message if len(error.message) <= MAX_MESSAGE else error.message[: MAX_MESSAGE - 1] + "…",
-        error.kind,
-        error.code,
-        error.status,
-        error.retryable,
-        error.hint,
-        error.position,
-        {name: _shortened(value, share) for name, value in list(error.details.items())[:64]},
-    )
-
-
-def _shortened(value: Any, limit: int) -> Any:
-    encoded = codec.encode(value)
-    if len(encoded) <= limit:
-        return value
-    text = value if isinstance(value, str) else encoded.decode("utf-8", "replace")
-    return text[: max(16, limit // 4)] + "…"
 
 
 def _is_scalar(value: Any) -> bool:

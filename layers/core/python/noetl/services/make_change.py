@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import Any
 
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
-from noetl.domain.facts import Cancelled, Failed, Superseded, encode_facts
+from noetl.domain.facts import Failed, Superseded, encode_facts
 from noetl.domain.reported import plain_text
 from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.domain.sizes import PATH
@@ -74,7 +75,7 @@ def make_change(
         ),
         outbox=tuple(event for d in each for event in d.outbox),
         handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
-        end=last.end,
+        end=any(d.end for d in each),
         cancel_children=any(d.cancel_children for d in each),
         words=tuple(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
@@ -83,7 +84,7 @@ def make_change(
         ),
         release=any(d.release for d in each),
         redriven=any(isinstance(event, Redrive) for event, _ in decisions),
-        cancel_reason=_reason(last) or "the step run that waited for it was given up",
+        cancel_reason=next(filter(None, starmap(_reason, decisions)), GIVEN_UP),
         variables=tuple(write for d in each for write in d.variables),
         created=_created(decisions[0][0], last, deps, snapshot),
         limited=_limited(decisions, deps),
@@ -191,10 +192,14 @@ def _loop_row(start: LoopStart, program: str, priority: int, deps: EngineDeps) -
     )
 
 
-def _reason(decision: Decision) -> str:
+GIVEN_UP = "the step run that waited for it was given up"
+
+
+def _reason(event: MainEvent, decision: Decision) -> str:
+    """Return why ``event`` cancels children; empty where it ends no execution."""
+    if isinstance(event, Cancel):
+        return event.reason or "the parent execution was cancelled"
     for fact in decision.facts:
-        if isinstance(fact, Cancelled):
-            return fact.reason or "the parent execution was cancelled"
         if isinstance(fact, Failed):
             return "the parent execution failed"
     return ""
@@ -232,5 +237,10 @@ def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:
     correlation = getattr(event, "correlation_id", "")
     fact = Superseded(event.event_id, command, attempt, turn, status, who, reason, correlation)
     return EventRow(
-        f"late:{event.event_id}:{attempt}", 0, "command.superseded", encode_facts([fact]), lane=-1, at=now
+        ids.late_event(event.event_id, attempt),
+        0,
+        "command.superseded",
+        encode_facts([fact]),
+        lane=-1,
+        at=now,
     )

@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.credentials import MAX_BYTES, OAUTH, check_credential, known_type
+from noetl.domain.credentials import OAUTH, check_credential, known_type
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.kinds import Credential
+from noetl.domain.size_gate import exceeded
+from noetl.domain.sizes import CREDENTIAL_BYTES
 from noetl.ports.cipher import Cipher
 from noetl.ports.credential_store import (
     AccessAction,
@@ -113,11 +115,10 @@ def keep_credential(
     """
     check_credential(wish.name, wish.type, wish.data)
     plain = codec.encode(wish.data)
-    if len(plain) > MAX_BYTES:
-        raise InvalidInputError(
-            f"the credential {wish.name!r} has {len(plain)} bytes; at most {MAX_BYTES} are kept",
-            code="invalid_credential",
-        )
+    if len(plain) > CREDENTIAL_BYTES.value:
+        what = f"the credential {wish.name!r}"
+        remedy = "keep what its users need, and nothing else"
+        raise exceeded(CREDENTIAL_BYTES, len(plain), what, code="invalid_credential", remedy=remedy)
     meta: dict[str, Any] = {"description": wish.description, "tags": list(wish.tags)}
     if key:
         kept_before = _kept_by(key, wish, deps)

@@ -9,7 +9,9 @@ from typing import Literal
 import msgspec
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
-from noetl.domain.limits import EXECUTIONS, LONGEST_KEY, Numbers
+from noetl.domain.limits import EXECUTIONS, Numbers
+from noetl.domain.size_gate import check_text
+from noetl.domain.sizes import LIMIT_KEY
 from noetl.ports.limit_store import KeyState, KeyUse, LimitStore, Wait
 
 _HIGHEST = 2**31 - 1
@@ -120,10 +122,12 @@ def _unknown(key: str) -> NotFoundError:
 
 
 def _key(key: str) -> str:
-    longest = LONGEST_KEY + (len(EXECUTIONS) if key.startswith(EXECUTIONS) else 0)
-    if not key or len(key) > longest or "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
+    check_text(LIMIT_KEY, key.removeprefix(EXECUTIONS), "the key of a limit", code="invalid_limit")
+    if not key or "\0" in key or any("\ud800" <= char <= "\udfff" for char in key):
         raise InvalidInputError(
-            f"{key[:40]!r} cannot be a key", code="invalid_limit", hint=f"text of 1 to {longest} characters"
+            f"{key[:40]!r} cannot be a key",
+            code="invalid_limit",
+            hint=f"text of 1 to {LIMIT_KEY.value} characters",
         )
     return key
 

@@ -11,6 +11,7 @@ import msgspec
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.firing import MOST_CAUGHT_UP, CatchUp, Conduct, Overlap, check_conduct
 from noetl.domain.schedules import Timing, check_name, check_timing, instant, name_for, next_fires
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import NEXT_MOMENTS
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
@@ -182,7 +183,9 @@ def delete_schedule(deps: ScheduleDeps, name: str) -> ScheduleRow:
 
 def next_times(row: ScheduleRow, now: float, count: int) -> Sequence[float]:
     """When it would fire, were it active. Raises InvalidInputError for a count out of 1 … 100."""
-    if not 1 <= count <= MAX_NEXT:
+    if count > MAX_NEXT:
+        raise exceeded(NEXT_MOMENTS, count, "the count", code="invalid_parameter")
+    if count < 1:
         raise InvalidInputError(f"the count is {count}, not 1 to {MAX_NEXT}", code="invalid_parameter")
     return next_fires(timing_of(row), now, count)
 

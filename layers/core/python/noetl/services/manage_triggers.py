@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.schedules import instant
-from noetl.domain.size_gate import check_document
+from noetl.domain.size_gate import check_document, check_text
 from noetl.domain.sizes import TRIGGER_TEMPLATE
 from noetl.domain.tokens import KeyRing
 from noetl.domain.triggers import Source, SqsSource, check_name, check_source, hook, kind_of
@@ -24,7 +24,6 @@ from noetl.services.fire_trigger import check_templates
 
 HOOKS = "/api/hooks/"
 SUGGESTED_FROM = 1000
-MAX_TEMPLATE = TRIGGER_TEMPLATE.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +184,7 @@ def patch_trigger(deps: TriggerDeps, name: str, patch: TriggerPatch) -> TriggerR
 
 def _keep(deps: TriggerDeps, row: TriggerRow, old: TriggerRow | None) -> TriggerRow:
     """Whoever watches is told first: what it does not take is not kept."""
-    if len(row.event_key) > MAX_TEMPLATE:
-        raise InvalidInputError(
-            f"event_id has {len(row.event_key)} characters",
-            code="invalid_trigger",
-            hint=f"at most {MAX_TEMPLATE}",
-        )
+    check_text(TRIGGER_TEMPLATE, row.event_key, "event_id", code="invalid_trigger")
     if row.payload is not None:
         check_document(row.payload, "payload")
     check_templates(row)

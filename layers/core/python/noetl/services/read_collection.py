@@ -19,6 +19,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.domain.manifests import STORED
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.domain.parts import PART_BYTES, PartsWriter
+from noetl.domain.reported import short_error
 from noetl.domain.results import canonical, format_of, is_ref
 from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import LOOP_ITEMS
@@ -32,7 +33,6 @@ from noetl.kinds.rows.formats import FORMATS
 from noetl.kinds.rows.reading import Readable
 from noetl.pipeline.faults import error_of, positioned
 from noetl.services.artifacts import TaskArtifacts
-from noetl.services.keep_results import short_error
 from noetl.services.parallel_puts import ParallelPuts
 from noetl.services.secrecy import Secrets
 from noetl.services.stored_bytes import store_calls

@@ -159,7 +159,7 @@ def list_executions(
     stored = "running" if status in ("waiting", "scheduled", "queued") else status
     found: list[ExecutionSummary] = []
     for info in _all(store, limit, before, stored, wanted):
-        summary = summarize(info, now, queued=is_queued(store, info, now))
+        summary = summarize(info, now, queued=is_queued(store, info))
         if status is None or summary.status == status:
             found.append(summary)
         if len(found) == limit:
@@ -284,11 +284,6 @@ def _resolved(value: Any, hydrate: Callable[[Mapping[str, Any]], Any], depth: in
 # --- parts of a view ----------------------------------------------------------------------------
 
 
-def is_ahead(info: ExecutionInfo, now: float) -> bool:
-    """Whether it was asked for a later time, and that has not come."""
-    return info.version == 0 and info.started_at > now
-
-
 def view_status(info: ExecutionInfo) -> str:
     """The stored status, or ``waiting`` when every token is parked or waits for a callback (or, at a join, for one that does)."""
     if info.status != "running":
@@ -299,15 +294,15 @@ def view_status(info: ExecutionInfo) -> str:
     return "waiting" if outside and len(outside) + joining == len(tokens) else "running"
 
 
-def is_queued(store: ExecutionStore, info: ExecutionInfo, now: float) -> bool:
+def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
     """Whether it waits for a slot to begin; asked of those only that have not begun."""
-    if info.version or info.status != "running" or is_ahead(info, now):
+    if info.version or info.status != "running" or info.ahead:
         return False
     return any(not wait.step for wait in store.waits_of(info.execution_id, 1))
 
 
-def _status(info: ExecutionInfo, now: float, queued: bool) -> str:
-    if info.status == "running" and is_ahead(info, now):
+def _status(info: ExecutionInfo, queued: bool) -> str:
+    if info.status == "running" and info.ahead:
         return "scheduled"
     return "queued" if queued else view_status(info)
 
@@ -320,7 +315,7 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
         execution_id=str(info.execution_id),
         path=info.path,
         name=info.name,
-        status=_status(info, now, queued),
+        status=_status(info, queued),
         started_at=info.started_at,
         ended_at=info.ended_at,
         duration_ms=_milliseconds(info.started_at, info.ended_at, now),

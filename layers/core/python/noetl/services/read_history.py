@@ -13,7 +13,6 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.again import Places
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.sizes import CURSOR
 from noetl.domain.vocabulary import TERMINAL_EVENTS, Vocabulary
 from noetl.ports.execution_store import ExecutionStore, StoredEvent
 from noetl.services.history import HistoryEvent, facts_of, row_events
@@ -21,7 +20,6 @@ from noetl.services.history import HistoryEvent, facts_of, row_events
 PAGE = 500
 FIRST_ROUND = 1
 """Every loop run is its step run's only one."""
-MAX_CURSOR = CURSOR.value
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
@@ -42,8 +40,6 @@ def encode_position(position: Position) -> str:
 def decode_position(text: str) -> Position:
     """Raises InvalidInputError(code="invalid_cursor") for anything that ``encode_position`` did not make."""
     try:
-        if len(text) > MAX_CURSOR:
-            raise ValueError("too long")
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         found = _POSITION.decode(data)
         if not 0 <= found.seq < 2**62 or any(

@@ -67,7 +67,8 @@ def plan(
     state = demand_state(info)
     refused = refusal(state, address.step)
     if refused:
-        runs = last_runs(store, execution_id) if state.program else LastRuns()
+        known = state.program and not state.lost
+        runs = last_runs(store, execution_id) if known else LastRuns()
         raise _refused(execution_id, refused, runs.candidates())
     old, new = programs(state.program), programs(program or state.program)
     again: Again | None = None

@@ -12,13 +12,13 @@ from typing import Protocol
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import PATH
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
 
 SUFFIXES = (".yaml", ".yml")
-MAX_PATH = PATH.value
 _PATH = re.compile(r"[^\s/\\\x00-\x1f@][^\\\x00-\x1f@]*")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 
@@ -72,12 +72,13 @@ def check_path(path: str) -> str:
 
     Raises InvalidInputError(code="invalid_path").
     """
-    if len(path) <= MAX_PATH and _PATH.fullmatch(path) and not path.endswith(("/", " ")) and "//" not in path:
+    check_text(PATH, path, "the path of a playbook", code="invalid_path")
+    if _PATH.fullmatch(path) and not path.endswith(("/", " ")) and "//" not in path:
         return path
     raise InvalidInputError(
         f"{path[:80]!r} cannot be the path of a playbook",
         code="invalid_path",
-        hint=f"such as reports/daily: at most {MAX_PATH} characters, no @ or backslash, no / at its ends or doubled",
+        hint=f"such as reports/daily: at most {PATH.value} characters, no @ or backslash, no / at its ends or doubled",
     )
 
 

@@ -41,7 +41,7 @@ def render_context(
     Raises NotFoundError, ConflictError (it has not started), InvalidInputError (too much at once, no such step or name).
     """
     info = find(store, execution_id)
-    if not info.state:
+    if not info.version:
         raise ConflictError(
             f"execution {execution_id} has not started yet, so there is nothing to render against",
             code="execution_not_started",

@@ -16,8 +16,8 @@ from noetl.engine.apply import rebuild
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.execution_state import demand_state
 from noetl.services.read_execution import find
+from noetl.services.recover_state import main_lane
 
-PAGE = 500
 MOST_DIFFERENCES = 50
 _TRIES = 5
 
@@ -65,7 +65,7 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
     state, slots = rebuild(rows)
     stored = {
         "status": info.status,
-        "state": msgspec.to_builtins(demand_state(info)) if info.state else {},
+        "state": msgspec.to_builtins(demand_state(info)) if info.version else {},
         "slots": _named(store.slots(info.execution_id)),
     }
     rebuilt = {"status": state.status, "state": msgspec.to_builtins(state), "slots": _named(slots)}
@@ -78,15 +78,9 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
 
 
 def _rows(store: ExecutionStore, execution_id: int) -> Iterator[tuple[int, list[Any]]]:
-    after = 0
-    while True:
-        page = store.events(execution_id, after=after, limit=PAGE)
-        for row in page:
-            after = row.seq
-            what = f"event {row.event_id} of execution {execution_id}"
-            yield row.seq, demand(partial(decode_facts, row.facts), what)
-        if len(page) < PAGE:
-            return
+    for row in main_lane(store, execution_id):
+        what = f"event {row.event_id} of execution {execution_id}"
+        yield row.seq, demand(partial(decode_facts, row.facts), what)
 
 
 def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Difference]]:

@@ -17,6 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, PollRequest, Suspend, WaitRequest
+from noetl.domain.reported import short_error
 from noetl.domain.size_gate import find_unfit
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
@@ -28,7 +29,7 @@ from noetl.pipeline.preview import call_input
 from noetl.services.artifacts import TaskArtifacts
 from noetl.services.callback_tokens import callback_tokens
 from noetl.services.elsewhere import Elsewhere
-from noetl.services.keep_results import Keeper, short_error, unpack
+from noetl.services.keep_results import Keeper, unpack
 from noetl.services.secrecy import Secrets
 from noetl.services.task_errors import SECRET_IN_PAYLOAD, internal, too_long, unstorable
 from noetl.services.whole_values import hydrated

@@ -7,6 +7,7 @@ one commit. Behind queues, ``start_execution`` makes the execution and its Start
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ from noetl.domain.events import Start
 from noetl.domain.limits import refusal
 from noetl.domain.owners import later
 from noetl.domain.schedules import instant
-from noetl.domain.size_gate import check_document
+from noetl.domain.size_gate import check_document, exceeded
 from noetl.domain.sizes import AHEAD_SECONDS
 from noetl.dsl.input_schema import misfits
 from noetl.dsl.program import Program
@@ -149,11 +150,9 @@ def _ahead(at: float, now: float) -> float | None:
     if at <= now:
         return None
     if at - now > MAX_AHEAD:
-        raise InvalidInputError(
-            f"{instant(at)} is more than {MAX_AHEAD // 86_400} days ahead",
-            code="invalid_trigger_at",
-            hint="a schedule starts what comes again and again; ask for this one nearer to its time",
-        )
+        remedy = "a schedule starts what comes again and again; ask for this one nearer to its time"
+        what = f"the time until {instant(at)}"
+        raise exceeded(AHEAD_SECONDS, math.ceil(at - now), what, code="invalid_trigger_at", remedy=remedy)
     return at
 
 

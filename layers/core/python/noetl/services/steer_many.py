@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -15,13 +15,15 @@ from noetl.domain.redrive import parse_address
 from noetl.domain.schedules import parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.dsl.program import Program
-from noetl.ports.answers import ExecutionFilter, Posted
+from noetl.ports.answers import ExecutionFilter, Posted, Steering
 from noetl.ports.catalog import Catalog
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services import redrive_execution
-from noetl.services.change_execution import Asked, event_id
+from noetl.services.change_execution import Asked, event_id, steer
+from noetl.services.execution_state import demand_state
 from noetl.services.find_playbook import find_playbook
 from noetl.services.read_execution import STATUSES, summarize
+from noetl.services.steering_order import accepted_before, check_paused
 
 Verb = Literal["cancel", "pause", "resume", "redrive"]
 BATCH = 256
@@ -127,7 +129,8 @@ def _wanted(verb: Verb, wish: ManyWish, catalog: Catalog) -> ExecutionFilter:
             hint='such as {"filter": {"status": "failed", "path": "reports/daily"}}',
         )
     free = asked.status is None and asked.ids is None
-    return execution_filter(asked, catalog, FITTING[verb] if free else ())
+    wanted = execution_filter(asked, catalog, FITTING[verb] if free else ())
+    return msgspec.structs.replace(wanted, pausing=free and verb == "resume")
 
 
 def execution_filter(asked: ManyFilter, catalog: Catalog, statuses: tuple[str, ...] = ()) -> ExecutionFilter:
@@ -230,9 +233,13 @@ def _steer(
 ) -> list[Steered]:
     told: dict[int, Steered] = {}
     events: list[Event] = []
+    steering = (
+        deps.store.steering([info.execution_id for info in batch]) if verb in ("pause", "resume") else {}
+    )
     for info in batch:
+        before = accepted_before(steering.get(info.execution_id, ()), event_id(asked))
         try:
-            event = _event(verb, wish, asked, info, again, deps)
+            event = _event(verb, wish, asked, info, before, again, deps)
         except NoetlError as error:
             told[info.execution_id] = _told(info, error)
             continue
@@ -257,7 +264,13 @@ def _told(
 
 
 def _event(
-    verb: Verb, wish: ManyWish, asked: Asked, info: ExecutionInfo, again: _Again, deps: ManyDeps
+    verb: Verb,
+    wish: ManyWish,
+    asked: Asked,
+    info: ExecutionInfo,
+    before: Sequence[Steering],
+    again: _Again,
+    deps: ManyDeps,
 ) -> Event:
     """Raises ConflictError or InvalidInputError when this one does not fit."""
     if verb == "redrive":
@@ -273,15 +286,17 @@ def _event(
     problem = _problem(verb, Posted(info.status, info.version, True))
     if problem is not None:
         raise problem
-    if verb == "pause" and info.status == "paused":
-        raise ConflictError("it is paused already", code="execution_paused")
-    if verb == "resume" and info.status != "paused":
-        raise ConflictError(f"it is {info.status}, not paused", code="execution_not_paused")
-    kind: Any = {"cancel": Cancel, "pause": Pause, "resume": Resume}[verb]
-    event: Event = kind(
-        info.execution_id, event_id(asked), info.program, asked.reason, asked.principal, wish.cascade
-    )
-    return event
+    if verb == "cancel":
+        return Cancel(
+            info.execution_id, event_id(asked), info.program, asked.reason, asked.principal, wish.cascade
+        )
+    demand_state(info)
+    if verb == "resume":
+        if not before and info.status != "paused":
+            # A pause that was on its way when it was listed may be applied by now.
+            info = deps.store.info(info.execution_id) or info
+        check_paused(info, before)
+    return steer(Pause if verb == "pause" else Resume, info, asked, before, cascade=wish.cascade)
 
 
 def _problem(verb: Verb, posted: Posted | None) -> ConflictError | None:

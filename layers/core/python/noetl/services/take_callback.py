@@ -106,6 +106,7 @@ def answer(token: str, body: Any, deps: CallbackDeps, owner: str) -> Answered:
     event = plan(callback, body, digest, deps)
     posted = deps.store.post(event, owner)
     if posted.posted:
+        _give_way(event, deps)
         return Answered(callback, event)
     if posted.status in TERMINAL:
         raise _closed(f"execution {callback.execution_id} is {posted.status}")
@@ -165,17 +166,30 @@ def _is_repeat(callback: CallbackId, digest: str, deps: CallbackDeps) -> bool:
     return True
 
 
+def _give_way(event: CallbackDone, deps: CallbackDeps) -> None:
+    """Withdraw an answer that was posted after another one had left the outbox: the engine had just applied it, or held it for a pause.
+
+    Raises ConflictError(code="callback_used"). Of two such answers the one that came first counts, and only the other one is withdrawn.
+    """
+    used = _used(CallbackId(event.execution_id, event.place, event.serial), deps)
+    if used is not None and used[1] != event.digest:
+        deps.store.record_superseded([], [(event.execution_id, event.event_id)])
+        _refuse_used(used[0])
+
+
 def _used(callback: CallbackId, deps: CallbackDeps) -> tuple[float, str] | None:
-    """(when, digest) of the answer there is, applied or on its way."""
+    """(when, digest) of the answer that counts: one that was applied, or is held for a pause, or is on its way."""
     event_id = ids.callback_event(callback.place, callback.serial)
+    waiting: list[tuple[bool, float, str]] = []
     for found in deps.store.find_events(callback.execution_id, (event_id, ids.held_event(event_id))):
-        if found.event is not None:
-            event = decode_event(found.event)
-            event = event.event if isinstance(event, Held) else event
-            return found.at, event.digest if isinstance(event, CallbackDone) else ""
-        facts = codec.decode(found.facts or b"[]")
-        return found.at, next((str(fact["digest"]) for fact in facts if "digest" in fact), "")
-    return None
+        if found.event is None:
+            facts = codec.decode(found.facts or b"[]")
+            return found.at, next((str(fact["digest"]) for fact in facts if "digest" in fact), "")
+        event = decode_event(found.event)
+        inner = event.event if isinstance(event, Held) else event
+        digest = inner.digest if isinstance(inner, CallbackDone) else ""
+        waiting.append((inner is event, found.at, digest))
+    return min(waiting)[1:] if waiting else None
 
 
 def _refuse_used(at: float) -> NoReturn:
@@ -198,7 +212,7 @@ def _find(callback: CallbackId, deps: CallbackDeps) -> _Found:
     request = LoadRequest(callback.execution_id, names=(callback.place,), events=tuple(over))
     loaded = deps.store.load([request])
     snapshot = loaded.executions.get(callback.execution_id)
-    if snapshot is None or not snapshot.state or snapshot.status in TERMINAL:
+    if snapshot is None or not snapshot.version or snapshot.status in TERMINAL:
         status = "gone" if snapshot is None else snapshot.status
         raise _closed(f"execution {callback.execution_id} is {status}")
     if over[0] in snapshot.applied:

@@ -18,9 +18,8 @@ from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInput
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import ErrorInfo, Outcome
-from noetl.domain.results import INLINE_LIMIT
-from noetl.domain.size_gate import find_unfit
-from noetl.domain.sizes import BATCH_EVENTS
+from noetl.domain.size_gate import check_tree, exceeded
+from noetl.domain.sizes import BATCH_EVENTS, INLINE_BYTES
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
@@ -122,17 +121,13 @@ def _sign_of_items(command: Capability) -> ItemsDone:
 
 
 def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
-    found = find_unfit(dict(payload), "payload")
-    if found:
-        raise InvalidInputError(found, code="event_invalid")
+    check_tree(dict(payload), "event")
     if name in DONE:
         result = next((payload[key] for key in ("result", "response", "data") if key in payload), None)
-        if len(codec.encode(result)) > INLINE_LIMIT:
-            raise InvalidInputError(
-                f"the result has more than {INLINE_LIMIT} bytes",
-                code="event_invalid",
-                hint="a worker puts large results into the store of results and reports the reference",
-            )
+        size = len(codec.encode(result))
+        if size > INLINE_BYTES.value:
+            remedy = "a worker puts large results into the store of results and reports the reference"
+            raise exceeded(INLINE_BYTES, size, "the result", code="event_invalid", remedy=remedy)
         return Outcome("ok", result=result)
     error = payload.get("error")
     try:
@@ -196,10 +191,11 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
 
     Raises InvalidInputError for events that cannot be read at all (none is kept then), ConflictError(code="idempotency_conflict").
     """
-    if not 0 < len(wish.events) <= MOST_EVENTS:
-        raise InvalidInputError(
-            f"a batch holds 1 to {MOST_EVENTS} events, not {len(wish.events)}", code="batch_size"
-        )
+    count = len(wish.events)
+    if count > MOST_EVENTS:
+        raise exceeded(BATCH_EVENTS, count, "a batch", code="batch_size", remedy="send several batches")
+    if not count:
+        raise InvalidInputError(f"a batch holds 1 to {MOST_EVENTS} events, not 0", code="batch_size")
     texts = [_placed(place, event) for place, event in enumerate(wish.events)]
     batch, fresh = deps.batches.accept(
         wish.batch_id, texts, key=wish.key, fingerprint=wish.fingerprint, principal=wish.principal

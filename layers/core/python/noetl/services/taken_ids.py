@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from noetl.domain import ids
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import ChildDone, Start
@@ -10,6 +13,7 @@ from noetl.domain.state import ExecutionState
 from noetl.ports.execution_store import ExecutionIdTakenError
 from noetl.services.engine_deps import EngineDeps, Handled
 
+Answer = TypeVar("Answer")
 MOST = 100_000
 """Ids that one batch may find taken. Chance never gets there, so a store that refuses more is broken."""
 
@@ -24,6 +28,26 @@ def more_taken(known: frozenset[int], refused: ExecutionIdTakenError) -> frozens
             hint="chance does not do that: the store is broken; keep its log and report it",
         )
     return taken
+
+
+def commit_with_free_ids(
+    commit: Callable[[frozenset[int]], Answer],
+    known: frozenset[int] = frozenset(),
+    refuse_starts: Callable[[frozenset[int]], None] | None = None,
+) -> Answer:
+    """Call ``commit`` with the ids that its children may not get, until the store refuses none.
+
+    ``refuse_starts`` is given the executions whose own Start was refused: ``commit`` leaves those out from then on.
+    Raises NoetlError when the store goes on to refuse ids.
+    """
+    while True:
+        try:
+            return commit(known)
+        except ExecutionIdTakenError as refused:
+            if refused.starts and refuse_starts is not None:
+                refuse_starts(refused.starts)
+            if refused.children or not refused.starts or refuse_starts is None:
+                known = more_taken(known, refused)
 
 
 def was_unborn(state: ExecutionState) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 
 from noetl.adapters.changes import applied_timers, cascade_of
 from noetl.adapters.loops import first_chunks, is_given_up, stripped
-from noetl.adapters.memory.families import hold_back, is_held_back, let_begin, words
+from noetl.adapters.memory.families import hold_back, is_held_back, let_begin, passing_on, words
 from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.recovery import released
 from noetl.adapters.memory.tables import CommandEntry, ExecutionEntry, LoopEntry, Tables, TimerEntry, Work
@@ -270,6 +270,8 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
             child = tables.executions.get(posted.execution_id)
             if (child is None or not child.over) and _concerns(change, posted.awaited_by):
                 children.setdefault(posted.execution_id, posted.program)
+    if change.cancel_children:
+        children |= {one.execution_id: one.program for one in passing_on(tables, parent)}
     # An earlier Cancel may be on its way: it may come too late for a child that was redriven, so this one is sent as well.
     return [
         Cancel(

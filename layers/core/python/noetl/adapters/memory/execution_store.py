@@ -23,7 +23,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
-from noetl.ports.answers import EVERY
+from noetl.ports.answers import EVERY, Steering
 from noetl.ports.execution_store import (
     Change,
     Committed,
@@ -181,6 +181,11 @@ class MemoryExecutionStore(MemoryLimits):
         answers = {event.execution_id: self.post(event, owner) for event in events}
         return {found: posted for found, posted in answers.items() if posted.status is not None}
 
+    def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
+        with self._lock:
+            found = {one: self._tables.steering(one) for one in execution_ids}
+        return {one: rows for one, rows in found.items() if rows}
+
     def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:
         with self._lock:
             return recovery.hold(self._tables, held)
@@ -284,7 +289,7 @@ class MemoryExecutionStore(MemoryLimits):
     def info(self, execution_id: int) -> ExecutionInfo | None:
         with self._lock:
             entry = self._tables.executions.get(execution_id)
-            return None if entry is None else _info(entry)
+            return None if entry is None else _info(entry, self._tables.clock())
 
     def executions(
         self,
@@ -295,13 +300,14 @@ class MemoryExecutionStore(MemoryLimits):
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         with self._lock:
+            now = self._tables.clock()
             newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
             return [
-                _info(entry)
+                _info(entry, now)
                 for entry in newest
                 if (before is None or entry.execution_id < before)
                 and status in (None, entry.status)
-                and _fits(entry, wanted)
+                and _fits(entry, wanted, self._tables)
             ][:limit]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
@@ -361,7 +367,7 @@ def _place(row: StoredEvent) -> tuple[int, int, str]:
     return row.lane, row.seq, row.event_id
 
 
-def _fits(entry: ExecutionEntry, wanted: ExecutionFilter) -> bool:
+def _fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool:
     created, started = entry.created, entry.started_at
     return (
         wanted.path in (None, created.path)
@@ -370,11 +376,15 @@ def _fits(entry: ExecutionEntry, wanted: ExecutionFilter) -> bool:
         and (wanted.started_before is None or started < wanted.started_before)
         and wanted.program in (None, entry.program)
         and (wanted.ids is None or entry.execution_id in wanted.ids)
-        and (not wanted.statuses or entry.status in wanted.statuses)
+        and (
+            not wanted.statuses
+            or entry.status in wanted.statuses
+            or (wanted.pausing and any(one.pauses for one in tables.steering(entry.execution_id)))
+        )
     )
 
 
-def _info(entry: ExecutionEntry) -> ExecutionInfo:
+def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:
     return ExecutionInfo(
         execution_id=entry.execution_id,
         path=entry.created.path,
@@ -386,4 +396,5 @@ def _info(entry: ExecutionEntry) -> ExecutionInfo:
         ended_at=entry.ended_at,
         parent_execution_id=entry.created.parent_execution_id,
         state=entry.state,
+        ahead=entry.version == 0 and entry.started_at > now,
     )

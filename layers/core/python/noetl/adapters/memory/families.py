@@ -12,14 +12,29 @@ from noetl.ports.execution_store import Change, ChildrenWord, CreatedExecution
 
 
 def words(tables: Tables, change: Change, word: ChildrenWord) -> list[Event]:
-    """Return a Pause or Resume for every child that has begun and is not over."""
+    """Return a Pause or Resume for every child that has begun, and is not over or passes it on."""
     kind = Pause if word.what == "pause" else Resume
-    children = sorted(
-        (entry.execution_id, entry.program)
-        for entry in _children(tables, change.execution_id)
-        if entry.version > 0 and not entry.over
-    )
-    return [kind(child, word.event_id, program, word=word.seq) for child, program in children]
+    children = [] if word.what == "resume_below" else begun(tables, change.execution_id)
+    children += passing_on(tables, change.execution_id)
+    said = sorted((entry.execution_id, entry.program) for entry in children)
+    return [kind(child, word.event_id, program, word=word.seq) for child, program in said]
+
+
+def begun(tables: Tables, parent: int) -> list[ExecutionEntry]:
+    """Return the children that have begun and are not over."""
+    return [entry for entry in _children(tables, parent) if entry.version > 0 and not entry.over]
+
+
+def passing_on(tables: Tables, parent: int) -> list[ExecutionEntry]:
+    """Return the children that have ended, and below which an execution is left that is not over."""
+    return [one for one in _children(tables, parent) if one.over and _leads_on(tables, one.execution_id)]
+
+
+def _leads_on(tables: Tables, ended: int) -> bool:
+    if any(not child.over or _leads_on(tables, child.execution_id) for child in _children(tables, ended)):
+        return True
+    starts = (one for one in tables.outbox.values() if one.source == ended and ids.is_start(one.event_id))
+    return any(one.execution_id != ended for one in starts)
 
 
 def is_held_back(entry: ExecutionEntry) -> bool:

@@ -18,6 +18,7 @@ from noetl.domain.owners import holds
 from noetl.domain.result_life import KeptResult, mentioned
 from noetl.domain.state import TERMINAL, Status
 from noetl.domain.variables import Variable, VariableWrite
+from noetl.ports.answers import Steering
 from noetl.ports.execution_store import CreatedExecution, EventRow, ItemBatch, LoopRow, StoredEvent
 
 _COMMAND = codec.decoder(Command)
@@ -221,6 +222,17 @@ class Tables:
                 self.outbox[key] = entry
                 fresh.append(event)
         return fresh
+
+    def steering(self, execution_id: int) -> list[Steering]:
+        """Pauses and resumes of an execution that wait in the outbox, in order."""
+        rows = [
+            entry
+            for (execution, _), entry in self.outbox.items()
+            if execution == execution_id
+            and entry.payload.startswith((b'{"type":"pause"', b'{"type":"resume"'))
+        ]
+        rows.sort(key=lambda entry: entry.order)
+        return [Steering(entry.event_id, entry.payload.startswith(b'{"type":"pause"')) for entry in rows]
 
     def start_of(self, execution_id: int) -> OutboxEntry | None:
         """The Start of an execution, while it waits in the outbox."""

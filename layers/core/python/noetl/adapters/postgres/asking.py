@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from noetl.adapters.postgres.literals import documents, flags, number, numbers, text, texts
+from noetl.adapters.postgres.literals import documents, flag, flags, number, numbers, text, texts
 from noetl.domain.events import Cancel, Event, Redrive, encode_event
 from noetl.domain.result_life import mentioned
 from noetl.ports.answers import ExecutionFilter
@@ -26,6 +26,7 @@ def listing(
         "program": None if wanted.program is None else text(wanted.program),
         "ids": None if wanted.ids is None else numbers(wanted.ids),
         "statuses": texts(wanted.statuses) if wanted.statuses else None,
+        "pausing": flag(wanted.pausing),
         "limit": number(limit),
     }
 

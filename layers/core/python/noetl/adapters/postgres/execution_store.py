@@ -25,7 +25,7 @@ from noetl.domain.owners import QUEUE
 from noetl.domain.state import Status
 from noetl.domain.unreadable import demand
 from noetl.domain.variables import VariableWrite
-from noetl.ports.answers import EVERY
+from noetl.ports.answers import EVERY, Steering
 from noetl.ports.execution_store import (
     Change,
     Committed,
@@ -172,6 +172,14 @@ class PostgresExecutionStore(PostgresLimits):
         ):
             known = cast(Status, (status or b"").decode())
             found[int(execution or b"")] = Posted(known, int(version or b""), posted == b"t")
+        return found
+
+    def steering(self, execution_ids: Sequence[int]) -> Mapping[int, Sequence[Steering]]:
+        found: dict[int, list[Steering]] = {}
+        values = {"execution_ids": numbers(execution_ids)}
+        for execution, event_id, pauses in self.database.run("steering_events", values):
+            steered = Steering((event_id or b"").decode(), pauses == b"t")
+            found.setdefault(int(execution or b""), []).append(steered)
         return found
 
     def hold(self, held: Sequence[Held | Start]) -> Sequence[Held | Start]:

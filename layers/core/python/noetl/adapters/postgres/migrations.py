@@ -26,6 +26,10 @@ CREATE TABLE IF NOT EXISTS noetl.migration (
     applied_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 """
+_CONDITION = """
+SELECT m.name, current_setting('transaction_read_only')::boolean, pg_is_in_recovery()
+FROM (SELECT) one LEFT JOIN noetl.migration m ON true;
+"""
 
 
 def migrate(dsn: str) -> list[str]:
@@ -56,22 +60,30 @@ def pending(dsn: str) -> list[str]:
 
 
 def check_current(dsn: str) -> None:
-    """Raises InfrastructureError: ``database_unreachable``, or ``database_not_migrated`` when something of this version was never applied.
+    """Check that the database is migrated to this version and takes writes.
 
-    What a later version changed since is no reason: both run while one is deployed.
+    Raises InfrastructureError: ``database_unreachable``, ``database_not_migrated`` (something of this version was never applied; what a later
+    version changed since is no reason, because both run while one is deployed), or ``database_read_only``.
     """
     try:
         with _connect(dsn) as connection:
-            missing = scripts().keys() - _recorded(connection).keys()
+            recorded, refusal = _condition(connection)
     except psycopg.OperationalError as error:
         raise InfrastructureError(
             f"the database cannot be reached: {error}", code="database_unreachable"
         ) from error
+    missing = scripts().keys() - recorded
     if missing:
         raise InfrastructureError(
             f"the database is not migrated to this version: it lacks {', '.join(sorted(missing))}",
             code="database_not_migrated",
             hint="deploy again, or `noetl db migrate`",
+        )
+    if refusal:
+        raise InfrastructureError(
+            f"the database answers, but takes no writes: {refusal}",
+            code="database_read_only",
+            hint="point the deployment at the primary, or make the database writable",
         )
 
 
@@ -100,6 +112,17 @@ def _recorded(connection: Connection) -> dict[str, str]:
         return dict(connection.execute("SELECT name, checksum FROM noetl.migration").fetchall())
     except (errors.UndefinedTable, errors.InvalidSchemaName):
         return {}
+
+
+def _condition(connection: Connection) -> tuple[frozenset[str], str]:
+    """Return the scripts that were applied, and why the database takes no writes (empty: it does), in one round trip."""
+    try:
+        rows = connection.execute(_CONDITION).fetchall()
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        return frozenset(), ""
+    _, read_only, replica = rows[0]
+    reason = "it is a replica in recovery" if replica else "its transactions are read-only"
+    return frozenset(name for name, _, _ in rows if name is not None), reason if read_only else ""
 
 
 def _apply(connection: Connection) -> list[str]:

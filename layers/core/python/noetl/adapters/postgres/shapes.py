@@ -28,7 +28,7 @@ def progress(row: Row) -> LoopProgress:
 
 def info(row: Row) -> ExecutionInfo:
     """Of ``execution_info`` and ``list_executions``."""
-    execution, path, name, status, program, version, started, ended, parent, state = row
+    execution, path, name, status, program, version, started, ended, parent, state, ahead = row
     return ExecutionInfo(
         execution_id=int(execution or b""),
         path=(path or b"").decode(),
@@ -40,6 +40,7 @@ def info(row: Row) -> ExecutionInfo:
         ended_at=None if ended is None else float(ended),
         parent_execution_id=None if parent is None else int(parent),
         state=state or b"",
+        ahead=ahead == b"t",
     )
 
 

@@ -11,7 +11,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError, problem
-from noetl.domain import codec, ids
+from noetl.domain import ids
 from noetl.domain.errors import InvalidInputError, NoetlError
 from noetl.services.awaited import open_callbacks
 from noetl.services.read_execution import find
@@ -77,14 +77,7 @@ def _address(request: Request) -> str:
 
 def _json(request: Request, deps: ApiDeps) -> Any:
     data = reading.sized_body(request, deps)
-    try:
-        return codec.decode(data) if data.strip() else None
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(
-            f"the body is not JSON: {str(error)[:200]}",
-            code="body_not_json",
-            hint="send one JSON value as UTF-8",
-        ) from error
+    return reading.json_value(data) if data.strip() else None
 
 
 def _decision(request: Request, deps: ApiDeps) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def list_playbooks(deps: ApiDeps, request: Request) -> Answer:
 def list_versions(deps: ApiDeps, request: Request) -> Answer:
     """Newest first."""
     path, limit = check_path(request.params["path"]), reading.limit(request, _PAGE, _MOST)
-    after = request.query.get("after")
+    after = reading.after(request)
     before = reading.whole_number(after) if after is not None else None
     if after is not None and not before:
         raise reading.bad_cursor(after)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from noetl.api import reading
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
-from noetl.api.problems import BodyTooLargeError, ForbiddenError
+from noetl.api.problems import ForbiddenError
 from noetl.api.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventAnswer, EventsBody
 from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
@@ -72,9 +72,7 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     _let_in(deps, request)
     deps.pressure.check_event()
     if len(request.body) > MOST_BYTES:
-        raise BodyTooLargeError(
-            f"a batch has at most {MOST_BYTES} bytes, not {len(request.body)}", hint="send several"
-        )
+        raise reading.too_large(BATCH_BYTES, len(request.body), "the batch", "send several batches")
     asked = reading.strict_body(request, deps, EventsBody)
     wish = BatchWish(
         ids.execution_id(request.now_ms, request.bits),

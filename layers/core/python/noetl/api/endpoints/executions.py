@@ -115,7 +115,7 @@ def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:
     entry = deps.catalog.by_program(info.program)
     version = entry.version if entry is not None and entry.path == info.path else None
     answer = StartedAnswer(str(execution_id), info.path, version, info.program)
-    if read_execution.is_ahead(info, deps.clock()):
+    if info.ahead:
         return msgspec.structs.replace(answer, status="scheduled", trigger_at=instant(info.started_at))
     return answer
 
@@ -132,7 +132,7 @@ def list_executions(deps: ApiDeps, request: Request) -> Answer:
             code="invalid_parameter",
             hint=f"one of {', '.join(read_execution.STATUSES)}",
         )
-    after = request.query.get("after")
+    after = reading.after(request)
     before = reading.whole_number(after) if after is not None else None
     if after is not None and before is None:
         raise reading.bad_cursor(after)
@@ -169,7 +169,7 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
     """From the execution's row alone, whatever the length of its history."""
     execution_id = _id(request)
     info = read_execution.find(deps.store, execution_id)
-    queued = read_execution.is_queued(deps.store, info, deps.clock())
+    queued = read_execution.is_queued(deps.store, info)
     summary = msgspec.structs.asdict(read_execution.summarize(info, deps.clock(), queued=queued))
     answer = StatusAnswer(
         **summary,
@@ -182,7 +182,7 @@ def get_status(deps: ApiDeps, request: Request) -> Answer:
 
 def get_steps(deps: ApiDeps, request: Request) -> Answer:
     execution_id, limit = _id(request), reading.limit(request, 200, STEPS)
-    after = request.query.get("after")
+    after = reading.after(request)
     since = reading.whole_number(after) if after is not None else -1
     if since is None:
         raise reading.bad_cursor(str(after))
@@ -220,7 +220,7 @@ def get_events(deps: ApiDeps, request: Request) -> Answer:
 
 
 def _position(request: Request) -> Position | None:
-    after = request.query.get("after")
+    after = reading.after(request)
     if not after:
         return None
     try:

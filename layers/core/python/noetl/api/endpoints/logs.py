@@ -8,6 +8,7 @@ from noetl.api import reading
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import LOG_LINE
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_lines import TaskLine
@@ -64,9 +65,7 @@ def put_logs(deps: ApiDeps, request: Request) -> Answer:
     lines = reading.body(request, deps, LinesBody).lines
     longest = max((len(value) for line in lines for value in _texts(line)), default=0)
     if longest > LONGEST:
-        raise InvalidInputError(
-            f"a line has {longest} characters; at most {LONGEST} are taken", code="body_invalid"
-        )
+        raise exceeded(LOG_LINE, longest, "a line", code="body_invalid")
     if lines:
         deps.task_logs.append(execution_id, lines)
     return Answer(202, KeptAnswer(str(execution_id), len(lines)))

@@ -13,6 +13,8 @@ from noetl.api.problems import BadRequestError
 from noetl.domain import ids
 from noetl.domain.errors import NotFoundError
 from noetl.domain.schedules import instant
+from noetl.domain.size_gate import exceeded
+from noetl.domain.sizes import NEXT_MOMENTS
 from noetl.services import manage_schedules
 from noetl.services.backfill import BackfillWish
 from noetl.services.backfill import backfill as start_past
@@ -46,7 +48,9 @@ def get(deps: ApiDeps, request: Request) -> Answer:
 def get_next(deps: ApiDeps, request: Request) -> Answer:
     row = find_schedule(deps.schedules.store, _name(request))
     count = reading.whole_number(request.query.get("count", str(_NEXT)))
-    if not count or count > MAX_NEXT:
+    if count is not None and count > MAX_NEXT:
+        raise exceeded(NEXT_MOMENTS, count, "count", code="invalid_parameter", family=BadRequestError)
+    if not count:
         raise BadRequestError(f"count is a number from 1 to {MAX_NEXT}", code="invalid_parameter")
     times = manage_schedules.next_times(row, deps.clock(), count)
     return Answer(200, NextAnswer(row.name, row.active, [instant(at) for at in times]))

@@ -14,7 +14,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.endpoints.publishing import publish
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import BadRequestError, ForbiddenError
-from noetl.domain import codec, ids
+from noetl.domain import ids
 from noetl.domain.errors import NotFoundError
 from noetl.domain.triggers import WebhookSource, read_hook, unknown_hook
 from noetl.ports.trigger_store import TriggerRow
@@ -155,18 +155,21 @@ def _fire(deps: ApiDeps, request: Request, row: TriggerRow) -> Answer:
 
 
 def _body(deps: ApiDeps, request: Request) -> Any:
-    """JSON as what it says, anything else as text."""
+    """JSON as what it says, anything else as text.
+
+    A sender's JSON with a key twice is refused as anybody's is: a signature covers its text, and not which of the two values the playbook
+    would see.
+    """
     data = reading.sized_body(request, deps)
     if not data:
         return None
-    if "json" in request.headers.get("content-type", "") or data.lstrip()[:1] in (b"{", b"["):
+    is_json = "json" in request.headers.get("content-type", "")
+    if is_json or data.lstrip()[:1] in (b"{", b"["):
         try:
-            return codec.decode(data)
-        except (ValueError, RecursionError):
-            if "json" in request.headers.get("content-type", ""):
-                raise BadRequestError(
-                    "the body is not JSON, though its content-type says so", code="body_not_json"
-                ) from None
+            return reading.json_value(data)
+        except BadRequestError as error:
+            if is_json or error.code != "body_not_json":
+                raise
     return data.decode("utf-8", "replace")
 
 
@@ -178,6 +181,7 @@ def _headers(request: Request) -> dict[str, str]:
 
 def _delivery(request: Request) -> str:
     """What the sender calls this happening; empty when it does not."""
+    reading.sent_key(request)
     found = next((request.headers[name] for name in _DELIVERIES if request.headers.get(name)), "")
     return f"http:{hashlib.sha256(found.encode('utf-8', 'surrogatepass')).hexdigest()}" if found else ""
 

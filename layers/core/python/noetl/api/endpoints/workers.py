@@ -29,6 +29,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
 from noetl.domain.messages import VERSION, Message
 from noetl.domain.result_life import PERMANENT
+from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import COMMAND_NAME, REFERENCE, WORKER_NAME
 from noetl.domain.tokens import grant
 from noetl.dsl.program import encode
@@ -44,7 +45,8 @@ CLAIMED_LIMIT = 16_384
 
 def register(deps: ApiDeps, request: Request) -> Answer:
     asked = reading.body(request, deps, WorkerBody)
-    if not 0 < len(asked.name) <= WORKER_NAME.value or not asked.name.isprintable():
+    check_text(WORKER_NAME, asked.name, "the name of a worker", code="body_invalid")
+    if not asked.name or not asked.name.isprintable():
         raise InvalidInputError(
             f"a worker's name is 1 to {WORKER_NAME.value} printable characters", code="body_invalid"
         )
@@ -96,7 +98,10 @@ def claim_one(deps: ApiDeps, request: Request) -> Answer:
     workers = _workers(deps)
     execution, _, command_id = request.params["event_id"].partition(":")
     execution_id = reading.execution_id(execution)
-    if not 0 < len(command_id) <= COMMAND_NAME.value or not command_id.isprintable():
+    check_text(
+        COMMAND_NAME, command_id, "the id of a command", code="invalid_command", family=BadRequestError
+    )
+    if not command_id or not command_id.isprintable():
         raise BadRequestError(
             f"{request.params['event_id'][:80]!r} names no command",
             code="invalid_command",
@@ -176,7 +181,8 @@ def _uri(ref: str) -> str:
         and reading.whole_number(execution) is not None
         and all(part.strip(".") for part in parts)
     )
-    if not fits or len(ref) > REFERENCE.value or not ref.isprintable():
+    check_text(REFERENCE, ref, "the reference", code="invalid_reference", family=BadRequestError)
+    if not fits or not ref.isprintable():
         raise BadRequestError(f"{ref[:80]!r} is no reference of a result", code="invalid_reference")
     return ref
 

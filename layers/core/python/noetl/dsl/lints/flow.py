@@ -246,7 +246,7 @@ def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
         diagnostics.warning(
             "always-admitted",
             f"step {step.name!r} is admitted whatever the context says: what no rule matches is let in",
-            (asked or step.admit.rules)[-1].pos,
+            next((rule.pos for rule in reversed(asked or step.admit.rules)), step.pos),
             hint="park the others: a last rule `else: { then: { allow: false } }` (or `skip`)",
         )
     elif sure is not None and step.admit.timeout is None and all(rule.allow == "park" for rule in asked):

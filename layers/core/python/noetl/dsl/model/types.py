@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, PlainValidator, ValidationInfo, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from noetl.domain.sizes import IDENTIFIER
+from noetl.domain.sizes import IDENTIFIER, PRIORITY
 from noetl.domain.sources import SCHEMES, SOURCE_KEYS, is_source
 from noetl.dsl.expressions import has_template
 
@@ -53,7 +53,7 @@ def is_template(value: Any) -> bool:
 
 
 def _number(
-    what: str, lowest: float, *, integer: bool = False, template: bool = True
+    what: str, lowest: float, highest: int | None = None, *, integer: bool = False, template: bool = True
 ) -> Callable[[Any], Any]:
     kind = ("a whole number" if integer else "a number") + (" or a template" if template else "")
 
@@ -70,6 +70,12 @@ def _number(
                 "out-of-range",
                 f"{what} is {value}; it must be at least {lowest:g}",
                 f"write {lowest:g} or more",
+            )
+        if highest is not None and value > highest:
+            raise problem(
+                "out-of-range",
+                f"{what} is {str(value)[:40]}; it must be at most {highest}",
+                f"write {highest} or less",
             )
         return value
 
@@ -95,7 +101,10 @@ Attempts = _number_type(_number("the number of tries", 1, integer=True), {"type"
 Count = _number_type(_number("the limit", 1, integer=True), {"type": "integer", "minimum": 1})
 Rate = _number_type(_number("the rate", 1e-6), {"type": "number", "minimum": 1e-6})
 Period = _number_type(_number("the period in seconds", 1e-3), {"type": "number", "minimum": 1e-3})
-Priority = _number_type(_number("the priority", -1000, integer=True), {"type": "integer", "minimum": -1000})
+Priority = _number_type(
+    _number("the priority", -PRIORITY.value, PRIORITY.value, integer=True),
+    {"type": "integer", "minimum": -PRIORITY.value, "maximum": PRIORITY.value},
+)
 Factor = _number_type(_number("the multiplier", 0), {"type": "number", "minimum": 0})
 Bytes = Annotated[
     int,

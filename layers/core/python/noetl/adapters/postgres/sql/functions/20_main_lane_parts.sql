@@ -96,7 +96,24 @@ BEGIN
     FROM woken w LEFT JOIN noetl.loop l USING (execution_id, run, round) ORDER BY w.id;
 END $$;
 
--- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way.
+-- Children of p_parents that have ended, and below which an execution is left that is not over: they pass on what their parent says. What is
+-- started below a child is seen with the commit that starts it: as a Start in the outbox, then as an execution.
+CREATE OR REPLACE FUNCTION noetl.passing_on(p_parents BIGINT[]) RETURNS TABLE (parent BIGINT, child BIGINT)
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE below AS (
+        SELECT e.parent_execution_id AS parent, e.execution_id AS child, e.execution_id AS id
+        FROM noetl.execution e WHERE e.parent_execution_id = ANY(p_parents) AND e.ended_at IS NOT NULL
+        UNION ALL
+        SELECT b.parent, b.child, e.execution_id
+        FROM below b JOIN noetl.execution e ON e.parent_execution_id = b.id AND e.ended_at IS NOT NULL
+    )
+    SELECT DISTINCT b.parent, b.child FROM below b
+    WHERE EXISTS (SELECT FROM noetl.execution e WHERE e.parent_execution_id = b.id AND e.ended_at IS NULL)
+       OR EXISTS (SELECT FROM noetl.outbox o WHERE o.source = b.id AND starts_with(o.event_id, 'start') AND o.execution_id <> b.id)
+$$;
+
+-- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way;
+-- of an execution also for those that pass it on.
 -- Rows that say 'what' are for noetl.tell_family instead.
 CREATE OR REPLACE FUNCTION noetl.cancel_children(p_owner TEXT, p_cancels JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
@@ -112,6 +129,14 @@ BEGIN
         JOIN noetl.outbox o ON p.what IS NULL AND o.source = p.execution AND starts_with(o.event_id, 'start') AND o.execution_id <> p.execution
             AND (p.run IS NULL OR o.awaited_by = p.run)
         WHERE NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = o.execution_id AND e.version > 0)
+        UNION
+        SELECT e.execution_id, e.program, p.execution, p.id, p.reason
+        FROM noetl.passing_on(ARRAY(
+            SELECT p.execution FROM json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, what TEXT)
+            WHERE p.what IS NULL AND p.run IS NULL)) n
+        JOIN json_to_recordset(p_cancels) AS p (execution BIGINT, run BIGINT, id TEXT, reason TEXT, what TEXT)
+            ON p.execution = n.parent AND p.what IS NULL AND p.run IS NULL
+        JOIN noetl.execution e ON e.execution_id = n.child
     )
     INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
     SELECT c.execution_id, c.id, c.parent, p_owner,
@@ -128,7 +153,7 @@ BEGIN
 END $$;
 
 -- What was held for executions that go on is given out, and their children that were paused before they began may begin; a Pause or Resume
--- for every child that has begun. A child that has not is paused here: its row in version 0, which is made where only its Start exists,
+-- for every child that has begun, and for those that have ended and pass it on (resume_below: for those alone). A child that has not is paused here: its row in version 0, which is made where only its Start exists,
 -- and which no commit of its Start passes (noetl.commit_changes). Each statement sees the children that began before it took their rows.
 CREATE OR REPLACE FUNCTION noetl.tell_family(p_owner TEXT, p_words JSON) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
@@ -154,7 +179,7 @@ BEGIN
     SELECT array_agg(w.execution) INTO pausing FROM (
         SELECT DISTINCT ON (p.execution) p.execution, p.what
         FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, seq BIGINT)
-        WHERE p.what IN ('pause', 'resume') ORDER BY p.execution, p.seq DESC
+        WHERE p.what IN ('pause', 'resume', 'resume_below') ORDER BY p.execution, p.seq DESC
     ) w WHERE w.what = 'pause';
     IF pausing IS NOT NULL THEN
         INSERT INTO noetl.execution AS e (execution_id, path, name, parent_execution_id, awaited_by, program, status)
@@ -170,10 +195,20 @@ BEGIN
     RETURN QUERY
         INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
         SELECT e.execution_id, p.id, p.execution, p_owner,
-               json_build_object('type', p.what, 'execution_id', e.execution_id, 'event_id', p.id, 'program', e.program, 'word', p.seq)
-        FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, id TEXT, seq BIGINT)
-        JOIN noetl.execution e ON e.parent_execution_id = p.execution AND e.ended_at IS NULL AND e.version > 0
-        WHERE p.what IN ('pause', 'resume') ORDER BY e.execution_id, p.seq
+               json_build_object('type', CASE p.what WHEN 'pause' THEN 'pause' ELSE 'resume' END, 'execution_id', e.execution_id,
+                                 'event_id', p.id, 'program', e.program, 'word', p.seq)
+        FROM (
+            SELECT e.parent_execution_id AS parent, e.execution_id AS child, false AS ended FROM noetl.execution e
+            WHERE e.parent_execution_id IN (SELECT t.execution FROM json_to_recordset(p_words) AS t (execution BIGINT))
+              AND e.ended_at IS NULL AND e.version > 0
+            UNION ALL
+            SELECT n.parent, n.child, true FROM noetl.passing_on(ARRAY(
+                SELECT t.execution FROM json_to_recordset(p_words) AS t (execution BIGINT, what TEXT)
+                WHERE t.what IN ('pause', 'resume', 'resume_below'))) n
+        ) told
+        JOIN noetl.execution e ON e.execution_id = told.child
+        JOIN json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, id TEXT, seq BIGINT) ON p.execution = told.parent
+        WHERE p.what IN ('pause', 'resume') OR (p.what = 'resume_below' AND told.ended) ORDER BY e.execution_id, p.seq
         ON CONFLICT DO NOTHING
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
     RETURN QUERY WITH freed AS (

@@ -167,22 +167,31 @@ WITH asked AS (
 )
 SELECT f.execution_id, f.status, f.version, EXISTS (SELECT FROM posted p WHERE p.execution_id = f.execution_id) FROM found f;
 
+-- name: steering_events
+-- Pauses and resumes that are on their way, in the order in which they were accepted. A payload is compared as text: events of others
+-- may hold what Postgres cannot read of a document (a NUL).
+SELECT o.execution_id, o.event_id, starts_with(o.payload::text, '{"type":"pause"') FROM noetl.outbox o
+WHERE o.execution_id = ANY(:execution_ids::bigint[])
+  AND (starts_with(o.payload::text, '{"type":"pause"') OR starts_with(o.payload::text, '{"type":"resume"'))
+ORDER BY o.execution_id, o.id;
+
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state
+       parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: list_executions
 -- Newest first. An empty status means any; what is NULL is not asked for.
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state
+       parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution
 WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = '' OR status = :status)
   AND (:path::text IS NULL OR path = :path) AND (:parent::bigint IS NULL OR parent_execution_id = :parent)
   AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
   AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
   AND (:program::text IS NULL OR program = :program) AND (:ids::bigint[] IS NULL OR execution_id = ANY(:ids))
-  AND (:statuses::text[] IS NULL OR status = ANY(:statuses))
+  AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
+      SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"'))))
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
