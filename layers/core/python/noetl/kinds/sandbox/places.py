@@ -22,26 +22,9 @@ SYSTEM = (
     *("/sys/devices/system", "/sys/fs/cgroup"),
 )
 CONFIGURATION = (
-    *(
-        "ld.so.cache",
-        "ld.so.conf",
-        "ld.so.conf.d",
-        "ld.so.preload",
-        "alternatives",
-        "os-release",
-        "debian_version",
-    ),
+    *("ld.so.cache", "ld.so.preload", "alternatives", "os-release", "localtime", "timezone", "locale.conf"),
     *("passwd", "group", "nsswitch.conf", "hosts", "hostname", "host.conf", "resolv.conf", "gai.conf"),
-    *(
-        "services",
-        "protocols",
-        "networks",
-        "localtime",
-        "timezone",
-        "locale.alias",
-        "locale.conf",
-        "default/locale",
-    ),
+    *("services", "protocols", "mime.types", "fonts"),
     *(
         "ssl/certs",
         "ssl/cert.pem",
@@ -50,8 +33,7 @@ CONFIGURATION = (
         "pki/tls/cert.pem",
         "pki/tls/openssl.cnf",
     ),
-    *("pki/ca-trust", "ca-certificates", "ca-certificates.conf", "crypto-policies", "mime.types", "magic"),
-    *("profile", "profile.d", "bash.bashrc", "inputrc", "terminfo", "fonts", "gitconfig", "shells"),
+    *("pki/ca-trust", "ca-certificates", "crypto-policies"),
 )
 """Below /etc. The rest of it may hold keys that root, who runs tasks in many containers, could read."""
 Pair = tuple[str, str]
