@@ -19,11 +19,12 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
+from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.adapters.postgres.migrations import migrate
 from tests import virtual_time
 from tests.databases import TEMPLATE, VIRTUAL, Databases
 from tests.notes import NOTES
+from tests.servers import open_for_tests
 
 # A busy machine is slow, which says nothing about the code.
 hypothesis.settings.register_profile(
@@ -38,7 +39,7 @@ def postgres() -> Iterator[EmbeddedServer]:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}-{secrets.token_hex(4)}"
     root = Path(tempfile.gettempdir()) / f"noetl-tests-{run}"
     root.mkdir(exist_ok=True, mode=0o700)
-    server = open_embedded(root / "pg", {"fsync": "off", "max_connections": "200"})
+    server = open_for_tests(root / "pg", {"fsync": "off", "max_connections": "200"})
     _make_templates(server, root)
     yield server
     if server.stop():

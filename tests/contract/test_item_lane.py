@@ -68,7 +68,7 @@ def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
     assert committed.events == (LoopDone(EID, "loop:1:0", "prog", 1, 0, "each"),)
     row = progress(store)
     assert (row.done, row.failed, row.issued, row.total, row.gate, row.size) == (10, 1, 11, 11, "closed", 110)
-    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 1}
+    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 1, "lost": 0}
     items = store.loop_items(EID, 1, 0, 3, 4)
     assert [item.index for item in items] == [3, 4, 5, 6]
     assert msgspec.json.decode(items[0].outcome, type=Outcome).result == 9

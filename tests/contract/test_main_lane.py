@@ -42,7 +42,7 @@ def test_create_makes_version_zero_and_delivers_its_start_once(store, make):
         "running",
     )
     assert [event.payload for event in store.undelivered("another", 10)] == [{"a": 1}]
-    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 1}
+    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 1, "lost": 0}
 
 
 def test_first_commit_takes_over_the_created_row_or_makes_it(store, make):
@@ -245,7 +245,7 @@ def test_the_end_leaves_nothing_outstanding_and_starts_nothing(store, make):
     )
     committed = store.commit([done], ME)
     assert committed.commands == () and committed.events == ()
-    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 0}
+    assert store.open_work(EID) == {"commands": 0, "timers": 0, "outbox": 0, "lost": 0}
     loops = store.loop_progress(EID)
     assert [(loop.run, loop.gate, loop.issued) for loop in loops] == [(1, "closed", 2), (8, "closed", 0)]
     info = store.info(EID)

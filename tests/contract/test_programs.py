@@ -34,6 +34,15 @@ def test_a_program_is_found_by_its_hash(programs):
     assert programs.get(HASH[::-1]) is None
 
 
+def test_a_program_keeps_the_token_it_was_written_with(programs):
+    assert programs.read(HASH) is None
+    assert programs.write(HASH, b"{}", "kid.mac", replace=False)
+    assert not programs.write(HASH, b"[]", "other", replace=False)
+    assert programs.read(HASH) == (b"{}", "kid.mac") and programs.get(HASH) == b"{}"
+    assert programs.write(HASH, b"[]", "", replace=True)
+    assert programs.read(HASH) == (b"[]", "")
+
+
 @pytest.mark.parametrize("name", ["", "../" + HASH[3:], HASH.upper(), HASH[:-1], HASH + "\n", "é" * 64])
 def test_what_is_no_hash_is_refused(programs, name):
     for call in (lambda: programs.get(name), lambda: programs.put(name, b"{}")):

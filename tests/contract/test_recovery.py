@@ -7,6 +7,7 @@ import msgspec
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.events import Cancel, ContextPatched
+from noetl.domain.lost_owners import MOST, WAIT_SECONDS
 from noetl.domain.outcomes import Outcome, Patch, Suspend
 from noetl.domain.owners import later
 from noetl.ports.execution_store import CreatedExecution
@@ -38,6 +39,44 @@ def test_an_owner_that_stops_beating_loses_its_leases(harness, make):
     harness.sleep(1.1)
     store.heartbeat(OTHER, 60)
     assert len(store.claim(OTHER, 10)) == 1 and store.undelivered(OTHER, 10) == [event]
+
+
+def test_what_processes_die_of_waits_and_comes_alone_until_it_is_given_up(harness, make):
+    store = harness.store
+    every = tuple(make.command(name) for name in ("1", "2", "3", "4"))
+    store.commit([make.change(issue=every)])
+    turns = [(EID, one.command_id, 0) for one in every[:3]]
+
+    def claimed(owner, **more):
+        store.heartbeat(owner, 600)
+        return [(one.command_id, one.lost) for one in store.claim(owner, 10, **more)]
+
+    store.record_lost(turns)
+    assert claimed("a", lost=False) == [("4", 0)], (
+        "a command line that only looks after its own takes none of them"
+    )
+    store.release("a")
+    assert claimed("b") == [("4", 0), ("1", 1), ("2", 1), ("3", 1)], "at once, after the work of others"
+    store.record_lost(turns)
+    store.release("b")
+    assert claimed("c") == [("4", 0)]
+    harness.sleep(WAIT_SECONDS + 0.1)
+    assert claimed("c") == [("1", 2)] and claimed("c") == []
+    assert claimed("d") == [("2", 2)], "another process may try the next one"
+    store.record_lost(turns[:1])
+    store.release("c")
+    assert claimed("c") == [("4", 0), ("3", 2)]
+    harness.sleep(2 * WAIT_SECONDS + 0.1)
+    assert claimed("e") == [("1", MOST)], "to be answered, and not to be run"
+
+
+def test_deaths_count_for_one_turn_of_a_command(harness, make):
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1"),))])
+    for _ in range(5):
+        store.record_lost([(EID, "1", 7), (EID, "unknown", 0), (999, "1", 0)])
+    (command,) = store.claim(ME, 10)
+    assert command.lost == 0
 
 
 def test_delayed_commands_are_not_due_before_their_time(harness, make):

@@ -139,9 +139,10 @@ class Ground:
 
     def backends(self) -> list[int]:
         """Processes of the server that serve the engine's connections."""
-        with psycopg.connect(self.server.dsn("postgres")) as connection:
+        with psycopg.connect(self.server.dsn()) as connection:
             query = (
-                "SELECT pid FROM pg_stat_activity WHERE datname = 'noetl' AND backend_type = 'client backend'"
+                "SELECT pid FROM pg_stat_activity"
+                " WHERE datname = 'noetl' AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
             return [row[0] for row in connection.execute(query)]
 
@@ -183,7 +184,7 @@ class Ground:
 
         def answers() -> bool:
             try:
-                psycopg.connect(self.server.dsn("postgres")).close()
+                psycopg.connect(self.server.dsn()).close()
             except psycopg.OperationalError:
                 return False
             return True

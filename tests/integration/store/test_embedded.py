@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -9,10 +10,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import conninfo
 
 from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.server import home, open_embedded
@@ -156,31 +159,135 @@ def test_starting_again_changes_nothing(folder):
         assert migrations.migrate(server.dsn()) == []
 
 
-def test_the_workspace_role_reaches_its_own_database_only(folder):
+SUPERUSERS_ALONE = [
+    "COPY (SELECT 1) TO PROGRAM 'true'",
+    "COPY pg_temp.taken FROM PROGRAM 'id'",
+    "COPY pg_temp.taken FROM '/etc/passwd'",
+    "SELECT pg_read_file('postgresql.conf')",
+    "SELECT pg_ls_dir('/')",
+    "SELECT lo_import('/etc/passwd')",
+    "CREATE FUNCTION run(text) RETURNS int LANGUAGE c AS 'libc.so.6', 'system'",
+    "CREATE FUNCTION run(text) RETURNS int LANGUAGE internal AS 'pg_backend_pid'",
+    "CREATE LANGUAGE plpythonu HANDLER plpgsql_call_handler",
+    "CREATE EXTENSION plpython3u",
+    "LOAD '/tmp/evil.so'",
+    "CREATE ROLE other",
+    "ALTER ROLE CURRENT_USER SUPERUSER",
+    "SET ROLE noetl",
+    "SET SESSION AUTHORIZATION noetl",
+    "GRANT pg_execute_server_program TO CURRENT_USER",
+    "ALTER SYSTEM SET fsync = off",
+    "CREATE DATABASE more",
+]
+"""What leads out of the database."""
+
+
+def check_confined(server, database):
+    """The role of ``database`` works there, and can do none of what leads to the machine."""
+    with psycopg.connect(server.dsn(database), autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA IF NOT EXISTS mine")
+        connection.execute("CREATE TABLE IF NOT EXISTS mine.t AS SELECT 1 AS x")
+        with suppress(psycopg.Error):
+            connection.execute("CREATE TEMP TABLE taken (line text)")
+        for statement in SUPERUSERS_ALONE:
+            with pytest.raises(psycopg.Error):
+                connection.execute(statement)
+                pytest.fail(statement)
+        owned = "SELECT count(*) FROM pg_class WHERE relnamespace = 'noetl'::regnamespace AND relowner <> current_user::regrole"
+        if database == "noetl":
+            assert connection.execute(owned).fetchone() == (0,)
+
+
+@pytest.mark.parametrize("database", ["noetl", "workspace"])
+def test_no_role_that_is_let_in_leads_out_of_the_database(folder, database):
     with open_embedded(folder) as server:
-        with psycopg.connect(server.dsn("workspace"), autocommit=True) as connection:
-            connection.execute("CREATE SCHEMA IF NOT EXISTS mine")
-            connection.execute("CREATE TABLE IF NOT EXISTS mine.t AS SELECT 1 AS x")
-            refused = [
-                "COPY (SELECT 1) TO PROGRAM 'true'",
-                "SELECT pg_read_file('postgresql.conf')",
-                "CREATE ROLE other",
-                "SET ROLE noetl",
-                "SET SESSION AUTHORIZATION noetl",
-                "ALTER SYSTEM SET fsync = off",
-                "CREATE DATABASE more",
-                "SELECT lo_import('/etc/passwd')",
-                "CREATE EXTENSION plpython3u",
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'noetl' AND pid <> pg_backend_pid()",
-            ]
-            for statement in refused[:-1]:
-                with pytest.raises(psycopg.Error):
-                    connection.execute(statement)
-        for database in ("noetl", "postgres", "template1"):
-            for user in ("workspace", "noetl", "postgres"):
+        check_confined(server, database)
+
+
+def test_each_role_reaches_its_own_database_only_and_the_superuser_none(folder):
+    with open_embedded(folder) as server:
+        secret = folder.with_name("pg.secret").read_text()
+        for database in ("noetl", "workspace", "postgres", "template1"):
+            for user in ("workspace", "noetl", "noetl_engine", "postgres"):
+                if (database, user) in (("workspace", "workspace"), ("noetl", "noetl_engine")):
+                    continue
                 with pytest.raises(psycopg.OperationalError):
-                    psycopg.connect(server.dsn("workspace"), dbname=database, user=user, password="guess")
+                    psycopg.connect(server.dsn("workspace"), dbname=database, user=user, password=secret)
         assert "password" not in server.dsn("workspace")
+
+
+def of_an_earlier_version(folder):
+    """A folder as earlier versions made it, whose engine is the superuser; its server is down."""
+    secret = "of the earlier version"
+    folder.with_name(f"{folder.name}.secret").write_text(secret)
+    hba = "local workspace workspace trust\nlocal all noetl scram-sha-256\n"
+    processes.initialise(folder, "noetl", secret)
+    (folder / "pg_hba.conf").write_text(hba)
+    processes.start(folder, {"fsync": "off"})
+    dsn = conninfo.make_conninfo(host=str(processes.socket_folder(folder)), user="noetl", password=secret)
+    with psycopg.connect(dsn, dbname="postgres", autocommit=True) as connection:
+        connection.execute("CREATE ROLE workspace LOGIN CONNECTION LIMIT 50")
+        connection.execute("CREATE DATABASE workspace OWNER workspace")
+        connection.execute("CREATE DATABASE noetl")
+    migrations.migrate(f"{dsn} dbname=noetl")
+    with psycopg.connect(dsn, dbname="noetl", autocommit=True) as connection:
+        connection.execute("CREATE TABLE public.kept AS SELECT 'durable' AS value")
+        connection.execute("CREATE TYPE public.mood AS ENUM ('well')")
+    return f"{dsn} dbname=noetl"
+
+
+@pytest.fixture
+def root():
+    """Not below pytest's folder, which only root may search."""
+    with tempfile.TemporaryDirectory(prefix="noetl-emb-") as path:
+        yield Path(path)
+
+
+def test_a_folder_of_an_earlier_version_loses_its_superuser_when_it_is_opened(root):
+    folder = root / "pg"
+    of_before = of_an_earlier_version(folder)
+    other = os.open(root / "pg.users", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(other, fcntl.LOCK_SH)
+    with pytest.raises(InfrastructureError, match="earlier version") as caught:
+        open_embedded(folder)
+    assert caught.value.code == "postgres_in_use" and "noetl server stop" in caught.value.hint
+    psycopg.connect(of_before).close()
+    os.close(other)
+    with open_embedded(folder) as server:
+        assert kept(server) == "durable" and migrations.migrate(server.dsn()) == []
+        check_confined(server, "noetl")
+        check_confined(server, "workspace")
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(of_before)
+        with psycopg.connect(server.dsn()) as connection:
+            connection.execute("ALTER TYPE public.mood ADD VALUE 'ill'")
+            connection.execute("ALTER TABLE noetl.execution ADD COLUMN more INT")
+        started = processes.pid_file_line(folder, 0)
+        with open_embedded(folder):
+            assert processes.pid_file_line(folder, 0) == started, "it is upgraded once"
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="reads /proc")
+def test_the_server_has_nothing_of_its_starter_s_environment(folder):
+    secret = {"AWS_SECRET_ACCESS_KEY": "canary-1", "NOETL_CREDENTIALS": "canary-2", "PGPASSWORD": "canary-3"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", USER, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **secret, "TZ": "UTC"},
+    )
+    assert process.stdout.readline() == "open\n"
+    try:
+        with open_embedded(folder) as server, psycopg.connect(server.dsn()):
+            leader = processes.pid_file_line(folder, 0)
+            family = [leader, *Path(f"/proc/{leader}/task/{leader}/children").read_text().split()]
+            assert len(family) > 3, "the postmaster, its helpers and a backend"
+            for pid in family:
+                assert "canary" not in Path(f"/proc/{pid}/environ").read_bytes().decode()
+    finally:
+        finish(process)
+    assert set(processes.environment()) <= {"PATH", "LANG", "LC_ALL", *processes.ENVIRONMENT}
 
 
 def test_the_password_is_for_the_owner_of_the_folder_only(folder):

@@ -114,6 +114,32 @@ def test_an_edited_migration_is_refused_an_edited_function_is_applied(database):
     assert caught.value.code == "migration_changed"
 
 
+def test_a_database_of_a_later_version_is_refused_before_anything_is_changed(empty):
+    migrations.migrate(empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        add = "INSERT INTO noetl.migration (name, checksum) VALUES ('migrations/9999_later', 'x')"
+        connection.execute(add)
+        for look in (migrations.migrate, migrations.pending):
+            with pytest.raises(InfrastructureError, match="9999_later") as caught:
+                look(empty)
+            assert caught.value.code == "database_newer" and not caught.value.retryable
+        connection.execute("DELETE FROM noetl.migration WHERE name = 'complete'")
+        connection.execute("UPDATE noetl.migration SET checksum = 'old' WHERE name LIKE 'functions/%'")
+        with pytest.raises(InfrastructureError):
+            migrations.migrate(empty)
+        left = connection.execute("SELECT count(*) FROM noetl.migration WHERE checksum = 'old'").fetchone()
+        assert left is not None and left[0] > 1, "functions of the later version stay"
+
+
+def test_another_content_is_seen_though_everything_was_applied_once(empty):
+    migrations.migrate(empty)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("UPDATE noetl.migration SET checksum = 'x' WHERE name = 'migrations/0001_init'")
+    with pytest.raises(InfrastructureError, match="0001_init") as caught:
+        migrations.migrate(empty)
+    assert caught.value.code == "migration_changed"
+
+
 def test_an_absent_server_is_an_infrastructure_error():
     with pytest.raises(InfrastructureError):
         migrations.migrate("host=/nonexistent dbname=x")

@@ -37,7 +37,9 @@ def database() -> Database:
 @pytest.fixture
 def noetl(database: Database, monkeypatch, capsys, tmp_path) -> Callable[..., Ran]:
     """``noetl("run", "file.yaml")`` → Ran. Working folder and home are a fresh folder."""
-    monkeypatch.setattr(wiring, "open_local", lambda home, *, on_log=None: MemoryRuntime(database, on_log))
+    monkeypatch.setattr(
+        wiring, "open_local", lambda home, *, on_log=None, takes="": MemoryRuntime(database, on_log)
+    )
     monkeypatch.setattr(wiring, "open_reading", lambda home: MemoryRuntime(database))
     monkeypatch.setattr(wiring, "kinds", lambda: database.kinds)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))

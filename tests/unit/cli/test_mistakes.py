@@ -29,7 +29,7 @@ class Vault:
 
 @pytest.fixture
 def noetl(noetl, database, monkeypatch):
-    def opened(home, *, on_log=None):
+    def opened(home, *, on_log=None, takes=""):
         runtime = MemoryRuntime(database, on_log)
         runtime.worker = dataclasses.replace(runtime.worker, credentials=Vault())
         return runtime

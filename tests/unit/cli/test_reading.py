@@ -32,7 +32,7 @@ def test_status_shows_steps_in_the_order_they_began(noetl, write):
     assert [line.split()[:2] for line in shown[2:]] == [["start", "done"], ["done", "done"]]
     view = noetl("status", "latest", "--json").json[0]
     assert [(s["step"], s["status"]) for s in view["steps"]] == [("start", "done"), ("done", "done")]
-    assert view["outstanding"] == {"commands": 0, "timers": 0, "outbox": 0}
+    assert view["outstanding"] == {"commands": 0, "timers": 0, "outbox": 0, "lost": 0}
 
 
 def test_status_of_a_failure_has_error_and_hint(noetl, write):

@@ -294,7 +294,9 @@ def test_a_patch_that_is_not_applied_yet_is_waited_for(noetl, far):
 @pytest.mark.parametrize("where", [[], ["--remote"]], ids=["here", "there"])
 def test_injected_and_cancelled_here_and_there(noetl, far, where, monkeypatch):
     monkeypatch.setattr(
-        wiring, "open_local", lambda home, *, on_log=None: MemoryRuntime(far.ground.database, on_log)
+        wiring,
+        "open_local",
+        lambda home, *, on_log=None, takes="": MemoryRuntime(far.ground.database, on_log),
     )
     execution_id = far.ground.run(GATED)
     ran = noetl("inject", execution_id, "start", "--set", "why=again", "--reason", "once more", *where)

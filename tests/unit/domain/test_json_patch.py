@@ -96,3 +96,39 @@ def test_operations_follow_one_another_and_name_what_they_touch():
 )
 def test_merging_does_what_the_standard_says(target, patch, expected):
     assert merge_patch(target, patch) == expected
+
+
+class Copies(list):
+    """A list that counts how often it is copied."""
+
+    made = 0
+
+    def __iter__(self):
+        Copies.made += 1
+        return super().__iter__()
+
+    def copy(self):
+        Copies.made += 1
+        return list.copy(self)
+
+
+def test_a_list_is_copied_once_however_many_operations_change_it():
+    """A million entries and a thousand operations were a thousand million copies."""
+    Copies.made = 0
+    document = {"rows": Copies([0] * 100), "other": [{"a": [1]}]}
+    before = copy.deepcopy(document["other"])
+    operations = [{"op": "replace", "path": f"/rows/{n % 100}", "value": n} for n in range(1000)]
+    operations += [
+        {"op": "copy", "from": "/other/0", "path": "/other/-"},
+        {"op": "add", "path": "/other/0/a/-", "value": 2},
+        {"op": "copy", "from": "/other", "path": "/twin"},
+        {"op": "replace", "path": "/other/1/a/0", "value": 9},
+        {"op": "move", "from": "/twin/0", "path": "/moved"},
+        {"op": "add", "path": "/moved/a/-", "value": 3},
+    ]
+    found = patch_document(document, operations)
+    assert found["rows"] == list(range(900, 1000))
+    assert found["other"] == [{"a": [1, 2]}, {"a": [9]}]
+    assert (found["twin"], found["moved"]) == ([{"a": [1]}], {"a": [1, 2, 3]})
+    assert Copies.made == 1
+    assert (document["other"], sorted(document)) == (before, ["other", "rows"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.errors import InvalidInputError
-from noetl.dsl.input_schema import MOST, misfits, schema_problem
+from noetl.dsl.json_schema.check import MOST, misfits, schema_problem, show_problem
 
 STRICT = {
     "type": "object",
@@ -18,7 +18,10 @@ STRICT = {
     ("schema", "problem"),
     [
         ({"type": "strin"}, "type: 'strin' is not valid"),
-        ({"properties": {"n": {"pattern": "("}}}, "properties/n/pattern: '(' is not a 'regex'"),
+        (
+            {"properties": {"n": {"pattern": "("}}},
+            "properties/n/pattern: the pattern '(' cannot be used: missing ): (",
+        ),
         ({"$ref": "http://127.0.0.1:1/x.json"}, "$ref: 'http://127.0.0.1:1/x.json' leads nowhere"),
         ({"allOf": [{"$ref": "file:///etc/passwd"}]}, "allOf/0/$ref: "),
         (
@@ -28,7 +31,9 @@ STRICT = {
     ],
 )
 def test_what_is_no_schema(schema, problem):
-    assert problem in (schema_problem(schema) or "nothing")
+    found = schema_problem(schema)
+    assert found is not None
+    assert problem in show_problem(found)
     with pytest.raises(InvalidInputError) as raised:
         misfits(schema, {"n": "x"})
     assert raised.value.code == "input_schema"
@@ -56,7 +61,7 @@ def test_what_is_one(schema):
 
 
 def test_a_schema_without_end_is_an_error_of_the_playbook():
-    with pytest.raises(InvalidInputError, match="RecursionError"):
+    with pytest.raises(InvalidInputError, match="leads back to itself"):
         misfits({"$ref": "#"}, {})
 
 
@@ -69,3 +74,165 @@ def test_problems_are_told_by_their_places_and_bounded():
     many = misfits(STRICT, {"rows": list(range(50)), "days": ["x" * 100_000]})
     assert len(many) == MOST
     assert max(map(len, many)) < 400
+
+
+# --- what one check may cost ---
+
+DRAFTS = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-06/schema#",
+    "http://json-schema.org/draft-04/schema#",
+    "http://json-schema.org/draft-03/schema#",
+]
+EVIL = "^(a+)+$"
+VICTIM = "a" * 50 + "!"
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        ({"properties": {"x": {"pattern": EVIL}}}, {"x": VICTIM}),
+        ({"patternProperties": {EVIL: {"type": "integer"}}}, {VICTIM: "x"}),
+        ({"patternProperties": {EVIL: {}}, "additionalProperties": False}, {VICTIM: 1}),
+        ({"properties": {"x": {"$schema": DRAFTS[2], "pattern": EVIL}}}, {"x": VICTIM}),
+        ({"patternProperties": {EVIL: {}}, "unevaluatedProperties": False}, {VICTIM: 1}),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"properties": {"x": {"pattern": EVIL}}}}}, {"x": VICTIM}),
+        ({"properties": {"x": {"format": "regex"}}}, {"x": "(a" * 1000}),
+    ],
+    ids=["pattern", "names", "additional", "other draft inside", "unevaluated", "reference", "format"],
+)
+def test_patterns_take_linear_time(draft, schema, payload):
+    """With Python's ``re`` these would not end before the sun does."""
+    misfits({"$schema": draft, **schema}, payload)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        (r"^\u00e9+$", "éé", True),
+        (r"^[\u4e00-\u9fa5]+\Z", "中文", True),
+        (r"^\ud83d\ude00$", "\U0001f600", True),
+        (r"^\\u0041$", r"\u0041", True),
+        (r"^.$", "\ud800", True),
+        (r"^\d+$", "٣", False),
+        (r"^a$", "a\n", False),
+        (r"^\p{Lu}\w*$", "Éa", True),
+    ],
+)
+def test_patterns_mean_what_json_schema_says(pattern, text, matches):
+    assert schema_problem({"pattern": pattern}) is None
+    assert (misfits({"pattern": pattern}, text) == []) is matches
+
+
+@pytest.mark.parametrize(
+    ("pattern", "told"),
+    [
+        ("^(?=a)b", "a lookahead is not supported (write several patterns, combined with `allOf` and `not`)"),
+        ("^(?!a)b", "a lookahead is not supported"),
+        ("(?<=a)b", "a lookbehind is not supported"),
+        (r"(a)\1", "a backreference is not supported"),
+        ("a{1,1001}", "a repetition is too large (at most 1000 times; bound lengths with"),
+        (r"^(\p{L}{1,900}){1,1}$", "it is too large when its repetitions are written out"),
+        ("a" * 4097, "it is longer than 4096 characters"),
+    ],
+)
+def test_what_the_engine_of_patterns_refuses(pattern, told):
+    for schema in ({"properties": {"x": {"pattern": pattern}}}, {"patternProperties": {pattern: {}}}):
+        found = schema_problem(schema)
+        assert found is not None
+        assert told in show_problem(found)
+        with pytest.raises(InvalidInputError) as raised:
+            misfits(schema, {"x": "y"})
+        assert raised.value.code == "input_schema"
+        assert told.partition(" (")[0] in raised.value.message
+
+
+def lattice(levels: int, keyword: str, below: str | None) -> dict[str, object]:
+    """Two ways to the next level, on each level; ``below``: for a value further down."""
+
+    def ref(level: int) -> dict[str, object]:
+        found: dict[str, object] = {"$ref": f"#/$defs/l{level}"}
+        return found if below is None else {"properties": {below: found}}
+
+    defs: dict[str, object] = {f"l{n}": {keyword: [ref(n + 1), ref(n + 1)]} for n in range(levels)}
+    defs[f"l{levels}"] = {"type": "null"}
+    return {"$defs": defs, "$ref": "#/$defs/l0"}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf", "allOf"])
+def test_a_lattice_for_one_value_is_refused_with_the_playbook(keyword):
+    found = schema_problem(lattice(30, keyword, None))
+    assert found is not None
+    assert "keywords apply to one value" in found.message
+
+
+def nested(levels: int) -> object:
+    return {"a": nested(levels - 1)} if levels else 5
+
+
+@pytest.mark.parametrize(
+    ("schema", "payload"),
+    [
+        (lattice(40, "anyOf", "a"), nested(40)),
+        (lattice(40, "oneOf", "a"), nested(40)),
+        ({"uniqueItems": True, "items": {"uniqueItems": True}}, [[{"a": n}, 0] * 100 for n in range(20_000)]),
+        ({"items": {}}, [[]] * 1_000_001),
+        ({"items": {"enum": [[n] for n in range(1000)]}}, [[999]] * 10_000),
+        ({"items": {"pattern": "[ab]*a[ab]{900}c"}}, ["ab" * 5000] * 100),
+        (
+            {"items": {"$ref": "#q"}, "$defs": {f"d{n}": {"$anchor": "q" + "x" * n} for n in range(500)}},
+            [1] * 5000,
+        ),
+        ({"patternProperties": {f"a{n}": {} for n in range(2000)}}, {f"b{n}": 1 for n in range(2000)}),
+    ],
+    ids=["anyOf", "oneOf", "uniqueItems", "items", "enum", "pattern", "anchors", "patternProperties"],
+)
+def test_a_check_ends_after_a_bounded_number_of_operations(schema, payload):
+    assert schema_problem(schema) is None
+    with pytest.raises(InvalidInputError) as raised:
+        misfits(schema, payload)
+    assert raised.value.code == "schema_limit"
+
+
+def test_large_payloads_of_the_common_kind_are_checked():
+    schema = {
+        "type": "object",
+        "required": ["rows"],
+        "properties": {
+            "rows": {
+                "type": "array",
+                "uniqueItems": True,
+                "items": {
+                    "type": "object",
+                    "required": ["id", "mail"],
+                    "properties": {
+                        "id": {"type": "integer", "minimum": 0},
+                        "mail": {"type": "string", "pattern": r"^\S+@\S+$"},
+                        "state": {"enum": ["new", "open", "done"]},
+                    },
+                },
+            }
+        },
+    }
+    rows = [{"id": n, "mail": f"someone.{n}@example.org", "state": "open"} for n in range(20_000)]
+    assert misfits(schema, {"rows": rows}) == []
+    assert misfits(schema, {"rows": [*rows[:50], rows[0]]})[0].startswith("rows: ")
+
+
+@pytest.mark.parametrize(
+    ("values", "same"),
+    [
+        ([1, 1.0], True),
+        ([True, 1], False),
+        ([{"a": 1, "b": [2.0]}, {"b": [2], "a": 1}], True),
+        (["1", 1], False),
+        ([[1, 2], [2, 1]], False),
+        ([None, 0, False, "", [], {}], False),
+        ([10**20, 1e20], True),
+    ],
+)
+def test_which_entries_are_the_same(values, same):
+    assert bool(misfits({"uniqueItems": True}, values)) is same

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes import (
     CATCH_UP,
     DIAGNOSTICS,
@@ -13,6 +14,7 @@ from noetl.domain.sizes import (
     INTEGER_DIGITS,
     NAME,
     PATH,
+    PATTERN,
     PLAYBOOK_ALIASES,
     PLAYBOOK_BYTES,
     PLAYBOOK_DEPTH,
@@ -20,6 +22,8 @@ from noetl.domain.sizes import (
     PLAYBOOK_VALUES,
     PRIORITY,
     SCHEDULE_NAME,
+    SCHEMA_CHECKS,
+    SCHEMA_OPERATIONS,
     STEP_LIMITS,
     STEPS,
     TEMPLATE_BRACKETS,
@@ -29,6 +33,7 @@ from noetl.domain.sizes import (
 )
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
+from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.lowering import context
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
@@ -121,6 +126,8 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "catch up": (CATCH_UP, "wrong-value", lambda n: conduct(f"catch_up_max: {n}"), 7),
     "template": (TEMPLATE_SOURCE, "template-limit", lambda n: argument("{{ 1 }}".ljust(n, ".")), 8),
     "brackets": (TEMPLATE_BRACKETS, "template-limit", lambda n: argument("{{ " + "(" * n + "1" + ")" * n + " }}"), 8),
+    "pattern": (PATTERN, "input-schema", lambda n: HEAD + META + f"input:\n  pattern: {'a' * n}\n" + ONE, 5),
+    "schema": (SCHEMA_CHECKS, "input-schema", lambda n: HEAD + META + f"input:\n  allOf: [{'true, ' * (n - 1)}]\n" + ONE, 5),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
 
@@ -170,6 +177,17 @@ def test_a_column_holds_no_nul(field: str, kinds: object) -> None:
         compile_playbook(HEAD + text + ONE, kinds=kinds)
 
 
+def test_a_check_at_its_limit() -> None:
+    """One operation for each item, one for the keyword, and one more for sixteen items."""
+    schema, most = {"items": {}}, 941_176
+    assert most + 1 + most // 16 == SCHEMA_OPERATIONS.value
+    assert misfits(schema, [0] * most) == []
+    with pytest.raises(InvalidInputError) as refused:
+        misfits(schema, [0] * (most + 1))
+    assert refused.value.code == "schema_limit"
+    assert refused.value.details == {"limit": "schema_operations", "most": SCHEMA_OPERATIONS.value}
+
+
 def sizes_under_test() -> set[Size]:
     """Limits that have a case here, for the test that every limit has one."""
-    return {size for size, *_ in CASES.values()} | {DIAGNOSTICS}
+    return {size for size, *_ in CASES.values()} | {DIAGNOSTICS, SCHEMA_OPERATIONS}

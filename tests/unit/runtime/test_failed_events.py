@@ -200,7 +200,7 @@ def test_a_kind_that_exits_takes_neither_its_thread_nor_its_command_with_it(
     def leaves(command: Command, deps: TaskContext, emit: Callable[[Any], None]) -> None:
         raise SystemExit(3)
 
-    monkeypatch.setattr("noetl.runtime.local.run_command", leaves)
+    monkeypatch.setattr("noetl.runtime.lost_commands.run_command", leaves)
     machine.runtime.opened.worker = None
     machine.runtime.left_behind.goes = lambda command: None
     machine.runtime.keeper = SimpleNamespace(delay=lambda command: told.append(command.delay))

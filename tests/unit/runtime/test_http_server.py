@@ -33,6 +33,39 @@ def _everything(connection: socket.socket) -> bytes:
     return found
 
 
+def test_health_is_answered_while_every_thread_is_busy_and_requests_wait_for_one():
+    go = threading.Event()
+
+    def application(environ, start_response):
+        assert environ["PATH_INFO"] == "/health" or go.wait(PATIENCE)
+        return _hello(environ, start_response)
+
+    server = listen(application, "127.0.0.1", 0, 2)
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    busy = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) for _ in range(4)]
+    try:
+        for one in busy:
+            one.sendall(GET)
+        wait_until(lambda: server.waiting == 2, "two requests that wait for a thread")
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as asking:
+                asking.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                assert _everything(asking).startswith(b"HTTP/1.1 200 ")
+        assert server.waiting == 2
+        # What follows on the same connection is an ordinary request again, and waits like the others.
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as asking:
+            asking.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" + GET)
+            wait_until(lambda: server.waiting == 3, "the second request of the connection")
+    finally:
+        go.set()
+        for one in busy:
+            assert one.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+            one.close()
+        server.close(PATIENCE)
+        running.join(PATIENCE)
+
+
 def test_who_is_being_answered_when_the_server_ends_gets_the_whole_answer_and_nobody_else_comes_in(caplog):
     begun, go = threading.Event(), threading.Event()
 

@@ -78,7 +78,7 @@ def test_a_duty_that_fails_every_time_keeps_no_other_from_being_done(monkeypatch
     fired, told, beats = threading.Semaphore(0), [], threading.Semaphore(0)
 
     class Broken(Counting):
-        def claim(self, owner, limit, offer=None):
+        def claim(self, owner, limit, offer=None, *, lost=True):
             raise ValueError("a row that cannot be read")
 
         def due_timers(self, owner, limit):

@@ -5,17 +5,30 @@ import signal
 import subprocess
 import sys
 
-from noetl.runtime.presence import Presence
+import pytest
+
+from noetl.domain.commands import Command
+from noetl.runtime.presence import Presence, Record
 from tests.waiting import PATIENCE
 
 HOLD = """
 import sys, time
 from pathlib import Path
 from noetl.runtime.presence import Presence
-Presence(Path(sys.argv[1]), sys.argv[2]).announce()
+from noetl.domain.commands import Command
+mine = Presence(Path(sys.argv[1]), sys.argv[2])
+mine.announce()
+with mine.running(Command(7, "2", 1, "done", "p", "io")):
+    kept = mine.running(Command(7, "1", 1, "load", "p", "io", turn=3))
+    kept.__enter__()
 print("here", flush=True)
 time.sleep(3600)
 """
+
+
+def dead(presence):
+    with presence.dead() as found:
+        return list(found)
 
 
 def test_a_killed_process_is_found_once(tmp_path):
@@ -25,12 +38,18 @@ def test_a_killed_process_is_found_once(tmp_path):
     with other:
         assert other.stdout.readline() == b"here\n"
         try:
-            assert mine.dead() == [], "it lives"
+            assert dead(mine) == [], "it lives"
         finally:
             os.kill(other.pid, signal.SIGKILL)
         other.wait(PATIENCE)
-        assert mine.dead() == ["host:1:ab"]
-        assert mine.dead() == []
+        with pytest.raises(ZeroDivisionError), mine.dead() as found:
+            assert found == [Record("host:1:ab", ((7, "1", 3),))], (
+                "what it was running, and not what it had ended"
+            )
+            assert dead(Presence(tmp_path, "third")) == [], "one process at a time is told"
+            raise ZeroDivisionError
+        assert len(dead(mine)) == 1, "who failed to free what it held is told again"
+        assert dead(mine) == []
 
 
 def test_who_leaves_properly_is_not_dead(tmp_path):
@@ -38,15 +57,33 @@ def test_who_leaves_properly_is_not_dead(tmp_path):
     other.announce()
     other.leave()
     other.leave()
-    assert mine.dead() == []
+    assert dead(mine) == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_that_has_not_written_its_name_yet_is_left_alone(tmp_path):
     (tmp_path / "new").touch()
-    assert Presence(tmp_path, "mine").dead() == []
+    assert dead(Presence(tmp_path, "mine")) == []
     assert (tmp_path / "new").exists()
 
 
 def test_no_folder_means_nobody(tmp_path):
-    assert Presence(tmp_path / "none", "mine").dead() == []
+    assert dead(Presence(tmp_path / "none", "mine")) == []
+
+
+def test_files_of_earlier_versions_hold_a_name_alone(tmp_path):
+    (tmp_path / "old").write_text("host:1:ab")
+    assert dead(Presence(tmp_path, "mine")) == [Record("host:1:ab")]
+
+
+def test_what_runs_twice_is_recorded_until_both_have_ended(tmp_path):
+    """A command whose lease was taken anew may run beside its earlier attempt."""
+    command = Command(7, "1", 1, "load", "p", "io")
+    mine = Presence(tmp_path, "mine")
+    mine.announce()
+    with mine.running(command):
+        with mine.running(command):
+            pass
+        assert b'[7,"1",0]' in mine._path.read_bytes()
+    assert mine._path.read_bytes().startswith(b'{"owner":"mine","running":[]}\n')
+    mine.leave()

@@ -5,10 +5,12 @@ import sys
 
 import pytest
 
+from noetl.domain.errors import InfrastructureError
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.kinds.registry import Registry, default_registry
 from noetl.runtime import program_cache
+from noetl.runtime.local_keys import local_keys
 from noetl.runtime.program_cache import ProgramCache, local_cache
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: kept, path: kept }\n"
@@ -86,15 +88,56 @@ def test_old_entries_make_room(cache, monkeypatch):
     assert len(list(cache.folder.glob("*.json"))) == 3
 
 
-def test_a_kept_playbook_does_not_load_the_compiler(cache):
+def test_a_kept_playbook_does_not_load_the_compiler(cache, tmp_path):
     cache.compile(TEXT, "f.yaml")
     probe = (
         "import sys\nfrom pathlib import Path\nfrom noetl.kinds.registry import default_registry\n"
-        "from noetl.runtime.program_cache import ProgramCache\n"
-        "ProgramCache(Path(sys.argv[1]), default_registry()).compile(sys.argv[2], 'f.yaml')\n"
+        "from noetl.runtime.program_cache import local_cache\n"
+        "local_cache(Path(sys.argv[1]), default_registry()).compile(sys.argv[2], 'f.yaml')\n"
         "print('noetl.dsl.compiler' in sys.modules, 'pydantic' in sys.modules)"
     )
     found = subprocess.run(
-        [sys.executable, "-c", probe, str(cache.folder), TEXT], capture_output=True, text=True, check=True
+        [sys.executable, "-c", probe, str(tmp_path), TEXT], capture_output=True, text=True, check=True
     )
     assert found.stdout == "False False\n"
+
+
+def test_a_rewritten_or_moved_entry_is_ignored_with_a_line_in_the_log(tmp_path):
+    """What a task writes into the cache is not what the next run of a playbook does."""
+    lines = []
+    cache = local_cache(tmp_path, default_registry(), lines.append)
+    whole = cache.compile(TEXT, "f.yaml")
+    (entry,) = cache.folder.iterdir()
+    kept = entry.read_bytes()
+    assert b'"first"' in kept
+    other = TEXT.replace("step: first", "step: other")
+    cache.compile(other, "f.yaml")
+    (second,) = set(cache.folder.iterdir()) - {entry}
+    foreign = local_cache(tmp_path / "other", default_registry())
+    foreign.compile(TEXT, "f.yaml")
+    (forged,) = foreign.folder.iterdir()
+    for written in (
+        kept.replace(b'"first"', b'"forged"'),
+        kept.partition(b"\n")[2],
+        second.read_bytes(),
+        forged.read_bytes(),
+    ):
+        entry.write_bytes(written)
+        del lines[:]
+        assert cache.compile(TEXT, "f.yaml") == whole
+        assert len(lines) == 1 and str(entry) in lines[0] and entry.read_bytes() == kept
+
+
+@pytest.mark.parametrize("content", ["", "ab" * 16, "ab" * 40, "not a key " * 7, "ab" * 32 + " " + "cd" * 8])
+def test_half_a_key_of_the_home_folder_is_refused_and_not_used(tmp_path, content):
+    (tmp_path / "commands.key").write_text(content)
+    with pytest.raises(InfrastructureError, match=r"commands\.key") as caught:
+        local_keys(tmp_path)
+    assert caught.value.code == "key_unreadable" and "remove it" in caught.value.hint
+    assert (tmp_path / "commands.key").read_text() == content
+
+
+def test_the_key_of_the_home_folder_is_made_once(tmp_path):
+    first = local_keys(tmp_path / "home")
+    assert local_keys(tmp_path / "home") == first
+    assert (tmp_path / "home" / "commands.key").stat().st_mode & 0o077 == 0

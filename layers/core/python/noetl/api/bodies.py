@@ -203,7 +203,7 @@ class ExecutionPage(msgspec.Struct, frozen=True):
 
 
 class StatusAnswer(msgspec.Struct, frozen=True):
-    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, timers and outbox. Times are epoch seconds."""
+    """``ended``: nothing will happen any more. ``outstanding``: counts of commands, lost ones, timers, outbox. Times are epoch seconds."""
 
     execution_id: str
     path: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from noetl.api.long_work import LongWork
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.results import INLINE_LIMIT
@@ -95,6 +96,8 @@ class ApiDeps:
     log: Callable[[str], None] = lambda line: None
     counted: Callable[[str, float], None] = lambda name, value: None
     """Adds to a metric, by its name in CloudWatch."""
+    long_work: LongWork = field(default_factory=LongWork)
+    """How many requests may compute for long at the same moment."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
     deliveries: Deliveries | None = None

@@ -13,7 +13,7 @@ from noetl.api.endpoints.state import healthy
 from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import MethodError, problem
 from noetl.api.routing import Router
-from noetl.api.table import ROUTES, Route
+from noetl.api.table import ROUTES, Endpoint, Route
 from noetl.domain.callbacks import shown_path
 from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError, NotFoundError
@@ -91,14 +91,19 @@ def _run(api: Api, route: Route, request: Request) -> Answer:
     if route.endpoint is None:
         return _plain(api, route)
     deps = api.open()
+    with deps.long_work.request():
+        return _ask(api, deps, route.endpoint, request)
+
+
+def _ask(api: Api, deps: ApiDeps, endpoint: Endpoint, request: Request) -> Answer:
     try:
-        return route.endpoint(deps, request)
+        return endpoint(deps, request)
     except InfrastructureError as error:
         if error.code not in LOST:
             raise
         api.log(f"trying once more with a new connection: {error}")
         deps.reconnect()
-        return route.endpoint(deps, replace(request, again=True))
+        return endpoint(deps, replace(request, again=True))
 
 
 def _plain(api: Api, route: Route) -> Answer:

@@ -33,7 +33,7 @@ def callback(
         return _look(target, as_json, at)
     body = read_payload(payload, sets)
     log = TaskLog()
-    with open_running(at, on_log=log.add) as place:
+    with open_running(at, on_log=log.add, takes="sound") as place:
         token = _token(place, target)
         execution_id, duplicate = place.answer(token, body)
         if duplicate and not as_json:

@@ -56,7 +56,7 @@ def _changed(
     name: str, change: Callable[[Running, int], None], *, as_json: bool, quiet: bool, at: Where
 ) -> int:
     log = TaskLog()
-    with open_running(at, on_log=log.add) as place:
+    with open_running(at, on_log=log.add, takes="sound") as place:
         execution_id = resolve_id(place, name)
         change(place, execution_id)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

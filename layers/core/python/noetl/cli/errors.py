@@ -10,12 +10,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
+from noetl.domain.shortages import shortage
 
 DONE = 0
 FAILED = 1
@@ -33,6 +35,15 @@ class ReportedError(Exception):
     def __init__(self, code: int) -> None:
         super().__init__(code)
         self.code = code
+
+
+class OutputFullError(ReportedError):
+    """The output of a command cannot be written (a full disk), which was told."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(ENVIRONMENT)
+        silence_stdout()
+        _say(_unwritten(error))
 
 
 class ReaderGoneError(ReportedError):
@@ -91,7 +102,17 @@ def _flushed(code: int) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         silence_stdout()
+    except OSError as error:
+        silence_stdout()
+        if code == DONE:
+            _say(_unwritten(error))
+            return ENVIRONMENT
     return code
+
+
+def _unwritten(error: OSError) -> str:
+    hint = "make room on the disk that takes the output, or send it elsewhere; the command itself was done"
+    return f"error: the output cannot be written: {error.strerror or error}\n  hint: {hint}"
 
 
 def silence_stdout() -> None:
@@ -100,7 +121,9 @@ def silence_stdout() -> None:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201
+    """A stderr that cannot be written leaves the exit code to tell."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _debug() -> None:
@@ -109,7 +132,13 @@ def _debug() -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """A defect of ours, or an environment nobody foresaw: one line, and where the details are."""
+    """A defect of ours, an environment nobody foresaw, or a machine that has run out of something: one line, and what to do."""
+    short = shortage(error)
+    if short is not None:
+        place = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
+        _say(f"error: {short.reason}{place}\n  hint: {short.remedy}")
+        _debug()
+        return ENVIRONMENT
     where = _log_traceback()
     what = " ".join(str(error).split())[:300]
     _say(f"error: unexpected {type(error).__name__}{f': {what}' if what else ''}")

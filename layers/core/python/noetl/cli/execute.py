@@ -257,7 +257,7 @@ def resume(
 
 def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
     """Cancel an execution, and its children with it."""
-    with open_running(at) as place:
+    with open_running(at, takes="nothing") as place:
         execution_id = resolve_id(place, name)
         place.cancel(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
@@ -266,7 +266,7 @@ def cancel(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -
 
 def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) -> int:
     """Begin nothing new in an execution."""
-    with open_running(at) as place:
+    with open_running(at, takes="nothing") as place:
         execution_id = resolve_id(place, name)
         place.pause(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)

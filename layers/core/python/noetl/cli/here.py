@@ -24,6 +24,7 @@ from noetl.cli.variable_views import no_variable, variable_view
 from noetl.cli.watch import Feed, StoreFeed
 from noetl.domain.errors import ConflictError, NotFoundError
 from noetl.domain.events import Event
+from noetl.domain.lost_owners import Takes
 from noetl.domain.state import TERMINAL
 from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
@@ -61,8 +62,11 @@ def open_here(home: str | None) -> Iterator[Here]:
 
 
 @contextmanager
-def open_running_here(home: str | None, on_log: Callable[[str], None] | None) -> Iterator[RunningHere]:
-    with wiring.open_local(home, on_log=on_log) as runtime:
+def open_running_here(
+    home: str | None, on_log: Callable[[str], None] | None, takes: Takes = "everything"
+) -> Iterator[RunningHere]:
+    """Stores with engine and workers. ``takes``: what is taken over from processes that are gone."""
+    with wiring.open_local(home, on_log=on_log, takes=takes) as runtime:
         yield RunningHere(runtime, home)
 
 

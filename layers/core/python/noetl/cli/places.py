@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from noetl.cli.options import Where
 from noetl.cli.text import note
 from noetl.cli.watch import Feed
+from noetl.domain.lost_owners import Takes
 from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.results import ResultStore
@@ -200,23 +201,24 @@ def open_place(at: Where) -> AbstractContextManager[Place]:
 
 
 def open_running(
-    at: Where, *, on_log: Callable[[str], None] | None = None
+    at: Where, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> AbstractContextManager[Running]:
-    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here."""
+    """To run: on this machine, Postgres and workers are up while it is open; a server goes on anyway. ``on_log``: what tasks print here.
+    ``takes``: what is taken over here from processes that are gone."""
     if at.context is not None:
         return _remote(at)
     from noetl.cli.here import open_running_here
 
-    return open_running_here(at.home, on_log) if on_log is None else _running(at, on_log)
+    return open_running_here(at.home, on_log, takes) if on_log is None else _running(at, on_log, takes)
 
 
 @contextmanager
-def _running(at: Where, on_log: Callable[[str], None]) -> Iterator[Running]:
+def _running(at: Where, on_log: Callable[[str], None], takes: Takes) -> Iterator[Running]:
     """What is told while everything is closed, nobody shows any more: it goes to stderr."""
     from noetl.cli.here import open_running_here
 
     told: list[Callable[[str], None]] = [on_log]
-    with open_running_here(at.home, lambda line: told[-1](line)) as place:
+    with open_running_here(at.home, lambda line: told[-1](line), takes) as place:
         try:
             yield place
         finally:

@@ -109,7 +109,7 @@ def steer_many(
     if not selection.yes and not _agreed(verb, wish, at):
         note("nothing was done")
         return errors.DONE
-    with open_running(at) as running:
+    with open_running(at, takes="sound" if verb == "redrive" else "nothing") as running:
         return _tell(verb, running.steer_many(verb, wish), as_json, at)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from noetl.cli.errors import ReaderGoneError, silence_stdout
+from noetl.cli.errors import OutputFullError, ReaderGoneError, silence_stdout
 from noetl.domain import codec
 
 _SHOWN = 4_000
@@ -25,6 +25,8 @@ def out(text: str = "") -> None:
     except BrokenPipeError:
         silence_stdout()
         raise ReaderGoneError from None
+    except OSError as full:
+        raise OutputFullError(full) from None
 
 
 def out_text(text: str) -> None:
@@ -34,6 +36,8 @@ def out_text(text: str) -> None:
     except BrokenPipeError:
         silence_stdout()
         raise ReaderGoneError from None
+    except OSError as full:
+        raise OutputFullError(full) from None
 
 
 def note(text: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from noetl.domain.events import Event
+    from noetl.domain.lost_owners import Takes
     from noetl.domain.outcomes import Patch
     from noetl.domain.tokens import KeyRing
     from noetl.dsl.diagnostics import Diagnostic
@@ -100,12 +101,12 @@ def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
 
 
 def open_local(
-    home: str | None, *, on_log: Callable[[str], None] | None = None
+    home: str | None, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
 ) -> AbstractContextManager[Runtime]:
-    """The local runtime: Postgres and workers run while the context is open."""
+    """The local runtime: Postgres and workers run while the context is open. ``takes``: what it takes over from others."""
     from noetl.runtime.local import LocalRuntime
 
-    return LocalRuntime(settings(home), on_log=on_log)
+    return LocalRuntime(settings(home), on_log=on_log, takes=takes)
 
 
 def open_scheduler(

@@ -68,6 +68,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     ``overlay`` are the writes that earlier items of a sequential loop made. ``rule`` is the index into ``Step.cases`` for stage ``case``.
     ``delay``: seconds, by the database's clock, before it may run. ``limits``: what it has to have before it is given out.
     ``remote``: its machine stands for work that goes on elsewhere, which has to be stopped when the command is not wanted any more.
+    ``lost``: how many processes have died while they ran this turn of it.
     """
 
     execution_id: int
@@ -89,6 +90,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int = 0
     limits: tuple[Limit, ...] = ()
     remote: bool = False
+    lost: int = 0
 
 
 class Collected(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -84,10 +84,10 @@ def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, A
     """``document`` after all operations, or InvalidInputError(code="patch_conflict") naming the one that does not fit. ``document`` itself
     stays as it is.
 
-    Copies share what they copy, so each one can double a document that is written out later: together they are held against the limit of
-    a document. Raises InvalidInputError(code="size_limit") then.
+    Each copy can double the document: together they are held against the limit of a document. Raises InvalidInputError(code="size_limit")
+    then. What is changed is copied once, however many operations change it.
     """
-    root: Any = document
+    draft = _Draft(document)
     copied = 0
     for number, operation in enumerate(operations):
         where = f"patch[{number}]"
@@ -95,34 +95,38 @@ def patch_document(document: dict[str, Any], operations: Sequence[Mapping[str, A
         try:
             if operation["op"] == "copy" and copied <= DOCUMENT_BYTES.value:
                 source = pointer(operation["from"], f"{where}.from")
-                copied += weight(_get(root, source), DOCUMENT_BYTES.value)
+                copied += weight(_get(draft.root, source), DOCUMENT_BYTES.value)
             if copied > DOCUMENT_BYTES.value:
                 raise exceeded(DOCUMENT_BYTES, None, f"{where}: what the patch copies")
-            root = _apply(root, operation, path, where)
+            _apply(draft, operation, path, where)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise conflict(
                 f"{where}: there is nothing at {operation.get('from', operation['path'])}"
             ) from error
-    return root  # type: ignore[no-any-return]
+    return draft.root  # type: ignore[no-any-return]
 
 
-def _apply(root: Any, operation: Mapping[str, Any], path: list[str], where: str) -> Any:
+def _apply(draft: _Draft, operation: Mapping[str, Any], path: list[str], where: str) -> None:
     name = operation["op"]
     if name == "test":
-        if not _same(_get(root, path), operation["value"]):
+        if not _same(_get(draft.root, path), operation["value"]):
             raise conflict(f"{where}: {operation['path']} is not what the test says")
-        return root
+        return
     if name == "remove":
-        return _changed(root, path, "remove", None)
+        draft.change(path, "remove", None)
+        return
     if name in ("add", "replace"):
-        return _changed(root, path, name, operation["value"])
+        draft.change(path, name, operation["value"])
+        return
     source = pointer(operation["from"], f"{where}.from")
-    value = _get(root, source)
+    value = _get(draft.root, source)
     if name == "move":
         if path[: len(source)] == source and path != source:
             raise conflict(f"{where}: {operation['from']} cannot be moved into itself")
-        root = _changed(root, source, "remove", None)
-    return _changed(root, path, "add", value)
+        draft.change(source, "remove", None)
+    else:
+        value = _fresh(value)
+    draft.change(path, "add", value)
 
 
 def _get(value: Any, path: list[str]) -> Any:
@@ -131,15 +135,35 @@ def _get(value: Any, path: list[str]) -> Any:
     return value
 
 
-def _changed(value: Any, path: list[str], how: str, new: Any) -> Any:
-    """A copy of ``value`` along ``path``, changed at its end."""
-    key, rest = path[0], path[1:]
-    if isinstance(value, list):
-        items = list(value)
-        last = len(items) if how == "add" and not rest else len(items) - 1
-        place = _place(items, key, last)
+class _Draft:
+    """A document that is being changed. Lists and mappings are copied when they are changed for the first time."""
+
+    def __init__(self, document: Any) -> None:
+        self.root = document
+        self._own: dict[int, Any] = {}
+        """What was copied here, by its identity."""
+
+    def change(self, path: list[str], how: str, new: Any) -> None:
+        self.root = self._changed(self.root, path, how, new)
+
+    def _changed(self, value: Any, path: list[str], how: str, new: Any) -> Any:
+        """``value``, or the draft's own copy of it, changed at the end of ``path``."""
+        key, rest = path[0], path[1:]
+        if not isinstance(value, list):
+            found = self._owned(_mapping(value))
+            if rest:
+                found[key] = self._changed(found[key], rest, how, new)
+            elif how == "add":
+                found[key] = new
+            elif how == "replace":
+                found[key] = (found[key], new)[1]
+            else:
+                del found[key]
+            return found
+        place = _place(value, key, len(value) if how == "add" and not rest else len(value) - 1)
+        items = self._owned(value)
         if rest:
-            items[place] = _changed(items[place], rest, how, new)
+            items[place] = self._changed(items[place], rest, how, new)
         elif how == "add":
             items.insert(place, new)
         elif how == "replace":
@@ -147,16 +171,21 @@ def _changed(value: Any, path: list[str], how: str, new: Any) -> Any:
         else:
             del items[place]
         return items
-    found = dict(_mapping(value))
-    if rest:
-        found[key] = _changed(found[key], rest, how, new)
-    elif how == "add":
-        found[key] = new
-    elif how == "replace":
-        found[key] = (found[key], new)[1]
-    else:
-        del found[key]
-    return found
+
+    def _owned(self, value: Any) -> Any:
+        if id(value) not in self._own:
+            value = value.copy()
+            self._own[id(value)] = value
+        return value
+
+
+def _fresh(value: Any) -> Any:
+    """A copy that shares no list and no mapping with ``value``."""
+    if isinstance(value, list):
+        return [_fresh(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _fresh(item) for key, item in value.items()}
+    return value
 
 
 def _place(items: list[Any], key: str, last: int) -> int:

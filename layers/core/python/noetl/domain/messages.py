@@ -32,7 +32,7 @@ class MessageRef(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """``token``: see ``domain/tokens.py``. ``due``: epoch seconds before which it must not be acted upon; queues delay by minutes at most,
     so a long delay is a message that is sent again until it is due. ``callbacks``: what a command that may wait for callbacks makes their
-    tokens with (domain/callbacks.py)."""
+    tokens with (domain/callbacks.py). ``digest``: SHA-256 of the compiled program that a command was issued for, as it is stored."""
 
     v: int
     token: str = ""
@@ -41,6 +41,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     command: Command | None = None
     ref: MessageRef | None = None
     callbacks: str = ""
+    digest: str = ""
 
 
 class NewerMessageError(InvalidInputError):

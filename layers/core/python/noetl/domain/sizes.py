@@ -121,6 +121,10 @@ INTEGER_DIGITS = _size("integer_digits", "documents", 4000, "digits",
 PATCH_OPERATIONS = _size("patch_operations", "documents", 1000, "entries",
     "operations of one JSON Patch",
     "the API and the command line (`invalid_patch`)")
+SCHEMA_OPERATIONS = _size("schema_operations", "documents", 1_000_000, "operations",
+    "keywords of a JSON Schema applied to values, in one check of a payload or of a callback's body; 200 characters times instructions of "
+    "a pattern count as one",
+    "every door that checks one (`schema_limit`)")
 SET_DEPTH = _size("set_depth", "documents", 32, "levels",
     "keys in the name of one `--set`",
     "the command line (`invalid_set`)")
@@ -148,6 +152,12 @@ TEMPLATES = _size("templates", "playbooks", 10_000, "entries",
 STEP_LIMITS = _size("step_limits", "playbooks", 8, "entries",
     "entries of `spec.limits` of a step",
     f"{_COMPILER} (`too-many-entries`)")
+PATTERN = _size("pattern", "playbooks", 4096, "characters",
+    "a pattern of a JSON Schema",
+    f"{_COMPILER} (`input-schema`)")
+SCHEMA_CHECKS = _size("schema_checks", "playbooks", 10_000, "operations",
+    "keywords of a JSON Schema that apply to one value, with every `$ref`, `allOf`, `anyOf` and `oneOf` followed",
+    f"{_COMPILER} (`input-schema`)")
 DIAGNOSTICS = _size("diagnostics", "playbooks", 100, "entries",
     "problems of a playbook that are listed",
     f"{_COMPILER}, which counts the rest")

@@ -3,6 +3,7 @@
 * A **command** carries a grant: ``kid.first-past.mac`` over (execution, command, attempt, turn, step run, stage, first, past). A worker
   sends it back with its outcomes, so it can speak for this command only, and only for the items ``first <= i < past`` it was given.
 * **Control** events (everything else) are signed over their whole text by whoever may make them: ``kid.mac``.
+* A **compiled program** that is kept outside of the process is signed with the name it is kept under: ``kid.mac``.
 """
 
 from __future__ import annotations
@@ -110,6 +111,22 @@ def signed(token: str, text: bytes, ring: KeyRing) -> bool:
     kid, _, mac = token.partition(".")
     key = ring.keys.get(kid)
     return key is not None and hmac.compare_digest(mac.encode(), _mac(key, b"event" + text).encode())
+
+
+def sign_program(name: str, data: bytes, ring: KeyRing) -> str:
+    """The token of a compiled program that is kept under ``name``."""
+    return f"{ring.current}.{_mac(ring.keys[ring.current], _program(name, data))}"
+
+
+def program_signed(token: str, name: str, data: bytes, ring: KeyRing) -> bool:
+    """Whether ``token`` was made for this program under this name."""
+    kid, _, mac = token.partition(".")
+    key = ring.keys.get(kid)
+    return key is not None and hmac.compare_digest(mac.encode(), _mac(key, _program(name, data)).encode())
+
+
+def _program(name: str, data: bytes) -> bytes:
+    return b"program" + f"{len(name)}:{name}".encode("utf-8", "surrogatepass") + data
 
 
 def _claim(*parts: str | int) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.dsl.diagnostics import Diagnostics, did_you_mean, nearest
+from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, did_you_mean, listing, nearest
 from noetl.dsl.lints import check_lints
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.name_checks import check_names
@@ -20,7 +20,7 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
         tree = executor.get(key)
         wish = text_of(tree)
         if tree is not None and wish is not None and wish not in names:
-            hint = did_you_mean(wish, names, f"steps: {', '.join(names)}")
+            hint = did_you_mean(wish, names, listing("steps", names))
             diagnostics.error(
                 "unknown-step", f"`{key}` names {wish!r}, which is not a step", tree.pos, hint=hint
             )
@@ -31,8 +31,9 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
     _check_reachable(program, names, handles, diagnostics)
     for step in program.steps:
         _check_join(step, diagnostics)
+    known = frozenset(names)
     for name, (_, pos) in lowering.names.aliases.items():
-        if name in names:
+        if name in known:
             diagnostics.error(
                 "duplicate-name", f"`as: {name}` is the name of a step", pos, hint="choose another name"
             )
@@ -41,20 +42,20 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
 
 
 def _check_targets(program: Program, names: list[str], diagnostics: Diagnostics) -> None:
+    known, steps = frozenset(names), listing("steps", names)
     for edge in edges(program):
-        if edge.target not in names:
-            hint = did_you_mean(edge.target, names, f"steps: {', '.join(names)}")
+        if edge.target not in known:
+            hint = diagnostics.suggest(edge.target, names, steps)
             diagnostics.error("unknown-step", f"there is no step {edge.target!r}", edge.pos, hint=hint)
 
 
 def _check_cancels(root: Mapping, names: list[str], diagnostics: Diagnostics) -> None:
+    known, steps = frozenset(names), listing("steps", names)
     for step in items_of(root.get("workflow")):
         for tree in items_of(mapping_of(mapping_of(step).get("spec")).get("cancels")):
             name = text_of(tree)
-            if name is not None and name not in names:
-                hint = did_you_mean(
-                    name, names, f"steps: {', '.join(names)}; for every step write cancels: all"
-                )
+            if name is not None and name not in known:
+                hint = diagnostics.suggest(name, names, f"{steps}; for every step write cancels: all")
                 diagnostics.error(
                     "unknown-step", f"`cancels` names {name!r}, which is not a step", tree.pos, hint=hint
                 )
@@ -66,8 +67,11 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
     ``handler``: the step that ``executor.spec.on_error`` names, whether or not a step makes use of it.
     """
     following: dict[str, list[str]] = {}
+    meant: dict[str, str | None] = {name: name for name in names}
     for edge in edges(program):
-        target = edge.target if edge.target in names else nearest(edge.target, names)
+        if edge.target not in meant and len(meant) <= len(names) + MAX_REPORTED:
+            meant[edge.target] = nearest(edge.target, names)
+        target = meant.get(edge.target)
         if target is not None:
             following.setdefault(edge.source, []).append(target)
     starts = [_meant(name, names) for name in (program.entry, program.final_step or program.entry)]

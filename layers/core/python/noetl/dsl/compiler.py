@@ -24,7 +24,7 @@ from noetl.dsl.program import PROGRAM_VERSION, Program
 from noetl.dsl.reachability import with_reachability
 from noetl.dsl.reads import with_reads
 from noetl.dsl.refusals import refuse_known_shapes
-from noetl.dsl.shape import check_shape
+from noetl.dsl.shape import check_shape, refuse_excess
 from noetl.dsl.tree import Mapping, Sequence, Tree, items_of, mapping_of, text_of
 
 COMPILER_VERSION = 3
@@ -52,6 +52,8 @@ def compile_playbook(
     if root is None:
         diagnostics.raise_errors(source_name)
         raise AssertionError("a document is either a tree or has problems")
+    refuse_excess(root, diagnostics)
+    diagnostics.raise_errors(source_name)
     refuse_known_shapes(root, diagnostics)
     check_shape(root, diagnostics)
     if diagnostics.has_errors():

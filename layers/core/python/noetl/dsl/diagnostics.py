@@ -17,7 +17,9 @@ from noetl.dsl.program import Pos
 
 Severity = Literal["error", "warning"]
 _FUZZY = 500
-_WORD = 80
+_LISTED = 20
+_WORD = 40
+"""Characters of a word that are compared: comparing costs their square."""
 MAX_REPORTED = DIAGNOSTICS.value
 """A document that is wrong everywhere is not explained more than this many times."""
 
@@ -115,10 +117,25 @@ class Diagnostics:
         )
         return (*ordered[:MAX_REPORTED], note)
 
+    def nearest(self, word: str, known: Iterable[str]) -> str | None:
+        """``nearest``, for the problems that can still be reported: a thousand misspellings are not all guessed at."""
+        return nearest(word, known) if len(self) <= MAX_REPORTED else None
+
+    def suggest(self, word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+        """``did_you_mean``, for the problems that can still be reported."""
+        return did_you_mean(word, known, otherwise) if len(self) <= MAX_REPORTED else otherwise
+
     def raise_errors(self, source_name: str) -> None:
         """Raises InvalidPlaybookError when any error was added."""
         if self.has_errors():
             raise InvalidPlaybookError(self.sorted(), source_name=source_name)
+
+
+def listing(what: str, names: Iterable[str], none: str = "none") -> str:
+    """``what: a, b, c``; of many names the first twenty."""
+    known = list(names)
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return f"{what}: {', '.join(known[:_LISTED]) or none}{more}"
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -126,8 +143,9 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     words = list(known)
     if len(words) > _FUZZY:
         words = [other for other in words if other[:2] == word[:2]][:_FUZZY]
-    found = difflib.get_close_matches(word[:_WORD], words, n=1, cutoff=0.6)
-    return found[0] if found else None
+    by_start = {other[:_WORD]: other for other in reversed(words)}
+    found = difflib.get_close_matches(word[:_WORD], by_start, n=1, cutoff=0.6)
+    return by_start[found[0]] if found else None
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, did_you_mean, nearest
+from noetl.dsl.diagnostics import MAX_REPORTED, Diagnostics, listing
 from noetl.dsl.expressions import BUILT_INS, FUNCTIONS, GLOBALS, name_offset
 from noetl.dsl.lowering.context import ADMIT, KEYCHAIN, START, Frame, Lowering, Names, TemplateUse
 from noetl.dsl.lowering.tasks import CALLBACK
@@ -86,14 +86,14 @@ class _Check:
 
     def undefined(self, name: str, known: set[str]) -> None:
         owners = [step for step, iterator in self.names.iterators.items() if iterator == name]
-        hint = did_you_mean(
+        hint = self.diagnostics.suggest(
             name,
             known | (_ALWAYS - GLOBALS),
             "write `workload.…`, `ctx.…`, the name of a step, or `| default(…)`",
         )
         if name == CALLBACK:
             hint = "it is known to the tasks of a step that has a `wait` with `callback: true`"
-        if owners and nearest(name, known) is None:
+        if owners and self.diagnostics.nearest(name, known) is None:
             hint = (
                 f"{name!r} is the iterator of step {owners[0]!r}; hand it on through the step's result or ctx"
             )
@@ -135,20 +135,20 @@ class _Check:
         if scope in self.use.analysis.guarded:
             return
         if scope == "keychain" and entry not in names.keychain:
-            listing = f"keychain: {', '.join(sorted(names.keychain)) or 'empty'}"
-            hint = did_you_mean(entry, names.keychain, listing)
+            known = listing("keychain", sorted(names.keychain), "empty")
+            hint = self.diagnostics.suggest(entry, names.keychain, known)
             self.diagnostics.error(
                 "undefined-name", f"the keychain has no {entry!r}", where(scope), hint=hint
             )
         elif scope == "workload" and entry not in names.workload:
-            hint = did_you_mean(
+            hint = self.diagnostics.suggest(
                 entry, names.workload, "unless the request payload brings it, add it to `workload`"
             )
             self.diagnostics.warning(
                 "unknown-workload-key", f"the workload has no {entry!r}", where(scope), hint=hint
             )
-        elif scope == "ctx" and entry not in names.ctx | names.vars:
-            hint = did_you_mean(
+        elif scope == "ctx" and entry not in names.ctx and entry not in names.vars:
+            hint = self.diagnostics.suggest(
                 entry,
                 names.ctx | names.vars,
                 "unless an operator patches it in, set it, or write `| default(…)`",
@@ -160,7 +160,7 @@ class _Check:
             )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "vars" and entry not in names.vars:
-            hint = did_you_mean(
+            hint = self.diagnostics.suggest(
                 entry, names.vars, "unless the variables API brings it, add it to a step's `vars`"
             )
             self.diagnostics.warning("unset-variable", f"nothing sets vars.{entry}", where(scope), hint=hint)

@@ -138,68 +138,133 @@ def with_reachability(program: Program) -> Program:
     sync = [edge for edge in edges(program) if edge.sync]
     incoming = Counter(edge.target for edge in sync)
     ways = Counter(target for target, _ in {(edge.target, edge.way) for edge in sync})
-    names = [step.name for step in program.steps]
-    reached = _reachable(names, sync)
+    reach = Reach([step.name for step in program.steps], sync)
+    shared: dict[int, tuple[str, ...]] = {}
     steps = []
-    for step, bits in zip(program.steps, reached, strict=True):
-        reaches = tuple(name for place, name in enumerate(names) if bits >> place & 1)
+    for step in program.steps:
+        bits = reach.bits[reach.places[step.name]]
+        if bits not in shared:
+            shared[bits] = tuple(reach.names_in(bits))
         steps.append(
-            msgspec.structs.replace(step, incoming=incoming[step.name], ways=ways[step.name], reaches=reaches)
+            msgspec.structs.replace(
+                step, incoming=incoming[step.name], ways=ways[step.name], reaches=shared[bits]
+            )
         )
-    done = [
-        msgspec.structs.replace(step, feeders=_feeders(step.name, steps, sync))
-        if step.join_rest == "cancel"
-        else step
-        for step in steps
-    ]
-    return msgspec.structs.replace(program, steps=tuple(done))
+    if any(step.join_rest == "cancel" for step in steps):
+        back = reach.reversed()
+        steps = [
+            msgspec.structs.replace(step, feeders=_feeders(step.name, reach, back))
+            if step.join_rest == "cancel"
+            else step
+            for step in steps
+        ]
+    return msgspec.structs.replace(program, steps=tuple(steps))
 
 
-def _feeders(join: str, steps: list[Step], sync: list[Edge]) -> tuple[str, ...]:
-    """Steps from which every synchronising arc leads to ``join`` in the end."""
-    found = {step.name for step in steps if join in step.reaches and step.name != join}
-    while True:
-        elsewhere = {edge.source for edge in sync if edge.target not in found and edge.target != join} & found
-        if not elsewhere:
-            break
-        found -= elsewhere
-    return tuple(step.name for step in steps if step.name in found)
+def _feeders(join: str, reach: Reach, back: Reach) -> tuple[str, ...]:
+    """Steps from which every synchronising arc leads to ``join`` in the end.
+
+    Of those that reach it, all but the ones with a way to a step that does not.
+    """
+    place = reach.places[join]
+    found = back.bits[place] & ~(1 << place)
+    inside = found | 1 << place
+    queue = [one for one in reach.places_in(found) if reach.next_bits[one] & ~inside]
+    for one in queue:
+        found &= ~(1 << one)
+    while queue:
+        for before in back.following[queue.pop()]:
+            if found >> before & 1:
+                found &= ~(1 << before)
+                queue.append(before)
+    return tuple(reach.names_in(found))
 
 
-def _reachable(names: list[str], sync: list[Edge]) -> list[int]:
-    """Per step the set of steps it can reach, as bits by place. Successors are settled first, so few passes are needed."""
-    places = {name: place for place, name in enumerate(names)}
-    following: list[list[int]] = [[] for _ in names]
-    for edge in sync:
-        if edge.target in places:
-            following[places[edge.source]].append(places[edge.target])
-    order = _post_order(following)
-    reached = [0] * len(names)
-    changed = True
-    while changed:
-        changed = False
-        for place in order:
-            bits = reached[place]
-            for target in following[place]:
-                bits |= reached[target] | 1 << target
-            if bits != reached[place]:
-                reached[place], changed = bits, True
-    return reached
+class Reach:
+    """Which steps each step leads to, as sets of bits: bit n stands for step number n.
+
+    Steps of one cycle share a set, and every component is settled after those it leads to. So the whole costs one "or" per edge.
+    """
+
+    def __init__(self, names: list[str], ways: Iterable[Edge]) -> None:
+        self.names = names
+        self.places = {name: place for place, name in enumerate(names)}
+        pairs = {
+            (self.places[way.source], self.places[way.target]): None
+            for way in ways
+            if way.source in self.places and way.target in self.places
+        }
+        self._settle(pairs)
+
+    def _settle(self, pairs: Iterable[tuple[int, int]]) -> None:
+        self.following: list[list[int]] = [[] for _ in self.names]
+        self.next_bits = [0] * len(self.names)
+        for source, target in pairs:
+            self.following[source].append(target)
+            self.next_bits[source] |= 1 << target
+        self.bits = [0] * len(self.names)
+        """Per step: what it leads to over one or more edges; itself only when a cycle leads back."""
+        self.components = list(_components(self.following))
+        """Steps that all lead to each other, the last ones first."""
+        for component in self.components:
+            bits = 0
+            for place in component:
+                bits |= self.next_bits[place]
+            for place in component:
+                for target in self.following[place]:
+                    bits |= self.bits[target]
+            for place in component:
+                self.bits[place] = bits
+
+    def reversed(self) -> Reach:
+        """The same steps with every edge turned round: what leads to each step."""
+        turned = Reach(self.names, ())
+        turned._settle(
+            (target, source) for source, targets in enumerate(self.following) for target in targets
+        )
+        return turned
+
+    def names_in(self, bits: int) -> Iterator[str]:
+        """The names of a set of steps, in playbook order."""
+        return (self.names[place] for place in self.places_in(bits))
+
+    def places_in(self, bits: int) -> Iterator[int]:
+        """The numbers of a set of steps, in playbook order."""
+        return (place for place, bit in enumerate(f"{bits:b}"[::-1]) if bit == "1")
 
 
-def _post_order(following: list[list[int]]) -> list[int]:
-    order: list[int] = []
-    seen: set[int] = set()
+def _components(following: list[list[int]]) -> Iterator[list[int]]:
+    """Yield the strongly connected components, each after those it leads to (Tarjan, with a stack instead of recursion)."""
+    order = [0] * len(following)
+    lowest = [0] * len(following)
+    settled = [False] * len(following)
+    waiting: list[int] = []
+    count = 0
     for start in range(len(following)):
-        stack = [(start, iter(following[start]))] if start not in seen else []
-        seen.add(start)
-        while stack:
-            place, targets = stack[-1]
-            fresh = next((target for target in targets if target not in seen), None)
-            if fresh is None:
-                order.append(place)
-                stack.pop()
-            else:
-                seen.add(fresh)
-                stack.append((fresh, iter(following[fresh])))
-    return order
+        work = [] if order[start] else [(start, iter(following[start]))]
+        while work:
+            place, targets = work[-1]
+            if not order[place]:
+                count += 1
+                order[place] = lowest[place] = count
+                waiting.append(place)
+            fresh = None
+            for target in targets:
+                if not order[target]:
+                    fresh = target
+                    break
+                if not settled[target]:
+                    lowest[place] = min(lowest[place], order[target])
+            if fresh is not None:
+                work.append((fresh, iter(following[fresh])))
+                continue
+            work.pop()
+            if work:
+                above = work[-1][0]
+                lowest[above] = min(lowest[above], lowest[place])
+            if lowest[place] == order[place]:
+                component: list[int] = []
+                while not component or component[-1] != place:
+                    component.append(waiting.pop())
+                    settled[component[-1]] = True
+                yield component

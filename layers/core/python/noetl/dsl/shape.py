@@ -6,11 +6,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from noetl.domain.sizes import STEPS
 from noetl.dsl.diagnostics import Diagnostics, did_you_mean
 from noetl.dsl.model import Document
 from noetl.dsl.model.types import Strict
 from noetl.dsl.program import Pos
-from noetl.dsl.tree import CUT_HINT, Mapping, Sequence, Tree, cut_by_comma, mapping_of
+from noetl.dsl.tree import CUT_HINT, Mapping, Sequence, Tree, cut_by_comma, items_of, mapping_of
 
 _TYPE_NAMES = {
     "string_type": ("text", "quote it"),
@@ -35,6 +36,20 @@ def check_shape(root: Mapping, diagnostics: Diagnostics, model: type[Strict] = D
     except ValidationError as refused:
         for error in refused.errors(include_url=False):
             _report(error, root, plain, readers, diagnostics, taken)
+
+
+def refuse_excess(root: Mapping, diagnostics: Diagnostics) -> None:
+    """Report more steps than are run. Such a playbook is refused before anything else of it is looked at."""
+    workflow = root.get("workflow")
+    found = len(items_of(workflow))
+    if workflow is not None and found > STEPS.value:
+        diagnostics.error(
+            "too-many-steps",
+            f"workflow has {found} entries; at most {STEPS.value} are run",
+            workflow.pos,
+            hint="move a part into a playbook of its own and call it with kind: playbook",
+            path="workflow",
+        )
 
 
 def _report(
@@ -105,15 +120,9 @@ def _explain(
         return _wrong_word(path, error["input"], context["expected"])
     if kind == "too_short":
         return "wrong-type", f"{where} is empty", "give it at least one entry, or remove the key"
-    if kind == "too_long" and path != ["workflow"]:
+    if kind == "too_long":
         found, most = context["actual_length"], context["max_length"]
         return "too-many-entries", f"{where} has {found} entries, more than {most}", "remove some of them"
-    if kind == "too_long":
-        return (
-            "too-many-steps",
-            f"{where} has {context['actual_length']} entries; at most {context['max_length']} are run",
-            ("move a part into a playbook of its own and call it with kind: playbook"),
-        )
     expected, hint = _TYPE_NAMES.get(kind, ("something else", "see the language reference"))
     return "wrong-type", f"{where} must be {expected}, not {_shown(error['input'])}", hint
 

@@ -14,7 +14,7 @@ from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext
 from noetl.domain.outcomes import WaitRequest
 from noetl.domain.sizes import CALLBACK_SCHEMA
 from noetl.domain.waiting import MAX_SECONDS, moment_of, wait_request
-from noetl.dsl.input_schema import schema_problem
+from noetl.dsl.json_schema.check import schema_problem
 from noetl.kinds.base import KindParams
 
 SPEC = KindSpec(
@@ -77,7 +77,9 @@ def check(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
         told = f"'schema' has {size} bytes, more than {CALLBACK_SCHEMA.value}"
         yield ParamProblem(("schema",), told, "check the rest of the body in the step that follows")
     elif isinstance(schema, Mapping) and (problem := schema_problem(dict(schema))):
-        yield ParamProblem(("schema",), f"'schema' is no JSON Schema: {problem.replace('input: ', '', 1)}")
+        where = "/".join(str(part) for part in problem.path)
+        told = f"{where}: {problem.message}" if where else problem.message
+        yield ParamProblem(("schema", *problem.path), f"'schema' is no JSON Schema: {told}", problem.hint)
 
 
 def run(params: Params, context: TaskContext) -> WaitRequest:

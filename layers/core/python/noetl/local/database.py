@@ -27,7 +27,9 @@ def start(layout: Layout, port: int) -> Process:
     data = layout.postgres
     if not (data / "PG_VERSION").exists():
         password = secrets.token_urlsafe(24)
-        processes.initialise(data, ADMIN, password, HBA)
+        with processes.fresh_folder(data) as fresh:
+            processes.initialise(fresh, ADMIN, password)
+            (fresh / "pg_hba.conf").write_text(HBA)
         _write_dsn(layout, port, password)
     elif not dsn_file(layout).exists():
         raise InfrastructureError(

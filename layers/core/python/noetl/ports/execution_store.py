@@ -190,9 +190,16 @@ class ExecutionStore(LimitStore, Protocol):
     def release(self, owner: str) -> None:
         """This owner ends, or takes its leases anew because an answer was lost: what it holds, due or not yet, belongs to nobody."""
 
-    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
-        """Take commands that are due and belong to nobody alive (``offer``: what is offered); the attempt goes up, unless it is
-        the first. Loop chunks come with ``skip`` filled from items that are done, and a sequential loop's with the overlay of their patches."""
+    def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
+        """Count that a process died while it ran these (execution, command, turn). A turn that two died of waits before it is claimed,
+        and is claimed alone (see ``domain.lost_owners``)."""
+
+    def claim(
+        self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+    ) -> Sequence[Command]:
+        """Take commands that are due and belong to nobody alive (``offer``: what is offered; ``lost`` False: but none that a process died
+        of); the attempt goes up, unless it is the first. Loop chunks come with ``skip`` filled from items that are done, and a
+        sequential loop's with the overlay of their patches."""
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         """Take outbox events that belong to nobody alive."""
@@ -238,7 +245,7 @@ class ExecutionStore(LimitStore, Protocol):
         """The Start of an execution, while it waits in the outbox."""
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``."""
+        """Counts of what is outstanding: ``commands``, ``timers``, ``outbox``; ``lost``: commands among them that a process died of."""
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         """All rows of all loop lanes (for replay), read in pages."""

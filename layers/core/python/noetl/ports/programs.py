@@ -1,4 +1,4 @@
-"""Compiled programs for those who cannot (or should not) compile: encoded ``Program`` by content hash."""
+"""Compiled programs for those who cannot (or should not) compile: encoded ``Program`` by hash."""
 
 from __future__ import annotations
 
@@ -13,3 +13,13 @@ class ProgramStore(Protocol):
 
     def put(self, program: str, data: bytes) -> None:
         """Durable when this returns; putting the same again is a success."""
+
+
+class TokenStore(Protocol):
+    """A store that keeps a token beside each program. Raises InfrastructureError when it cannot be reached."""
+
+    def read(self, program: str) -> tuple[bytes, str] | None:
+        """The encoded Program and its token (empty: it has none); None when there is no such program."""
+
+    def write(self, program: str, data: bytes, token: str, *, replace: bool) -> bool:
+        """Whether this call wrote it: without ``replace`` one that exists stays."""

@@ -133,7 +133,7 @@ def open_stores(
     catalog = PostgresCatalog(database)
     store = PostgresExecutionStore(database)
     kinds = registry or default_registry()
-    programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds))
+    programs = Programs(catalog, kinds, cache=local_cache(settings.home, kinds, log))
     return Stores(
         store,
         catalog,
@@ -233,6 +233,10 @@ def open_engine(
         workspace_dsn=stores.workspace,
         data_dirs=tuple(data_dirs),
         work_dir=str(work),
+        task_folders=settings.task_folders,
+        hidden_dirs=settings.hidden_dirs,
+        task_disk_bytes=settings.task_disk_bytes,
+        task_processes=settings.task_processes,
     )
     worker = WorkerDeps(
         programs=stores.programs,

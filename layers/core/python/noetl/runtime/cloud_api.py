@@ -104,7 +104,7 @@ def open_api(settings: CloudSettings) -> CloudApi:
 def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, float], None]) -> ApiDeps:
     catalog, stored = parts.catalog, parts.stored_programs
     registrar = Registrar(catalog, stored)
-    programs = Programs(StoredPrograms(stored), catalog, registrar)
+    programs = Programs(StoredPrograms(stored), catalog, registrar, telemetry.log)
     schedules = schedule_deps(settings, parts.database, catalog, programs)
     inspection, lines = PostgresInspection(parts.database), task_logs(settings.results_bucket)
     claims = Claims(PostgresWorkers(parts.database), parts.store, pools(settings), keeps_pools=True)

@@ -137,7 +137,8 @@ def _open(settings: CloudSettings) -> Engine:
     s3, sqs = make_client("s3"), make_client("sqs")
     parts = open_parts(settings)
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
-    programs = Programs(StoredPrograms(parts.stored_programs), catalog, Compiler(parts.stored_programs))
+    stored = parts.stored_programs
+    programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
     limit = settings.message_limit
     timers = SqsQueue(settings.timers_queue, sqs, fifo=False, limit=limit)
 
@@ -161,6 +162,7 @@ def _open(settings: CloudSettings) -> Engine:
         limit=limit,
         log=telemetry.log,
         fetched=lambda: store.fetched,
+        digests=programs.digest,
     )
     engine = EngineDeps(
         store=store,

@@ -20,6 +20,8 @@ from noetl.adapters.postgres.migrations import migrate
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.programs import ProgramStore
+from noetl.runtime.authentic_programs import AuthenticPrograms
+from noetl.runtime.cloud_keys import CloudKeys
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.registering import Registrar, schedule_deps
 from noetl.runtime.stored_programs import Programs, StoredPrograms
@@ -56,7 +58,9 @@ def open_migration(settings: CloudSettings) -> Migration:
     dsn = settings.database_url or database_dsn(secrets, settings.database_secret, settings.database_host)
     return Migration(
         dsn,
-        S3ProgramStore(settings.results_bucket, make_client("s3")),
+        AuthenticPrograms(
+            S3ProgramStore(settings.results_bucket, make_client("s3")), CloudKeys(settings.token_secret)
+        ),
         fetch_object,
         role,
         settings,

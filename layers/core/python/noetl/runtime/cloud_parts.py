@@ -15,6 +15,7 @@ from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.credential_store import PostgresCredentialStore
 from noetl.adapters.postgres.execution_store import PostgresExecutionStore
 from noetl.adapters.tiered import TieredResults
+from noetl.runtime.authentic_programs import AuthenticPrograms
 from noetl.runtime.cloud_database import cloud_database
 from noetl.runtime.cloud_keys import CloudKeys
 from noetl.runtime.cloud_results import open_results
@@ -25,13 +26,13 @@ from noetl.services.worker_credentials import KnownCredentials
 
 @dataclass(frozen=True, slots=True)
 class CloudParts:
-    """Opened once per process; ``stored_programs``: compiled programs, as they lie in the bucket."""
+    """Opened once per process; ``stored_programs``: compiled programs in the bucket, proven by the token key."""
 
     database: Database
     store: PostgresExecutionStore
     catalog: PostgresCatalog
     results: TieredResults
-    stored_programs: S3ProgramStore
+    stored_programs: AuthenticPrograms
     events: SqsQueue
     keys: CloudKeys
 
@@ -53,14 +54,14 @@ def task_logs(bucket: str) -> S3TaskLogs:
 def open_parts(settings: CloudSettings) -> CloudParts:
     """Connects to nothing yet. Raises InfrastructureError when the database's secret cannot be read."""
     s3 = make_client("s3")
-    database = cloud_database(settings)
+    database, keys = cloud_database(settings), CloudKeys(settings.token_secret)
     results = open_results(settings)
     return CloudParts(
         database=database,
         store=PostgresExecutionStore(database),
         catalog=PostgresCatalog(database),
         results=results,
-        stored_programs=S3ProgramStore(settings.results_bucket, s3),
+        stored_programs=AuthenticPrograms(S3ProgramStore(settings.results_bucket, s3), keys),
         events=SqsQueue(settings.events_queue, make_client("sqs"), fifo=True, limit=settings.message_limit),
-        keys=CloudKeys(settings.token_secret),
+        keys=keys,
     )

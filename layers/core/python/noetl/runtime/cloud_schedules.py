@@ -84,7 +84,7 @@ def _open(settings: CloudSettings, parts: CloudParts) -> tuple[TakeDeps, EventSe
     start = StartDeps(
         store=parts.store,
         catalog=catalog,
-        programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored)),
+        programs=Programs(StoredPrograms(stored), catalog, Registrar(catalog, stored), telemetry.log),
         owner="",
         clock=store_clock(parts.store.load),
         random_bits=random_bits,

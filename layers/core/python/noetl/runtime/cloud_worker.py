@@ -123,8 +123,9 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     Path(WORK_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     storage, queues = make_client("s3"), make_client("sqs")
     revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage))
+    programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage))
     worker = WorkerDeps(
-        programs=StoredPrograms(S3ProgramStore(settings.results_bucket, storage)),
+        programs=programs,
         registry=kinds,
         results=open_results(settings),
         credentials=_Secrets(settings.credentials_prefix),
@@ -135,6 +136,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
             workspace_credential=settings.workspace,
             data_dirs=settings.data_dirs,
             work_dir=WORK_FOLDER,
+            task_folders=settings.task_folders,
             own_buckets=(settings.results_bucket,),
         ),
         inline_bytes=settings.inline_limit,
@@ -156,6 +158,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         about=telemetry.about,
         tries=S3CommandTries(settings.results_bucket, storage),
         back_off=settings.back_off,
+        exactly=programs.exactly,
     )
     return CloudWorker(deps, IO_SLOTS if pools <= {"io", "control"} else processors)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.lost_owners import Takes
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.outstanding import outstanding
@@ -32,13 +33,15 @@ class Ends(dict[int, str]):
 
 @dataclass(frozen=True, slots=True)
 class EndWaiter:
-    """``ended``: what this process knows to have ended; ``changed``: guards it. ``quiet``: whether this process has nothing to do."""
+    """``ended``: what this process knows to have ended; ``changed``: guards it. ``quiet``: whether this process has nothing to do.
+    ``takes``: what it takes over from others."""
 
     store: ExecutionStore
     ended: Ends
     changed: threading.Condition
     quiet: Callable[[], bool]
     log: Callable[[str], None]
+    takes: Takes = "everything"
 
     def wait(
         self,
@@ -78,7 +81,7 @@ class EndWaiter:
         try:
             self._look(wanted)
             return self.quiet() and not any(
-                outstanding(self.store, one) for one in wanted if one not in self.ended
+                outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
             )
         except InfrastructureError as away:
             self.log(f"the database is away: {away}")

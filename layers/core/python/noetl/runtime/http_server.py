@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 from waitress import wasyncore
 from waitress.channel import HTTPChannel
 from waitress.server import BaseWSGIServer, create_server
-from waitress.task import ErrorTask
+from waitress.task import ErrorTask, ThreadedTaskDispatcher
 
 from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID
 from noetl.api.problems import refusal
+from noetl.api.wsgi import HEALTH
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import HEADER_BYTES
@@ -80,15 +81,24 @@ class HttpServer:
     def __init__(self, made: Any, sockets: dict[int, Any]) -> None:
         self._made, self._sockets, self._over = made, sockets, False
         self._waking, self._closed = threading.Lock(), False
+        self._health: Any = ThreadedTaskDispatcher()
+        self._health.set_thread_count(1)
         self._listeners: list[Any] = [one for one in sockets.values() if isinstance(one, BaseWSGIServer)]
         for one in self._listeners:
             one.channel_class = Channel
             one.pull_trigger = partial(self._wake, one)
+            one.add_task = self._take
         self.port: int = self._listeners[0].effective_port
 
     @property
     def waiting(self) -> int:
         return len(self._made.task_dispatcher.queue)
+
+    def _take(self, channel: Any) -> None:
+        """Give a request to a thread: one that asks for health to a thread of its own, because all others may be busy."""
+        asked = channel.requests[0]
+        healthy = asked.error is None and asked.path == HEALTH
+        (self._health if healthy else self._made.task_dispatcher).add_task(channel)
 
     def run(self) -> None:
         """With ``poll``: ``select`` takes no descriptor above 1023, and a thousand clients that say nothing would end it."""
@@ -115,6 +125,7 @@ class HttpServer:
         for one in self._listeners:
             one.accepting = False
         self._made.task_dispatcher.shutdown(timeout=seconds)
+        self._health.shutdown(timeout=seconds)
         while time.monotonic() < until and any(map(_unsent, list(self._sockets.values()))):
             time.sleep(0.01)
         self._over = True

@@ -15,6 +15,7 @@ import msgspec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
+from noetl.domain.lost_owners import Takes
 from noetl.ports.execution_store import ExecutionStore
 
 T = TypeVar("T")
@@ -24,6 +25,10 @@ TIMER_SECONDS = 0.25
 """Longest time between two looks at due timers."""
 AGAIN_SECONDS = 1.0
 """Pause before something that failed is tried again."""
+DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
+"""Codes of errors after which an answer of the store may have been lost, with what it gave to this process."""
+NO_THREAD_SECONDS = 1.0
+"""Pause of a command for which no thread could be started."""
 TIDY_SECONDS = 300.0
 ADOPT = 1000
 """Most commands or events taken over at once."""
@@ -51,6 +56,8 @@ class Keeper:
         log: Callable[[str], None],
     ) -> None:
         self.chores: list[Chore] = []
+        self.takes: Takes = "everything"
+        """``nothing``: what others left, and timers that are due, are not taken over."""
         self.revive: Callable[[], bool] = lambda: False
         self.store = store
         self.owner = owner
@@ -98,7 +105,9 @@ class Keeper:
 
     def adopt(self) -> bool:
         """Take over commands and events that belong to nobody alive. True when there were some."""
-        commands = self.store.claim(self.owner, ADOPT)
+        if self.takes == "nothing":
+            return False
+        commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
         self.give(commands, ())
         events = self.store.undelivered(self.owner, ADOPT)
         self.give((), events)
@@ -210,6 +219,8 @@ class Keeper:
 
     def _fire_timers(self) -> float:
         """Seconds until the next look."""
+        if self.takes == "nothing":
+            return AGAIN_SECONDS
         events, until = self.store.due_timers(self.owner, ADOPT)
         if events:
             self.give((), events)

@@ -18,6 +18,7 @@ import msgspec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
+from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
@@ -26,9 +27,10 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.ends import Ends, EndWaiter
 from noetl.runtime.inbox import BATCH, Inbox
-from noetl.runtime.keeper import TIDY_SECONDS, Chore, Keeper
+from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
 from noetl.runtime.local_starts import start_each
+from noetl.runtime.lost_commands import attempt, free_dead
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
 from noetl.runtime.pools import Pool
@@ -40,15 +42,10 @@ from noetl.services.engine_deps import Handled
 from noetl.services.failed_events import after_failure
 from noetl.services.fire_schedule import Fired
 from noetl.services.handle_events import handle_events
-from noetl.services.run_command import run_command
 from noetl.services.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
 """How often a command may break its worker before its step fails."""
-DOUBTFUL = frozenset({"database_unreachable", "outcome_unknown", "database_silent"})
-"""Codes of errors after which an answer of the store may have been lost, with what it gave to this process."""
-NO_THREAD_SECONDS = 1.0
-"""Pause of a command for which no thread could be started."""
 EARLY_SECONDS = 0.05
 """Pause when everything in a batch came before another message of its command, and is handed back."""
 
@@ -64,9 +61,12 @@ class LocalRuntime:
         on_log: Callable[[str], None] | None = None,
         registry: Registry | None = None,
         on_fired: Callable[[Fired], None] | None = None,
+        takes: Takes = "everything",
     ) -> None:
-        """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own)."""
+        """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own). ``takes``: what it takes over
+        from others; what its own changes cause it runs in any case."""
         self.settings = settings
+        self.takes = takes
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
         self.owner = process_name()
@@ -101,14 +101,14 @@ class LocalRuntime:
         self.triggers, self.task_logs = opened.triggers, opened.task_logs
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
-        for dead in self.presence.dead():
-            self.store.release(dead)
+        free_dead(self.store, self.presence)
         self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
         self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
         self.keeper.revive = self.opened.revive
+        self.keeper.takes = self.takes
         self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._inbox.start()
@@ -205,7 +205,7 @@ class LocalRuntime:
         tick: float = 0.1,
     ) -> None:
         """Return when all have ended, or when those left wait for the outside (parked). Raises TimeoutError."""
-        EndWaiter(self.store, self._ended, self._changed, self._quiet, self.log).wait(
+        EndWaiter(self.store, self._ended, self._changed, self._quiet, self.log, self.takes).wait(
             wanted, on_tick, timeout, tick
         )
         self.left_behind.wait()
@@ -294,7 +294,7 @@ class LocalRuntime:
         key = (command.execution_id, command.command_id, command.turn)
         try:
             if command.remote or not self._revoked(command.execution_id, command.run):
-                run_command(command, self.opened.worker, self.emit)
+                attempt(command, self.presence, self.opened.worker, self.emit, self.log)
             self._broken.pop(key, None)
         except BaseException as error:
             # A kind may call sys.exit(): the thread and the command go on.

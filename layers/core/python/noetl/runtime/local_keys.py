@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-import os
+import re
 import secrets
 from pathlib import Path
 
+from noetl.adapters.embedded.files import write_once
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.tokens import KeyRing
 
 FILE = "commands.key"
+DIGITS = 64
+_KEY = re.compile(rf"[0-9a-f]{{{DIGITS}}}", re.ASCII)
 
 
 def local_keys(home: Path) -> KeyRing:
     """Raises InfrastructureError when the file can neither be read nor made."""
     path = home / FILE
     try:
-        try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return KeyRing.of(path.read_text("ascii").split())
-        with os.fdopen(handle, "w") as file:
-            file.write(secret := secrets.token_hex(32))
-        return KeyRing.of([secret])
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_once(path, secrets.token_hex(DIGITS // 2).encode())
+        found = path.read_text("ascii").split()
+        if not found or any(not _KEY.fullmatch(secret) for secret in found):
+            raise ValueError(
+                f"a key has {DIGITS} hexadecimal digits, and it holds something else, or half of one"
+            )
+        return KeyRing.of(found)
     except (OSError, ValueError) as error:
         raise InfrastructureError(
             f"the key of commands {path} cannot be used: {error}",

@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.lost_owners import MOST
 from noetl.domain.owners import offered
 from noetl.ports.execution_store import ExecutionStore, Published
 
@@ -37,16 +38,19 @@ class Offers:
             self._store.release(offered(pool))
 
     def pass_on(self, commands: Sequence[Command], later: Callable[[Command], None]) -> Sequence[Command]:
-        """Offer those of such pools; the others. ``later``: takes one that could not be offered now, and brings it back."""
+        """Offer those of such pools; the others. ``later``: takes one that could not be offered now, and brings it back.
+
+        What too many processes have died of is answered by this process."""
         if not self.pools:
             return commands
         pools: defaultdict[str, list[Command]] = defaultdict(list)
         for command in commands:
-            pools[command.pool].append(command)
+            if command.lost < MOST:
+                pools[command.pool].append(command)
         for pool in self.pools & pools.keys():
             try:
                 self._store.hand_over(self._owner, Published(commands=pools[pool]), heir=offered(pool))
             except InfrastructureError:
                 for command in pools[pool]:
                     later(msgspec.structs.replace(command, delay=max(AGAIN_SECONDS, command.delay)))
-        return [command for command in commands if command.pool not in self.pools]
+        return [command for command in commands if command.pool not in self.pools or command.lost >= MOST]

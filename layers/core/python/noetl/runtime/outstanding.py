@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from noetl.domain.lost_owners import Takes
 from noetl.ports.execution_store import ExecutionStore
 from noetl.services.execution_state import read_state
 
 
-def outstanding(store: ExecutionStore, execution_id: int) -> bool:
-    """Tell whether anything can still happen to an execution without help.
+def outstanding(store: ExecutionStore, execution_id: int, takes: Takes = "everything") -> bool:
+    """Tell whether anything can still happen to an execution without help, in a process that takes over this much.
 
     Timers do not count: a run that waits only for them is parked. A paused execution waits for its resume, a callback without a
     time limit for a person or system outside, and an execution whose state cannot be read for its operator.
@@ -16,6 +17,8 @@ def outstanding(store: ExecutionStore, execution_id: int) -> bool:
     if info is None or info.status == "paused":
         return False
     work = store.open_work(execution_id)
+    if takes != "everything" and work.get("lost"):
+        return False
     tokens = read_state(info)[0].tokens.values()
     asleep = sum(token.unbounded for token in tokens)
     if work.get("commands", 0) > asleep or work.get("outbox"):

@@ -1,4 +1,5 @@
-"""Which processes of this machine live: each holds a lock on a file of its own, and the kernel lets go of it when the process ends.
+"""Which processes of this machine live, and what they run: each holds a lock on a file of its own, which the kernel lets go of when the
+process ends.
 
 A lease says the same for processes anywhere, but only after its time. This says it at once, so that what was killed can be resumed
 without waiting; processes of other machines (or of another home folder) are left to their leases.
@@ -9,7 +10,28 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import msgspec
+
+from noetl.domain import codec
+from noetl.domain.commands import Command
+
+Turn = tuple[int, str, int]
+"""Execution, command, turn."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What the file of a process says. ``running``: turns of commands that its threads have begun and not ended."""
+
+    owner: str
+    running: tuple[Turn, ...] = ()
+
+
+_RECORD = codec.decoder(Record)
 
 
 class Presence:
@@ -20,43 +42,96 @@ class Presence:
         self.owner = owner
         self._path = folder / hashlib.sha256(owner.encode()).hexdigest()[:24]
         self._handle = -1
+        self._running: dict[Turn, int] = {}
+        self._lock = threading.Lock()
 
     def announce(self) -> None:
         """Be seen as alive until ``leave``, or until this process ends in whatever way."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         fcntl.flock(self._handle, fcntl.LOCK_EX)
-        os.write(self._handle, self.owner.encode())
+        self._write()
+
+    @contextmanager
+    def running(self, command: Command) -> Iterator[None]:
+        """Record that this process runs ``command``: if it dies meanwhile, the next one knows of what."""
+        turn = (command.execution_id, command.command_id, command.turn)
+        with self._lock:
+            self._running[turn] = self._running.get(turn, 0) + 1
+            self._write()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running[turn] -= 1
+                if not self._running[turn]:
+                    del self._running[turn]
+                self._write()
 
     def leave(self) -> None:
         """End properly: nothing is left to be found."""
-        if self._handle >= 0:
-            self._path.unlink(missing_ok=True)
-            os.close(self._handle)
-            self._handle = -1
+        with self._lock:
+            if self._handle >= 0:
+                self._path.unlink(missing_ok=True)
+                os.close(self._handle)
+                self._handle = -1
 
-    def dead(self) -> list[str]:
-        """Owners whose process has ended without leaving; each is told once."""
+    @contextmanager
+    def dead(self) -> Iterator[list[Record]]:
+        """Processes that have ended without leaving. They are forgotten when the block is done; one process at a time sees them."""
+        handles: list[tuple[int, Path]] = []
+        found: list[Record] = []
         try:
-            paths = [path for path in self.folder.iterdir() if path != self._path]
+            for path in self._others():
+                if (handle := _unheld(path)) is not None:
+                    handles.append((handle, path))
+            for handle, _ in handles:
+                if record := _read(handle):
+                    found.append(record)
+            yield found
+            for handle, path in handles:
+                if _read(handle):
+                    path.unlink(missing_ok=True)
+        finally:
+            for handle, _ in handles:
+                os.close(handle)
+
+    def _others(self) -> list[Path]:
+        try:
+            return [path for path in self.folder.iterdir() if path != self._path]
         except FileNotFoundError:
             return []
-        return [owner for path in paths if (owner := _dead_owner(path))]
+
+    def _write(self) -> None:
+        """In one call, so that no kill leaves half of it. A full disk costs the record, not the command."""
+        if self._handle >= 0:
+            with suppress(OSError):
+                data = codec.encode(Record(self.owner, tuple(self._running))) + b"\n"
+                os.pwrite(self._handle, data, 0)
 
 
-def _dead_owner(path: Path) -> str | None:
-    """The name in a file that nobody holds; None when its process lives, or has not written its name yet."""
+def _unheld(path: Path) -> int | None:
+    """A handle that locks the file of a process that has ended; None when the process lives."""
     try:
         handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        owner = os.read(handle, 1024).decode("utf-8", "replace")
-        if owner:
-            path.unlink(missing_ok=True)
-        return owner or None
+        if os.fstat(handle).st_nlink:
+            return handle
     except BlockingIOError:
-        return None
-    finally:
-        os.close(handle)
+        pass
+    os.close(handle)
+    return None
+
+
+def _read(handle: int) -> Record | None:
+    """None: its process has not written it yet. Files of earlier versions hold the owner's name alone."""
+    text = os.pread(handle, 1 << 20, 0)
+    line, end, _ = text.partition(b"\n")
+    if end:
+        with suppress(ValueError):
+            return codec.decode_as(_RECORD, line)
+    name = line.decode("utf-8", "replace")
+    return Record(name) if name else None

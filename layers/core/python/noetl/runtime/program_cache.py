@@ -1,7 +1,8 @@
 """Compiled programs kept between processes, so that running a playbook again does not load the compiler.
 
 Loading it takes longer than running a small playbook. An entry is valid for one text, one source name and one state of this
-library's files; with kinds of other packages (which may change on their own) nothing is kept.
+library's files; with kinds of other packages (which may change on their own) nothing is kept. Each entry is signed with the key of
+the home folder: one that somebody else wrote, or moved, is ignored and compiled again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -20,9 +21,11 @@ import msgspec
 import noetl
 from noetl.domain import codec
 from noetl.domain.kinds import KindLookup
+from noetl.domain.tokens import KeyRing, program_signed, sign_program
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
 from noetl.kinds.registry import BUILT_IN
+from noetl.runtime.local_keys import local_keys
 
 MOST = 200
 """Entries that are kept; the oldest go first."""
@@ -39,24 +42,60 @@ _DECODER = codec.decoder(Kept)
 
 
 class ProgramCache:
-    """``folder`` None: compile each time (once per process)."""
+    """``folder`` None: compile each time (once per process). ``keys``: what entries are signed with."""
 
-    def __init__(self, folder: Path | None, kinds: KindLookup) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        kinds: KindLookup,
+        keys: Callable[[], KeyRing] | None = None,
+        log: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self.folder = folder if set(kinds.names()) <= BUILT_IN.keys() else None
         self.kinds = kinds
+        self._keys = keys
+        self._log = log
 
     def compile(self, text: str, source_name: str) -> Kept:
         """Raises InvalidPlaybookError; what is invalid is compiled each time."""
         path = self._path(text, source_name)
-        found = _read(path)
+        found = self._read(path)
         if found is None:
             from noetl.dsl.compiler import compile_cached
 
             compiled = compile_cached(text, source_name=source_name, kinds=self.kinds)
             found = Kept(compiled.program, compiled.diagnostics)
             if path is not None:
-                _write(path, found)
+                self._write(path, found)
         return found
+
+    def _read(self, path: Path | None) -> Kept | None:
+        """An entry that cannot be read or proven counts as none: it is made again."""
+        if path is None or self._keys is None:
+            return None
+        try:
+            token, _, data = path.read_bytes().partition(b"\n")
+            if not program_signed(token.decode("ascii", "replace"), path.name, data, self._keys()):
+                self._log(
+                    f"{path} was not written by this home folder's noetl: it is ignored, and compiled again"
+                )
+                return None
+            return codec.decode_as(_DECODER, data)
+        except (OSError, ValueError):
+            return None
+
+    def _write(self, path: Path, kept: Kept) -> None:
+        """Whole or not at all; a folder that cannot be written only costs time."""
+        if self._keys is None:
+            return
+        data = codec.encode(kept)
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
+            with os.fdopen(handle, "wb") as out:
+                out.write(sign_program(path.name, data, self._keys()).encode() + b"\n" + data)
+            Path(name).replace(path)
+            _make_room(path.parent)
 
     def _path(self, text: str, source_name: str) -> Path | None:
         if self.folder is None:
@@ -66,30 +105,11 @@ class ProgramCache:
         return self.folder / f"{digest[:40]}.json"
 
 
-def local_cache(home: Path, kinds: KindLookup) -> ProgramCache:
+def local_cache(
+    home: Path, kinds: KindLookup, log: Callable[[str], None] = lambda line: None
+) -> ProgramCache:
     """The cache of a home folder."""
-    return ProgramCache(home / "cache" / "programs", kinds)
-
-
-def _read(path: Path | None) -> Kept | None:
-    """An entry that cannot be read counts as none: it is made again."""
-    if path is None:
-        return None
-    try:
-        return codec.decode_as(_DECODER, path.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _write(path: Path, kept: Kept) -> None:
-    """Whole or not at all; a folder that cannot be written only costs time."""
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
-        with os.fdopen(handle, "wb") as out:
-            out.write(codec.encode(kept))
-        Path(name).replace(path)
-        _make_room(path.parent)
+    return ProgramCache(home / "cache" / "programs", kinds, lambda: local_keys(home), log)
 
 
 def _make_room(folder: Path) -> None:

@@ -16,9 +16,11 @@ from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.links import SignedLinks
 from noetl.api.local_tokens import LocalTokens
+from noetl.api.long_work import LongWork
 from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
+from noetl.kinds.sandbox.layers import layers
 from noetl.ports.inspection import Backlog
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
@@ -26,6 +28,7 @@ from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
 from noetl.runtime.remote_work import RemoteWork
 from noetl.runtime.settings import Settings
+from noetl.runtime.unconfined_code import refuse_unconfined_code
 from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.fire_schedule import Fired
@@ -38,6 +41,8 @@ RESUME_SECONDS = 5.0
 RESUMED = 10
 WAITING_REQUESTS = 500
 """Requests that wait for a thread before others are told to come back."""
+LONG_REQUESTS = 2
+"""Requests that compute for long at the same moment: the others are told to come back, and every thread but these stays free."""
 ANSWERING_SECONDS = 5.0
 """What requests that are being worked on get to end, when the server is told to end."""
 
@@ -56,6 +61,8 @@ class ServeSettings:
     """Seconds that running tasks get to end, when it is told to end."""
     external: tuple[str, ...] = ()
     """Pools whose commands only workers run that fetch them over HTTP."""
+    accept_unconfined: bool = False
+    """Serve narrow tokens also where nothing confines code."""
 
 
 class Server:
@@ -69,7 +76,7 @@ class Server:
         on_log: Callable[[str], None],
         on_fired: Callable[[Fired], None] = lambda fired: None,
     ) -> None:
-        """Raises InvalidInputError for a server without tokens that others could reach."""
+        """Raises InvalidInputError for a server without tokens that others could reach, and for code that nothing confines."""
         if serve.open_to_all and serve.host not in LOOPBACK:
             raise InvalidInputError(
                 f"a server without tokens at {serve.host} would let everybody in",
@@ -79,6 +86,7 @@ class Server:
         self._settings, self._serve, self._log = settings, serve, on_log
         self.metrics = Metrics(time.monotonic)
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
+        self._refuse_unconfined_code()
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
         self.runtime.patience = serve.grace
 
@@ -102,6 +110,11 @@ class Server:
         self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
         self.runtime.__exit__(kind, error, trace)
+
+    def _refuse_unconfined_code(self) -> None:
+        if self.tokens is None or self._serve.accept_unconfined or "python" in self._serve.external:
+            return
+        refuse_unconfined_code(layers(), ((entry.name, entry.scopes) for entry in self.tokens.entries()))
 
     def _leave_to_others(self) -> None:
         """Raises InvalidInputError(code="pool_unknown")."""
@@ -177,6 +190,7 @@ class Server:
             reconnect=opened.database.close,
             registered=declared(schedules),
             log=self._log,
+            long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
             counted=self.metrics.counted,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.dsl.program import Program, decode
 from noetl.ports.catalog import Catalog
 from noetl.ports.programs import ProgramStore
+from noetl.runtime.authentic_programs import NOT_AUTHENTIC, digest_of, not_authentic
 from noetl.runtime.compiling import Compiler
 from noetl.services.find_playbook import by_program
 
@@ -22,24 +24,48 @@ class StoredPrograms:
     def __init__(self, store: ProgramStore, size: int = KEPT) -> None:
         self._store = store
         self._size = size
-        self._known: OrderedDict[str, Program] = OrderedDict()
+        self._known: OrderedDict[str, tuple[Program, str]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __call__(self, program: str) -> Program:
         """Raises NotFoundError for what is no hash of a program, and InfrastructureError when there is none yet or the store is away."""
+        return self._find(program)[0]
+
+    def digest(self, program: str) -> str:
+        """SHA-256 of the program's encoded form. Raises as a call does."""
+        return self._find(program)[1]
+
+    def exactly(self, program: str, digest: str) -> Program:
+        """The program whose encoded form has this digest (empty: a message of an earlier version does not say it).
+
+        Raises as a call does, and InfrastructureError(code="program_not_authentic") for another one.
+        """
+        found = self._find(program)
+        if digest and found[1] != digest:
+            # It may have been replaced since this process read it.
+            found = self._keep(program, self._read(program))
+        if digest and found[1] != digest:
+            raise not_authentic(
+                program, f"its SHA-256 is {found[1][:12]}…, the command was issued for {digest[:12]}…"
+            )
+        return found[0]
+
+    def _find(self, program: str) -> tuple[Program, str]:
         with self._lock:
             found = self._known.get(program)
             if found is not None:
                 self._known.move_to_end(program)
                 return found
-        found = self._read(program)
+        return self._keep(program, self._read(program))
+
+    def _keep(self, program: str, found: tuple[Program, str]) -> tuple[Program, str]:
         with self._lock:
             self._known[program] = found
             while len(self._known) > self._size:
                 self._known.popitem(last=False)
         return found
 
-    def _read(self, program: str) -> Program:
+    def _read(self, program: str) -> tuple[Program, str]:
         try:
             data = self._store.get(program)
         except InvalidInputError as error:
@@ -50,7 +76,7 @@ class StoredPrograms:
                 f"the program {program[:12]} is not in the store yet", code="program_not_stored"
             )
         try:
-            return decode(data)
+            return decode(data), digest_of(data)
         except ValueError as error:
             raise InfrastructureError(
                 f"the stored program {program[:12]} cannot be read: {error}", code="program_unreadable"
@@ -60,19 +86,38 @@ class StoredPrograms:
 class Programs:
     """``programs(hash)`` gives a Program from the store, or compiles it: an earlier version may have stored it in a form of its own."""
 
-    def __init__(self, stored: StoredPrograms, catalog: Catalog, compiler: Compiler) -> None:
+    def __init__(
+        self,
+        stored: StoredPrograms,
+        catalog: Catalog,
+        compiler: Compiler,
+        log: Callable[[str], None] = lambda line: None,
+    ) -> None:
         self._stored = stored
         self._catalog = catalog
         self._compiler = compiler
+        self._log = log
 
     def __call__(self, program: str) -> Program:
         """Raises NotFoundError(code="program_not_found"), InfrastructureError."""
         try:
             return self._stored(program)
         except InfrastructureError as error:
-            if error.code not in ("program_not_stored", "program_unreadable"):
+            if error.code not in ("program_not_stored", "program_unreadable", NOT_AUTHENTIC):
                 raise
+            if error.code == NOT_AUTHENTIC:
+                self._log(f"{error.message}; its playbook is compiled again")
         entry = by_program(self._catalog, program)
         compiled = self._compiler.compile(entry.content, entry.source_name).program
         self._compiler.keep(compiled)
         return compiled
+
+    def digest(self, program: str) -> str:
+        """SHA-256 of what workers find in the store; empty when it was compiled by another version. Raises as a call does."""
+        self(program)
+        try:
+            return self._stored.digest(program)
+        except InfrastructureError as error:
+            if error.code not in ("program_not_stored", "program_unreadable", NOT_AUTHENTIC):
+                raise
+            return ""

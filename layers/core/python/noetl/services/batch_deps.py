@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
+from noetl.dsl.program import Program
 from noetl.ports.command_tries import TriesStore
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Queue
@@ -25,7 +26,8 @@ class BatchDeps:
     """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
     ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
     than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token),
-    where a worker has to prove which command it runs; without it, those of ``worker``. ``about``: names the execution in what its thread
+    where a worker has to prove which command it runs; without it, those of ``worker``. ``exactly``: the program with a
+    digest, where programs are read from a store that others may write to. ``about``: names the execution in what its thread
     logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun; without it, deliveries count. ``back_off``: pauses while
     something is away.
     """
@@ -38,6 +40,7 @@ class BatchDeps:
     message_limit: int = MESSAGE_LIMIT
     lease_seconds: int = 60
     credentials: Callable[[Command, str], Credentials] | None = None
+    exactly: Callable[[str, str], Program] | None = None
     about: Callable[[int], AbstractContextManager[None]] = _nobody
     now: Callable[[], float] = time.time
     tries: TriesStore | None = None

@@ -29,7 +29,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class Publisher:
     """``workers``: kind → worker; ``commands``: the queue of a worker. ``timers`` takes delayed messages. ``clock``: epoch seconds.
-    ``fetched``: workers whose commands are fetched over HTTP, as of the latest look: those are offered instead of sent."""
+    ``fetched``: workers whose commands are fetched over HTTP, as of the latest look: those are offered instead of sent.
+    ``digests``: program → SHA-256 of its stored form, which workers compare (empty: they do not)."""
 
     store: ExecutionStore
     results: ResultStore
@@ -43,6 +44,7 @@ class Publisher:
     limit: int
     log: Callable[[str], None]
     fetched: Callable[[], frozenset[str]] = frozenset
+    digests: Callable[[str], str] = lambda program: ""
 
     def publish(
         self,
@@ -74,7 +76,8 @@ class Publisher:
     def command_message(self, command: Command, due: float = 0.0) -> str:
         keys = self.keys()
         key = callback_key(command, self.programs, keys)
-        plain = Message(VERSION, grant(command, keys), due, command=command, callbacks=key)
+        digest = self.digests(command.program)
+        plain = Message(VERSION, grant(command, keys), due, command=command, callbacks=key, digest=digest)
         return pack(plain, self.results, limit=self.limit)
 
     def queue_of(self, command: Command) -> Queue:

@@ -20,7 +20,8 @@ from noetl.ports.catalog import Catalog, CatalogEntry
 
 SUFFIXES = (".yaml", ".yml")
 _PATH = re.compile(r"[^\s/\\\x00-\x1f@][^\\\x00-\x1f@]*")
-_BASE64 = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")
+"""``++``: what was taken is not given back, else megabytes of spaces would be tried in every division."""
 
 
 class Compiled(Protocol):

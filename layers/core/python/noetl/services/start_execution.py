@@ -20,7 +20,7 @@ from noetl.domain.owners import later
 from noetl.domain.schedules import instant
 from noetl.domain.size_gate import check_document, exceeded
 from noetl.domain.sizes import AHEAD_SECONDS
-from noetl.dsl.input_schema import misfits
+from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.execution_store import CreatedExecution, Creation, ExecutionStore, IdempotencyKey

@@ -32,7 +32,7 @@ from noetl.domain.size_gate import check_value
 from noetl.domain.state import TERMINAL, Token
 from noetl.domain.tokens import KeyRing
 from noetl.domain.waiting import iso
-from noetl.dsl.input_schema import misfits
+from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.program import Lit, Map, Program, Task, calls_back_task, tasks_in
 from noetl.ports.execution_store import ExecutionStore, LoadRequest
 from noetl.ports.results import ResultStore

@@ -5,21 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.errors import InvalidInputError, NoetlError, OverloadedError
+from noetl.domain.size_gate import weight
 from noetl.dsl.program import Expr, Text
 from noetl.services.rendered import RenderError
-from noetl.templating import Scope, render
+from noetl.templating import DEFAULT_LIMITS, Meter, Scope, render
 
 MOST_TEMPLATES = 50
-"""Texts with templates in one request: each may use its half second."""
+"""Texts with templates in one request."""
 MOST_DEPTH = 100
+_READING = 8
+"""Operations that reading one character of a template takes."""
+_WEIGHED = 8
+"""Weight of a value in the answer that takes one operation."""
 
 
 class TemplateWriter:
-    """Renders text by text, so that one that fails does not hide the others."""
+    """Renders text by text, so that one that fails does not hide the others. All of them together may use what one template may."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
+        self.meter = Meter(DEFAULT_LIMITS)
         self.errors: list[RenderError] = []
         self.templates = 0
 
@@ -54,10 +60,15 @@ class TemplateWriter:
                 hint="send them in several requests",
             )
         try:
+            self.meter.tick(_READING * len(text))
             expression = analyse(text).expression
-            return render(Text(text) if expression is None else Expr(expression), self.scope)
+            found = render(Text(text) if expression is None else Expr(expression), self.scope, self.meter)
+            self.meter.tick(weight(found, self.meter.limits.max_total) // _WEIGHED)
+            return found
         except TemplateProblem as problem:
             self._failed(path, problem.code.replace("-", "_"), problem.message, problem.hint)
+        except OverloadedError:
+            raise
         except NoetlError as error:
             self._failed(path, error.code, error.message, error.hint)
         return None

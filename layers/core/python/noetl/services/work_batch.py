@@ -49,6 +49,7 @@ class _Job:
     command: Command
     token: str
     callbacks: str = ""
+    digest: str = ""
     twins: list[Delivery] = field(default_factory=list)
     ended: bool = False
     back: int | None = None
@@ -108,7 +109,7 @@ class _Batch:
         try:
             message = unpack(delivery.body, self.worker.results)
             if message.command is not None:
-                return _Job(delivery, message.command, message.token, message.callbacks)
+                return _Job(delivery, message.command, message.token, message.callbacks, message.digest)
             raise InvalidInputError("it holds no command", code="message_invalid")
         except NewerMessageError as newer:
             self._refuse(delivery, newer)
@@ -190,6 +191,8 @@ class _Batch:
         worker = self.worker
         if job.callbacks:
             worker = replace(worker, callback_key=lambda command: job.callbacks)
+        if (exactly := self.deps.exactly) is not None:
+            worker = replace(worker, programs=lambda program: exactly(program, job.digest))
         if self.deps.credentials is None:
             return worker
         return replace(worker, credentials=self.deps.credentials(job.command, job.token))

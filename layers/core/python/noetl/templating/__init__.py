@@ -6,7 +6,7 @@ it is never turned into Python code, reaches no Python attribute, and every oper
 
 from noetl.templating.contract import Hydrate, MappingScope, RenderedSql, RenderedStatement, Scope
 from noetl.templating.evaluate import check, is_true, render
-from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
+from noetl.templating.limits import DEFAULT_LIMITS, Meter, TemplateLimits
 from noetl.templating.plain import unwrap
 from noetl.templating.sql import plain_sql, render_sql
 from noetl.templating.sql_split import split
@@ -20,6 +20,7 @@ __all__ = [
     "LoopView",
     "MapView",
     "MappingScope",
+    "Meter",
     "RefView",
     "RenderedSql",
     "RenderedStatement",

@@ -10,7 +10,7 @@ from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Expr, Lit, Map, Node, Seq, Sql, Text
 from noetl.templating.contract import Scope
 from noetl.templating.expressions import Evaluate, compile_node
-from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
+from noetl.templating.limits import DEFAULT_LIMITS, Allowance
 from noetl.templating.parser import parse_expression, parse_template
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
@@ -37,8 +37,8 @@ def compiled_text(source: str) -> Statement:
     return Blocks(emit_text).compile(list(parse_template(source).body))
 
 
-def render(node: Node, scope: Scope, limits: TemplateLimits = DEFAULT_LIMITS) -> Any:
-    """A node to plain JSON (``Sql`` to ``RenderedSql``).
+def render(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> Any:
+    """A node to plain JSON (``Sql`` to ``RenderedSql``). ``limits`` hold for each template in it; a ``Meter`` counts them together.
 
     ``Expr`` keeps the type of its value; a value that is exactly a large result stays its reference. Stored values are
     returned as they are, not copied: do not change them. Raises TemplateError with ``template``, ``line`` and ``column`` in
@@ -47,11 +47,11 @@ def render(node: Node, scope: Scope, limits: TemplateLimits = DEFAULT_LIMITS) ->
     return _RENDER[type(node)](node, scope, limits)
 
 
-def _render_lit(node: Lit, scope: Scope, limits: TemplateLimits) -> Any:
+def _render_lit(node: Lit, scope: Scope, limits: Allowance) -> Any:
     return node.value
 
 
-def _render_expr(node: Expr, scope: Scope, limits: TemplateLimits) -> Any:
+def _render_expr(node: Expr, scope: Scope, limits: Allowance) -> Any:
     run = Run(scope, limits)
     try:
         return unwrap(compiled_expression(node.source)(run))
@@ -59,7 +59,7 @@ def _render_expr(node: Expr, scope: Scope, limits: TemplateLimits) -> Any:
         fail(error, node, run.line)
 
 
-def _render_text(node: Text, scope: Scope, limits: TemplateLimits) -> str:
+def _render_text(node: Text, scope: Scope, limits: Allowance) -> str:
     run = Run(scope, limits)
     out: Out = []
     try:
@@ -69,15 +69,15 @@ def _render_text(node: Text, scope: Scope, limits: TemplateLimits) -> str:
         fail(error, node, run.line)
 
 
-def _render_map(node: Map, scope: Scope, limits: TemplateLimits) -> dict[str, Any]:
+def _render_map(node: Map, scope: Scope, limits: Allowance) -> dict[str, Any]:
     return {key: render(entry, scope, limits) for key, entry in node.entries}
 
 
-def _render_seq(node: Seq, scope: Scope, limits: TemplateLimits) -> list[Any]:
+def _render_seq(node: Seq, scope: Scope, limits: Allowance) -> list[Any]:
     return [render(entry, scope, limits) for entry in node.items]
 
 
-_RENDER: dict[type[Node], Callable[[Any, Scope, TemplateLimits], Any]] = {
+_RENDER: dict[type[Node], Callable[[Any, Scope, Allowance], Any]] = {
     Lit: _render_lit,
     Expr: _render_expr,
     Text: _render_text,
@@ -112,7 +112,7 @@ _COMPILE: dict[type[Node], Callable[[str], Any]] = {
 }
 
 
-def is_true(node: Node, scope: Scope, limits: TemplateLimits = DEFAULT_LIMITS) -> bool:
+def is_true(node: Node, scope: Scope, limits: Allowance = DEFAULT_LIMITS) -> bool:
     """A guard: true, 1 and yes against false, 0, no, none and nothing (texts in any case).
 
     Raises TemplateError(code="template_type") for anything else.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from noetl.domain import sizes
 from noetl.domain.errors import TemplateError
+from noetl.domain.long_work import begin_long_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ MAX_VALUE_DEPTH = sizes.TEMPLATE_DEPTH.value
 """Lists and mappings nested in a value a template makes."""
 
 _CHECK_EVERY = 256
+_LONG = 50_000
+"""Operations after which a request needs a place among those that take long."""
 _CPU_SHARE = 0.5
 """A template is stopped only when it also used this share of its seconds as processor time: a machine that was suspended
 or is overloaded must not fail a harmless template."""
@@ -60,15 +63,16 @@ def over_limit(message: str, hint: str | None = None) -> TemplateError:
 
 
 class Meter:
-    """Counts what one evaluation uses and stops it when it is too much."""
+    """Counts what one evaluation uses, or several that share it, and stops them when it is too much."""
 
-    __slots__ = ("_allocated", "_cpu_started", "_next_check", "_operations", "_started", "limits")
+    __slots__ = ("_allocated", "_cpu_started", "_long", "_next_check", "_operations", "_started", "limits")
 
     def __init__(self, limits: TemplateLimits) -> None:
         self.limits = limits
         self._operations = 0
         self._allocated = 0
         self._next_check = _CHECK_EVERY
+        self._long = False
         self._started = 0.0
         self._cpu_started = 0.0
 
@@ -94,6 +98,9 @@ class Meter:
 
     def _check(self) -> None:
         self._next_check = self._operations + _CHECK_EVERY
+        if self._operations > _LONG and not self._long:
+            begin_long_work()
+            self._long = True
         if self._operations > self.limits.max_operations:
             raise over_limit(
                 f"the template takes more than {self.limits.max_operations} operations",
@@ -109,3 +116,7 @@ class Meter:
                     f"the template takes longer than {self.limits.seconds} s",
                     "move heavy work into a python or duckdb task",
                 )
+
+
+Allowance = TemplateLimits | Meter
+"""What an evaluation may use: limits for it alone, or a meter that it shares with others."""

@@ -9,7 +9,7 @@ from jinja2 import nodes
 
 from noetl.templating.access import check_int
 from noetl.templating.contract import Scope
-from noetl.templating.limits import Meter, TemplateLimits, over_limit
+from noetl.templating.limits import Allowance, Meter, over_limit
 from noetl.templating.plain import unwrap
 from noetl.templating.undefined import Undefined
 from noetl.templating.views import MISSING, Made, View, wrap
@@ -18,22 +18,21 @@ from noetl.templating.views import MISSING, Made, View, wrap
 class Run:
     """State of one evaluation. ``line`` is the line of the source being evaluated, for errors."""
 
-    __slots__ = ("_limits", "_meter", "line", "names", "scope", "vars")
+    __slots__ = ("_allowance", "line", "names", "scope", "vars")
 
-    def __init__(self, scope: Scope, limits: TemplateLimits) -> None:
+    def __init__(self, scope: Scope, allowance: Allowance) -> None:
         self.scope = scope
         self.vars: dict[str, Any] = {}
         self.names: dict[str, Any] = {}
         self.line = 1
-        self._limits = limits
-        self._meter: Meter | None = None
+        self._allowance = allowance
 
     @property
     def meter(self) -> Meter:
         """Made when first needed: most expressions never do."""
-        if self._meter is None:
-            self._meter = Meter(self._limits)
-        return self._meter
+        if not isinstance(self._allowance, Meter):
+            self._allowance = Meter(self._allowance)
+        return self._allowance
 
     def load(self, name: str) -> Any:
         """The wrapped value of a bare name, or ``Undefined``. Asked of the scope once."""

@@ -11,7 +11,7 @@ from jinja2 import nodes
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Sql
 from noetl.templating.contract import RenderedSql, RenderedStatement, Scope
-from noetl.templating.limits import DEFAULT_LIMITS, TemplateLimits
+from noetl.templating.limits import DEFAULT_LIMITS, Allowance
 from noetl.templating.parser import parse_template
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
@@ -25,7 +25,7 @@ from noetl.templating.views import BLANK, raw
 
 
 def render_sql(
-    node: Sql, scope: Scope, params: Mapping[str, Any] | None = None, limits: TemplateLimits = DEFAULT_LIMITS
+    node: Sql, scope: Scope, params: Mapping[str, Any] | None = None, limits: Allowance = DEFAULT_LIMITS
 ) -> RenderedSql:
     """A SQL text to statements with bound parameters.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ from noetl.ports.results import OneTier
 ATTEMPTS = 4
 PAGE = 1000
 """Most objects in one deletion, and in one page of a listing (limits of S3)."""
+TOKEN = "noetl-token"
+"""Metadata of a program's object: who kept it (domain/tokens.py)."""
 REMEMBER_SECONDS = 5.0
 REMEMBERED = 4096
 
@@ -123,10 +126,23 @@ class S3ProgramStore:
         self._client = client
 
     def get(self, program: str) -> bytes | None:
-        return _read(self._client, self._bucket, self._key(program))
+        found = self.read(program)
+        return None if found is None else found[0]
 
     def put(self, program: str, data: bytes) -> None:
-        _write_once(self._client, self._bucket, self._key(program), data)
+        self.write(program, data, "", replace=False)
+
+    def read(self, program: str) -> tuple[bytes, str] | None:
+        found = _object(self._client, self._bucket, self._key(program))
+        return None if found is None else (found["Body"].read(), found.get("Metadata", {}).get(TOKEN, ""))
+
+    def write(self, program: str, data: bytes, token: str, *, replace: bool) -> bool:
+        key, more = self._key(program), {"Metadata": {TOKEN: token}} if token else {}
+        if not replace:
+            return _write_once(self._client, self._bucket, key, data, more)
+        with answering("s3"):
+            self._client.put_object(Bucket=self._bucket, Key=key, Body=data, **more)
+        return True
 
     @staticmethod
     def _key(program: str) -> str:
@@ -195,22 +211,31 @@ def _mark(execution_id: int, run: int | None) -> str:
 
 def _read(client: Any, bucket: str, key: str) -> bytes | None:
     """None when there is no such object."""
+    found = _object(client, bucket, key)
+    data: bytes | None = None if found is None else found["Body"].read()
+    return data
+
+
+def _object(client: Any, bucket: str, key: str) -> dict[str, Any] | None:
+    """The answer with an object, read to its end; None when there is none."""
     try:
-        data: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+        found: dict[str, Any] = client.get_object(Bucket=bucket, Key=key)
+        return {**found, "Body": io.BytesIO(found["Body"].read())}
     except FAILURES as error:
         if error_code(error) in MISSING:
             return None
         raise away(error, "s3") from error
-    return data
 
 
-def _write_once(client: Any, bucket: str, key: str, data: bytes) -> bool:
+def _write_once(
+    client: Any, bucket: str, key: str, data: bytes, more: Mapping[str, Any] | None = None
+) -> bool:
     """Whether this call made the object; False when there is one."""
     for attempt in range(ATTEMPTS):
         if attempt:
             time.sleep(0.05 * 2**attempt)
         try:
-            client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*")
+            client.put_object(Bucket=bucket, Key=key, Body=data, IfNoneMatch="*", **(more or {}))
         except FAILURES as error:
             code = error_code(error)
             if code in ("PreconditionFailed", "412"):

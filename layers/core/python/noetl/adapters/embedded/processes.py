@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,19 +13,32 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.shortages import shortage, shortage_in
 
 PORT = 5432
+_PROBLEM = re.compile(r"\b(ERROR|FATAL|PANIC):")
 SOCKET_PATH_MAX = 100
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
 POLL_SECONDS = 0.005
+ALONE_SECONDS = 120.0
+"""How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
+ENVIRONMENT = (
+    "TZ",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH",
+    "DYLD_INSERT_LIBRARIES",
+)
+"""Variables that the server inherits, beside a PATH and a locale of its own: each process of this user can read its environment."""
 ROOT_STAND_INS = ("noetl", "postgres", "pgserver", "nobody")
 """Postgres refuses to run as root: the first of these OS users that exists runs it instead."""
 
@@ -62,6 +76,18 @@ def run_as() -> dict[str, Any]:
     )
 
 
+def environment() -> dict[str, str]:
+    """The whole environment of every program of the server: what its loader and its clock need, and nothing of the caller's secrets."""
+    kept = {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
+    return {"PATH": "/usr/bin:/bin", "LANG": "C", "LC_ALL": "C", **kept}
+
+
+def give_away(path: Path) -> None:
+    """Make ``path`` the property of the user who runs the server (root only)."""
+    if identity := run_as():
+        os.chown(path, identity["user"], identity["group"])
+
+
 def let_through(path: Path) -> None:
     """Let the unprivileged user reach ``path`` (root only): search permission on its parents, nothing more."""
     for parent in path.parents:
@@ -90,40 +116,112 @@ def accepts(folder: Path) -> bool:
     return True
 
 
-def initialise(data: Path, superuser: str, password: str, hba: str) -> None:
-    """initdb into a fresh folder, renamed into place when complete: a killed attempt leaves nothing half made."""
-    identity = run_as()
+@contextlib.contextmanager
+def fresh_folder(data: Path) -> Iterator[Path]:
+    """A folder that becomes ``data``, durable, when the block is done: a killed attempt leaves nothing half made."""
     fresh = data.with_name(f"{data.name}.new")
-    secret = data.with_name(f"{data.name}.pw")
     shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(mode=0o700)
-    write_private(secret, password)
-    if identity:
-        os.chown(fresh, identity["user"], identity["group"])
-        os.chown(secret, identity["user"], identity["group"])
-        let_through(fresh)
-        let_through(binaries() / "postgres")
+    try:
+        yield fresh
+        synced = _call([str(binaries() / "initdb"), "--sync-only", f"--pgdata={fresh}"], fresh)
+        if synced.returncode:
+            raise failed(
+                "the folder of the embedded Postgres cannot be written", synced.stderr, "postgres_init"
+            )
+        fresh.rename(data)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
+
+
+def initialise(data: Path, superuser: str, password: str | None = None) -> None:
+    """Run initdb into the folder ``data``, which is made and not synced; ``password`` None: the superuser has none.
+
+    Raises InfrastructureError.
+    """
+    what = "the folder of the embedded Postgres cannot be made"
+    secret = data.with_name(f"{data.name}.pw")
     command = [
         str(binaries() / "initdb"),
         f"--username={superuser}",
-        f"--pwfile={secret}",
-        "--auth=scram-sha-256",
+        "--auth=scram-sha-256" if password else "--auth=reject",
         "--encoding=UTF8",
         "--locale=C",
         "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8",
         "--no-instructions",
-        f"--pgdata={fresh}",
+        "--no-sync",
+        f"--pgdata={data}",
     ]
-    made = subprocess.run(command, capture_output=True, text=True, cwd=fresh, check=False, **identity)
-    secret.unlink()
+    try:
+        data.mkdir(mode=0o700)
+        give_away(data)
+        if password:
+            write_private(secret, password)
+            give_away(secret)
+            command.append(f"--pwfile={secret}")
+        made = _call(command, data)
+    except OSError as error:
+        raise failed(what, error, "postgres_init") from error
+    finally:
+        secret.unlink(missing_ok=True)
     if made.returncode:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise InfrastructureError(
-            f"initdb failed: {made.stderr.strip()[-500:]}", code="postgres_init", retryable=False
-        )
-    (fresh / "pg_hba.conf").write_text(hba)
-    fresh.rename(data)
+        raise failed(what, made.stderr or made.stdout, "postgres_init")
+
+
+def run_alone(
+    data: Path, database: str, statements: str, *, allowed: str | None = None, synced: bool = True
+) -> None:
+    """Run statements as the superuser in single-user mode: the server is down, and the caller holds the folder's lock.
+
+    Each ends with a semicolon and an empty line. ``allowed``: part of an error message that is none. ``synced`` False: the folder is
+    synced later. Raises InfrastructureError.
+    """
+    what = "the roles of the embedded Postgres cannot be made"
+    command = [str(binaries() / "postgres"), "--single", "-j", "-D", str(data)]
+    for setting in ("log_min_messages=error", "log_min_error_statement=panic", "log_statement=none"):
+        command += ["-c", setting]
+    if not synced:
+        command.append("-F")
+    _forget_stale_pid(data)
+    try:
+        done = _call([*command, database], data, statements)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise failed(what, error, "postgres_roles") from error
+    problems = [line for line in done.stderr.splitlines() if _PROBLEM.search(line)]
+    if done.returncode or any(allowed is None or allowed not in line for line in problems):
+        raise failed(what, done.stderr, "postgres_roles")
+
+
+def _call(command: list[str], data: Path, text: str = "") -> subprocess.CompletedProcess[str]:
+    identity = run_as()
+    if identity:
+        let_through(data)
+        let_through(binaries() / "postgres")
+    return subprocess.run(
+        command,
+        input=text,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        cwd=data,
+        env=environment(),
+        timeout=ALONE_SECONDS,
+        check=False,
+        **identity,
+    )
+
+
+def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
+    """Say what failed; what the machine has run out of, with a remedy, when the cause tells that, else the cause as it is."""
+    found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
+    if found is not None:
+        return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
+    lines = [line for line in str(cause).strip().splitlines() if line.strip()]
+    told = [line for line in lines if _PROBLEM.search(line) or " error: " in line] or lines[-3:]
+    return InfrastructureError(
+        f"{what}: {' '.join(told)[-1000:] or 'it ended without a message'}", code=code, retryable=False
+    )
 
 
 def write_private(path: Path, text: str) -> None:
@@ -158,20 +256,22 @@ def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
     began = time.monotonic()
     while True:
         _forget_stale_pid(data)
-        process = _spawn(data, command, identity)
+        try:
+            process = _spawn(data, command, identity)
+        except OSError as error:
+            raise failed("the embedded Postgres cannot be started", error, "postgres_start") from error
         if _wait_ready(data, process, began + START_SECONDS):
             return
         if time.monotonic() > began + RETRY_SECONDS:
-            raise InfrastructureError(
-                f"Postgres did not start; the end of its log:\n{_log_end(data)}", code="postgres_start"
+            raise failed(
+                f"the embedded Postgres did not start ({_log(data)})", _log_end(data), "postgres_start"
             )
         time.sleep(0.1)
 
 
 def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subprocess.Popen[bytes]:
     """In a session of its own, so that Ctrl-C in a terminal does not reach it."""
-    log = data.with_name(f"{data.name}.log")
-    with log.open("wb") as out:
+    with _log(data).open("wb") as out:
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -179,6 +279,7 @@ def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subproce
             stderr=out,
             start_new_session=True,
             cwd=data,
+            env=environment(),
             **identity,
         )
 
@@ -256,8 +357,12 @@ def _is_postgres(pid: int) -> bool:
     return found.stdout.strip().rsplit("/", 1)[-1] == "postgres"
 
 
+def _log(data: Path) -> Path:
+    return data.with_name(f"{data.name}.log")
+
+
 def _log_end(data: Path) -> str:
     try:
-        return data.with_name(f"{data.name}.log").read_text(errors="replace")[-2000:]
+        return _log(data).read_text(errors="replace")[-4000:]
     except OSError:
-        return "(no log)"
+        return "its log cannot be read"

@@ -3,8 +3,8 @@
 Who uses it is kept by the kernel: each user holds a shared lock on a file, so a process that is killed is not counted any more,
 and the last one that closes stops the server. A server whose only user was killed runs on until the next user closes.
 
-Two databases: ``noetl`` is the engine's; ``workspace`` is what playbooks may use as scratch space. The role of the second can
-reach nothing else (pg_hba lets it into its own database only; the engine's role needs a password that only this file's owner can read).
+Two databases: ``noetl`` is the engine's; ``workspace`` is what playbooks may use as scratch space. Each has a role that can reach nothing
+else and is no superuser (see ``roles``); the engine's needs a password that only the owner of its file can read.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from psycopg import Connection, conninfo, sql
+from psycopg import conninfo
 
-from noetl.adapters.embedded import processes
+from noetl.adapters.embedded import processes, roles
 from noetl.adapters.embedded.locked import locked
 from noetl.adapters.postgres.migrations import migrate
 from noetl.domain.errors import InfrastructureError
 
-ENGINE, WORKSPACE = "noetl", "workspace"
+ENGINE, WORKSPACE = roles.ENGINE_DATABASE, roles.WORKSPACE_DATABASE
 SETTINGS = {
     "fsync": "on",
     "shared_buffers": "64MB",
@@ -39,10 +39,6 @@ SETTINGS = {
     "log_checkpoints": "off",
 }
 """Durable, and small enough for a laptop. Refused commits are business as usual, so errors stay out of the log."""
-HBA = f"""\
-local {WORKSPACE} {WORKSPACE} trust
-local all {ENGINE} scram-sha-256
-"""
 
 
 def home() -> Path:
@@ -60,8 +56,8 @@ class EmbeddedServer:
 
     def dsn(self, database: str = ENGINE) -> str:
         """Connection string; for ``workspace`` with the role that can reach only that database."""
-        user = WORKSPACE if database == WORKSPACE else ENGINE
-        password = None if user == WORKSPACE else self._password
+        user = roles.WORKSPACE_ROLE if database == WORKSPACE else roles.ENGINE_ROLE
+        password = None if database == WORKSPACE else self._password
         folder = str(processes.socket_folder(self.data))
         return conninfo.make_conninfo(
             host=folder, port=processes.PORT, user=user, password=password, dbname=database
@@ -106,12 +102,18 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
     ``settings`` override SETTINGS when the server has to be started. Raises InfrastructureError.
     """
     folder = (data or home() / "postgres").expanduser().resolve()
-    folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder):
+    with _writable(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with _writable(folder), locked(folder):
         password = _password(folder)
         if not (folder / "PG_VERSION").exists():
-            processes.initialise(folder, ENGINE, password, HBA)
+            with processes.fresh_folder(folder) as fresh:
+                processes.initialise(fresh, roles.SUPERUSER)
+                roles.make_roles(fresh, password, fresh=True)
+                roles.write_hba(fresh)
         _check_version(folder)
+        if not roles.are_made(folder):
+            _demote(folder, password)
         if processes.accepts(processes.socket_folder(folder)):
             processes.wait_for_ready(folder)
         else:
@@ -120,28 +122,39 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
         fcntl.flock(users, fcntl.LOCK_SH)
         server = EmbeddedServer(folder, password, users)
         try:
-            _prepare(server)
+            migrate(server.dsn())
         except BaseException:
             os.close(users)
             raise
     return server
 
 
-def _prepare(server: EmbeddedServer) -> None:
-    """Make what is missing: databases, the workspace role and its limits, the engine's tables."""
-    with Connection.connect(server.dsn("postgres"), autocommit=True) as connection:
-        known = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
-        if WORKSPACE not in known:
-            connection.execute(
-                "DO $$ BEGIN CREATE ROLE workspace LOGIN CONNECTION LIMIT 50; EXCEPTION WHEN duplicate_object THEN NULL; END $$"
-            )
-            connection.execute("CREATE DATABASE workspace OWNER workspace")
-        if ENGINE not in known:
-            connection.execute("CREATE DATABASE noetl")
-        for database in ("noetl", "postgres", "template1"):
-            name = sql.Identifier(database)
-            connection.execute(sql.SQL("REVOKE CONNECT, TEMPORARY ON DATABASE {} FROM PUBLIC").format(name))
-    migrate(server.dsn(ENGINE))
+@contextlib.contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    """What the system refuses here (a full disk, no more processes) is told as what it is. Raises InfrastructureError."""
+    try:
+        yield
+    except OSError as error:
+        raise processes.failed(
+            f"the embedded Postgres in {folder} cannot be used", error, "postgres_folder"
+        ) from error
+
+
+def _demote(folder: Path, password: str) -> None:
+    """Bring the folder of an earlier version up to date, whose engine was the superuser. Raises InfrastructureError while it is in use."""
+    with _users_file(folder) as users:
+        try:
+            fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InfrastructureError(
+                f"{folder} is in use by a process of an earlier version, and has to be upgraded",
+                code="postgres_in_use",
+                hint="end the other `noetl` processes of this home folder (`noetl server stop`), then try again",
+                retryable=False,
+            ) from None
+        processes.stop(folder)
+        roles.make_roles(folder, password)
+        roles.write_hba(folder)
 
 
 def _check_version(folder: Path) -> None:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ from noetl.ports.execution_store import (
 )
 
 _NOTHING = Published()
+PLACE = attrgetter("lane", "seq", "event_id")
 
 
 class MemoryExecutionStore(MemoryLimits):
@@ -252,17 +254,15 @@ class MemoryExecutionStore(MemoryLimits):
 
     def loop_run(self, execution_id: int, run: int, round_: int) -> LoopRow | None:
         with self._lock:
-            loop = self._tables.work[execution_id].loops.get((run, round_))
-            return loop.row if loop is not None else None
+            return getattr(self._tables.work[execution_id].loops.get((run, round_)), "row", None)
 
     def loop_items(
         self, execution_id: int, run: int, round_: int, start: int, limit: int
     ) -> Sequence[ItemRow]:
         with self._lock:
-            rows = self._lane(execution_id, run)
             return [
                 ItemRow(row.seq, row.facts)
-                for row in rows
+                for row in self._lane(execution_id, run)
                 if row.seq >= start and row.event_id == ids.item_event(run, round_, row.seq)
             ][:limit]
 
@@ -274,9 +274,15 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             recovery.release(self._tables, owner)
 
-    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
+    def record_lost(self, commands: Sequence[recovery.Turn]) -> None:
         with self._lock:
-            return recovery.claim(self._tables, owner, limit, offer)
+            recovery.record_lost(self._tables, commands)
+
+    def claim(
+        self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+    ) -> list[Command]:
+        with self._lock:
+            return recovery.claim(self._tables, owner, limit, offer, lost=lost)
 
     def undelivered(self, owner: str, limit: int) -> Sequence[Event]:
         with self._lock:
@@ -328,7 +334,7 @@ class MemoryExecutionStore(MemoryLimits):
 
     def _lane(self, execution_id: int, lane: int) -> list[StoredEvent]:
         history = self._tables.work[execution_id].history.values()
-        return sorted((row for row in history if row.lane == lane), key=_place)
+        return sorted((row for row in history if row.lane == lane), key=PLACE)
 
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
         with self._lock:
@@ -353,18 +359,12 @@ class MemoryExecutionStore(MemoryLimits):
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         with self._lock:
-            work = self._tables.work[execution_id]
-            outbox = sum(1 for key in self._tables.outbox if key[0] == execution_id)
-            return {"commands": len(work.commands), "timers": len(work.timers), "outbox": outbox}
+            return recovery.open_work(self._tables, execution_id)
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
         with self._lock:
             history = list(self._tables.work[execution_id].history.values())
-        yield from sorted((row for row in history if row.lane > 0), key=_place)
-
-
-def _place(row: StoredEvent) -> tuple[int, int, str]:
-    return row.lane, row.seq, row.event_id
+        yield from sorted((row for row in history if row.lane > 0), key=PLACE)
 
 
 def _fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool:

@@ -41,6 +41,7 @@ def _given_out(
     tables: Tables, entry: CommandEntry, command: Command, owner: str | None, delay: float
 ) -> Command:
     entry.attempt += 1
+    entry.lost = 0
     entry.owner = owner
     entry.not_before = tables.clock() + delay
     return msgspec.structs.replace(command, attempt=entry.attempt, delay=delay)

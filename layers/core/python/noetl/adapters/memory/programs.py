@@ -7,10 +7,20 @@ from noetl.adapters.program_hash import check_hash
 
 class MemoryProgramStore:
     def __init__(self) -> None:
-        self._programs: dict[str, bytes] = {}
+        self._programs: dict[str, tuple[bytes, str]] = {}
 
     def get(self, program: str) -> bytes | None:
-        return self._programs.get(check_hash(program))
+        found = self.read(program)
+        return None if found is None else found[0]
 
     def put(self, program: str, data: bytes) -> None:
-        self._programs.setdefault(check_hash(program), bytes(data))
+        self.write(program, data, "", replace=False)
+
+    def read(self, program: str) -> tuple[bytes, str] | None:
+        return self._programs.get(check_hash(program))
+
+    def write(self, program: str, data: bytes, token: str, *, replace: bool) -> bool:
+        if not replace and check_hash(program) in self._programs:
+            return False
+        self._programs[check_hash(program)] = bytes(data), token
+        return True

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from noetl.adapters.loops import resume
 from noetl.adapters.memory.limits import wake
 from noetl.adapters.memory.tables import CommandEntry, OutboxEntry, Tables, TimerEntry
 from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, Start, TimerFired, decode_event
+from noetl.domain.lost_owners import ALONE_SECONDS, suspicious, wait_seconds
 from noetl.domain.owners import HELD, leaseholder, offered
 from noetl.ports.execution_store import Offer, Published
+
+Turn = tuple[int, str, int]
+"""Execution, command, turn."""
 
 
 def release(tables: Tables, owner: str) -> None:
@@ -67,20 +73,58 @@ def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event
     return [decode_event(row.payload) for row in sorted(rows, key=lambda row: row.order)]
 
 
-def claim(tables: Tables, owner: str, limit: int, offer: Offer | None = None) -> list[Command]:
+def open_work(tables: Tables, execution_id: int) -> dict[str, int]:
+    """Counts of what is outstanding of an execution."""
+    work = tables.work[execution_id]
+    return {
+        "commands": len(work.commands),
+        "timers": len(work.timers),
+        "outbox": sum(1 for key in tables.outbox if key[0] == execution_id),
+        "lost": sum(1 for one in work.commands.values() if one.losses and not one.waiting),
+    }
+
+
+def record_lost(tables: Tables, commands: Sequence[Turn]) -> None:
+    for execution_id, command_id, turn in commands:
+        work = tables.work.get(execution_id)
+        entry = None if work is None else work.commands.get(command_id)
+        if entry is not None and entry.turn == turn and not entry.waiting:
+            entry.lost, entry.lost_turn = entry.losses + 1, turn
+            if wait := wait_seconds(entry.lost):
+                entry.not_before = max(entry.not_before, tables.clock() + wait)
+
+
+def claim(
+    tables: Tables, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+) -> list[Command]:
     now = tables.clock()
+    every = [entry for work in tables.work.values() for entry in work.commands.values() if not entry.waiting]
     due = [
         entry
-        for work in tables.work.values()
-        for entry in work.commands.values()
-        if not entry.waiting and entry.not_before <= now and _free(tables, entry, offer)
+        for entry in every
+        if entry.not_before <= now and _free(tables, entry, offer)
         if tables.executions[entry.execution_id].status != "paused"
+        if lost or entry.losses == 0 or offer is not None
     ]
+    suspects = sorted(
+        (one for one in due if offer is None and suspicious(one.losses)), key=lambda entry: entry.order
+    )
+    has_one = any(
+        one.owner == owner and suspicious(one.losses) and one.not_before > now - ALONE_SECONDS
+        for one in every
+    )
+    left_out = {id(one) for one in suspects[0 if has_one else 1 :]}
+    due = sorted(
+        (one for one in due if id(one) not in left_out), key=lambda entry: (-entry.priority, entry.order)
+    )
     found = []
-    for entry in sorted(due, key=lambda entry: (-entry.priority, entry.order))[:limit]:
+    for entry in sorted(due[:limit], key=lambda entry: entry.losses):
         entry.attempt += offer is None or entry.owner != offered(offer.pool)
         entry.owner = owner
-        found.append(resume(tables.command(entry), *_recorded(tables, entry)))
+        if entry.losses > 1:
+            entry.not_before = now
+        command = msgspec.structs.replace(tables.command(entry), lost=entry.losses)
+        found.append(resume(command, *_recorded(tables, entry)))
     return found + (wake(tables, owner) if offer is None else [])
 
 

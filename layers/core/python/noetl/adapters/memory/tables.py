@@ -64,6 +64,13 @@ class CommandEntry:
     left: int = 0
     order: int = 0
     priority: int = 0
+    lost: int = 0
+    lost_turn: int = 0
+
+    @property
+    def losses(self) -> int:
+        """How many owners died while they ran this turn."""
+        return self.lost if self.lost_turn == self.turn else 0
 
 
 @dataclass(slots=True)

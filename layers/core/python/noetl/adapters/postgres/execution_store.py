@@ -256,9 +256,15 @@ class PostgresExecutionStore(PostgresLimits):
     def release(self, owner: str) -> None:
         self.database.run("release", {"owner": text(owner)})
 
-    def claim(self, owner: str, limit: int, offer: Offer | None = None) -> Sequence[Command]:
+    def record_lost(self, commands: Sequence[tuple[int, str, int]]) -> None:
+        if commands:
+            self.database.run("record_lost", handing.lost(commands))
+
+    def claim(
+        self, owner: str, limit: int, offer: Offer | None = None, *, lost: bool = True
+    ) -> Sequence[Command]:
         self._settle_doubts(owner)
-        asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer)}
+        asked = {"owner": text(owner), "limit": number(limit), **handing.offer(offer), **handing.trust(lost)}
         unread = Unread()
         found = [
             unread.command(int(row[0] or b""), (row[1] or b"").decode(), partial(self._claimed, row))
@@ -388,9 +394,6 @@ class PostgresExecutionStore(PostgresLimits):
         return None
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        ((commands, timers, outbox),) = self.database.run("open_work", {"execution_id": number(execution_id)})
-        return {
-            "commands": int(commands or b""),
-            "timers": int(timers or b""),
-            "outbox": int(outbox or b""),
-        }
+        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
+        names = ("commands", "timers", "outbox", "lost")
+        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.adapters.postgres.literals import number, numbers, text, texts
+from collections.abc import Sequence
+
+from noetl.adapters.postgres.literals import flag, number, numbers, text, texts
+from noetl.domain.lost_owners import ALONE_SECONDS, MOST, WAIT_SECONDS
 from noetl.ports.answers import Offer, Published
 
 
@@ -27,3 +30,18 @@ def offer(wanted: Offer | None) -> dict[str, bytes | None]:
         "execution_id": number(execution_id),
         "command_id": text(command_id),
     }
+
+
+def lost(commands: Sequence[tuple[int, str, int]]) -> dict[str, bytes | None]:
+    """Turns (execution, command, turn) that a process died of."""
+    return {
+        "executions": numbers([execution_id for execution_id, _, _ in commands]),
+        "commands": texts([command_id for _, command_id, _ in commands]),
+        "turns": numbers([turn for _, _, turn in commands]),
+        "seconds": number(WAIT_SECONDS),
+    }
+
+
+def trust(lost: bool) -> dict[str, bytes | None]:
+    """Whether commands that a process died of are claimed, and how."""
+    return {"lost": flag(lost), "most": number(MOST), "alone": number(ALONE_SECONDS)}

@@ -7,6 +7,7 @@ everything, so a database that is up to date costs one query.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from noetl.domain.errors import InfrastructureError
 SQL = Path(__file__).with_name("sql")
 LOCK = 0x6E6F65746C  # "noetl"
 COMPLETE = "complete"
+MIGRATIONS = "migrations/"
+"""What the names of scripts begin with that are applied once; functions are applied whenever their text changed."""
 _JOURNAL = """
 CREATE SCHEMA IF NOT EXISTS noetl;
 CREATE TABLE IF NOT EXISTS noetl.migration (
@@ -35,11 +38,14 @@ FROM (SELECT) one LEFT JOIN noetl.migration m ON true;
 def migrate(dsn: str) -> list[str]:
     """Apply what is missing, in one transaction under an advisory lock; names of what was applied.
 
-    Raises InfrastructureError when the database cannot be reached, or when a migration that was applied differs from the one here.
+    Raises InfrastructureError when the database cannot be reached, and before anything is changed when a later version has migrated it
+    (code="database_newer") or a migration that was applied differs from the one here (code="migration_changed").
     """
     try:
         with _connect(dsn) as connection:
-            if _recorded(connection).get(COMPLETE) == fingerprint():
+            known = _recorded(connection)
+            _check(known)
+            if known.get(COMPLETE) == fingerprint():
                 return []
             with connection.transaction():
                 connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
@@ -53,9 +59,10 @@ def migrate(dsn: str) -> list[str]:
 
 
 def pending(dsn: str) -> list[str]:
-    """Names of what ``migrate`` would apply."""
+    """Names of what ``migrate`` would apply. Raises InfrastructureError as it does for a database of another version."""
     with _connect(dsn) as connection:
         known = _recorded(connection)
+    _check(known)
     return [name for name, text in scripts().items() if known.get(name) != _checksum(text)]
 
 
@@ -114,6 +121,26 @@ def _recorded(connection: Connection) -> dict[str, str]:
         return {}
 
 
+def _check(known: Mapping[str, str]) -> None:
+    """Refuse a database whose migrations this version does not know, or knows otherwise."""
+    newer = sorted(name for name in known if name.startswith(MIGRATIONS) and name not in scripts())
+    if newer:
+        raise InfrastructureError(
+            f"the database was migrated by a later version of NoETL: this one does not know {', '.join(newer)}",
+            code="database_newer",
+            hint="use that version, or one after it; a schema is never taken back",
+            retryable=False,
+        )
+    for name, text in scripts().items():
+        if name.startswith(MIGRATIONS) and known.get(name, _checksum(text)) != _checksum(text):
+            raise InfrastructureError(
+                f"{name} was applied with other content than this version has",
+                code="migration_changed",
+                hint="use the version that made this database; an applied migration must never be edited, add a new one",
+                retryable=False,
+            )
+
+
 def _condition(connection: Connection) -> tuple[frozenset[str], str]:
     """Return the scripts that were applied, and why the database takes no writes (empty: it does), in one round trip."""
     try:
@@ -128,17 +155,11 @@ def _condition(connection: Connection) -> tuple[frozenset[str], str]:
 def _apply(connection: Connection) -> list[str]:
     connection.execute(_JOURNAL)
     known = _recorded(connection)
+    _check(known)
     applied = []
     for name, text in scripts().items():
         if known.get(name) == _checksum(text):
             continue
-        if name in known and name.startswith("migrations/"):
-            raise InfrastructureError(
-                f"{name} was applied with other content than this version has",
-                code="migration_changed",
-                hint="an applied migration must never be edited; add a new one",
-                retryable=False,
-            )
         connection.execute(text.encode())
         _record(connection, name, _checksum(text))
         applied.append(name)

@@ -169,8 +169,10 @@ def whole_command(
     child: bytes | None,
     loop: bytes | LoopRow | None,
 ) -> Command:
-    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay."""
-    _, round_, attempt, first, past, *delay = counts
+    """A command from its row. ``counts``: run, round, attempt, first, past, and perhaps the microseconds of its delay and how many
+    owners died while they ran it."""
+    _, round_, attempt, first, past, *more = counts
+    delay, lost = (*more, 0, 0)[:2]
     if round_ < 0 or loop is None:
         command = codec.decode_as(COMMAND, body or b"")
     else:
@@ -179,7 +181,7 @@ def whole_command(
             command = chunk_command(execution_id, row, first, past)
         else:
             command = completed(codec.decode_as(COMMAND, body), row, first, past)
-    command = msgspec.structs.replace(command, attempt=attempt, delay=delay[0] / 1e6 if delay else 0.0)
+    command = msgspec.structs.replace(command, attempt=attempt, delay=delay / 1e6, lost=lost)
     return (
         command if child is None else msgspec.structs.replace(command, child=codec.decode_as(OUTCOME, child))
     )

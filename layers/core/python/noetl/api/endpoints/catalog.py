@@ -19,6 +19,7 @@ from noetl.api.deps import ApiDeps
 from noetl.api.exchange import JSON, Answer, Request
 from noetl.api.problems import diagnostic
 from noetl.domain import codec
+from noetl.domain.long_work import begin_long_work
 from noetl.dsl.graph import to_mermaid
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.find_playbook import find_playbook
@@ -26,13 +27,18 @@ from noetl.services.register_playbook import check_path, playbook_text, register
 
 SOURCE_NAME = "playbook.yaml"
 _PAGE, _MOST = 100, 500
+_LONG = 16 * 1024
+"""Characters of a playbook that takes long to compile."""
 
 
 def register(deps: ApiDeps, request: Request) -> Answer:
     """201 for a new version, 200 when the playbook has it already."""
     asked = _asked(deps, request)
+    text = playbook_text(asked.content)
+    if len(text) > _LONG:
+        begin_long_work()
     done = register_playbook(
-        playbook_text(asked.content),
+        text,
         source_name=asked.source_name or SOURCE_NAME,
         path=asked.path,
         catalog=deps.catalog,

@@ -31,7 +31,7 @@ ROUTES: tuple[Route, ...] = (
         {202: callback_bodies.CallbackTaken, 200: callback_bodies.CallbackTaken},
         "callbacks",
         any_body=True,
-        refuses=(400, 409, 410, 422),
+        refuses=(400, 409, 410, 422, 429),
     ),
     Route(
         "GET",

@@ -22,7 +22,7 @@ ROUTES: tuple[Route, ...] = (
         ),
         body=bodies.RegisterBody,
         logged=True,
-        refuses=(409,),
+        refuses=(409, 429),
         yaml=True,
     ),
     Route(

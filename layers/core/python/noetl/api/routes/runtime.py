@@ -28,6 +28,6 @@ ROUTES: tuple[Route, ...] = (
         {200: bodies.RenderedAnswer},
         "executions",
         body=bodies.RenderBody,
-        refuses=(409, 410),
+        refuses=(409, 410, 429),
     ),
 )

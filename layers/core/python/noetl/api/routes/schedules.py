@@ -34,7 +34,7 @@ ROUTES: tuple[Route, ...] = (
         "schedules",
         body=ScheduleWish,
         logged=True,
-        refuses=(409,),
+        refuses=(409, 429),
     ),
     _schedule(
         "GET",

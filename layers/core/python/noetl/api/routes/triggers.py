@@ -101,7 +101,7 @@ ROUTES: tuple[Route, ...] = (
         "triggers",
         logged=True,
         any_body=True,
-        refuses=(409,),
+        refuses=(409, 429),
     ),
     Route(
         "POST",
@@ -113,6 +113,6 @@ ROUTES: tuple[Route, ...] = (
         {202: triggers.FiredAnswer},
         "triggers",
         any_body=True,
-        refuses=(400, 403, 404, 409, 422),
+        refuses=(400, 403, 404, 409, 422, 429),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -26,21 +27,24 @@ from noetl.dsl.program import (
     Step,
     Task,
 )
-from noetl.dsl.reachability import Edge, closure, edges, rules_of
+from noetl.dsl.reachability import Edge, Reach, edges, rules_of
 from noetl.dsl.tree import Mapping, Scalar, Sequence, Tree
 from noetl.dsl.work import tasks_in
 
 _LEAVES = (BreakAction, ContinueAction, FailAction, NextAction)
 _MANY_STEPS = 200
 """Programs of more steps are not searched for races: pairs of branches grow with the square."""
+_MANY_PAIRS = 1_000_000
+"""Pairs of branches, times names that several steps write, that are searched at most."""
 
 
 def check_flow(lowering: Lowering, program: Program, root: Mapping) -> None:
     """Every lint about routes, waits and limits."""
     diagnostics = lowering.diagnostics
     ways = edges(program)
+    choices = _Choices(program, ways)
     for step in program.steps:
-        _check_join(step, program, ways, diagnostics)
+        _check_join(step, choices, diagnostics)
         _check_admission(step, diagnostics)
         for tasks in _sequences(step):
             _check_jumps(tasks, diagnostics)
@@ -140,22 +144,17 @@ def _only_failures(rule: Rule) -> bool:
 
 def _check_cycles(program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
     """Steps that lead only to each other, each over an arc that is always taken."""
-    following: dict[str, list[str]] = {}
-    for way in ways:
-        following.setdefault(way.source, []).append(way.target)
-    reach = {step.name: closure([step.name], following) for step in program.steps}
-    told: set[str] = set()
-    for step in program.steps:
-        if step.name not in reach[step.name] or step.name in told:
+    reach = Reach([step.name for step in program.steps], ways)
+    for component in sorted(map(sorted, reach.components)):
+        leads_to, circle = reach.bits[component[0]], sum(1 << place for place in component)
+        if not leads_to or leads_to & ~circle:
             continue
-        circle = {name for name in reach[step.name] if step.name in reach.get(name, ())}
-        told |= circle
-        inside = [other for other in program.steps if other.name in circle]
-        if reach[step.name] <= circle and all(_always_goes_on(other) for other in inside):
+        inside = [program.steps[place] for place in component]
+        if all(_always_goes_on(step) for step in inside):
             diagnostics.warning(
                 "endless-cycle",
-                f"nothing leads out of the cycle of {', '.join(other.name for other in inside)}",
-                step.pos,
+                f"nothing leads out of the cycle of {', '.join(step.name for step in inside)}",
+                inside[0].pos,
                 hint="guard one of its arcs, or add an arc that leaves it",
             )
 
@@ -177,16 +176,16 @@ def _sure(guard: Node | None) -> bool:
 # --- joins, admission, the final step -----------------------------------------------------------
 
 
-def _check_join(step: Step, program: Program, ways: list[Edge], diagnostics: Diagnostics) -> None:
-    arriving = list({way.way: way for way in ways if way.sync and way.target == step.name}.values())
+def _check_join(step: Step, choices: _Choices, diagnostics: Diagnostics) -> None:
+    arriving = choices.arriving(step.name)
     _check_comes_round(step, diagnostics)
     wanted = step.ways if step.join == "all" else int(step.join) if step.join.isdigit() else 0
     if wanted < 2 or step.join_of == "arrivals":
         return
     if wanted > len(arriving):
         return  # told by the count of arcs
-    chosen = _exclusive(arriving, program, ways)
-    if chosen is not None and wanted == len(arriving):
+    chosen = choices.between(arriving) if wanted == len(arriving) else None
+    if chosen is not None:
         diagnostics.warning(
             "join-never",
             f"step {step.name!r} waits for all of {wanted} arcs, and {chosen!r} takes only one of the ways to them",
@@ -208,31 +207,45 @@ def _check_comes_round(step: Step, diagnostics: Diagnostics) -> None:
         )
 
 
-def _exclusive(arriving: list[Edge], program: Program, ways: list[Edge]) -> str | None:
-    """A step whose exclusive choice decides between two of the arrivals, found along ways without other entries."""
-    steps = {step.name: step for step in program.steps}
-    incoming: dict[str, list[Edge]] = {}
-    for way in ways:
-        incoming.setdefault(way.target, []).append(way)
-    decisions: list[dict[str, int]] = []
-    for way in arriving:
-        found: dict[str, int] = {}
-        current: Edge | None = way
-        for _ in range(len(steps) + 1):
-            if current is None:
-                break
-            source = steps[current.source]
-            if source.mode == "exclusive" and len(source.arcs) > 1:
-                found.setdefault(source.name, id(current))
-            before = incoming.get(source.name, [])
-            current = before[0] if len(before) == 1 and source.name != program.entry else None
-        decisions.append(found)
-    for place, one in enumerate(decisions):
-        for other in decisions[place + 1 :]:
-            for name in one.keys() & other.keys():
-                if one[name] != other[name] and name not in steps[name].reaches:
+class _Choices:
+    """Exclusive choices on the ways to a step."""
+
+    def __init__(self, program: Program, ways: list[Edge]) -> None:
+        self._steps = {step.name: step for step in program.steps}
+        self._entry = program.entry
+        self._incoming: dict[str, list[Edge]] = {}
+        for way in ways:
+            self._incoming.setdefault(way.target, []).append(way)
+
+    def arriving(self, name: str) -> list[Edge]:
+        """One edge for each different way over which tokens come to a step."""
+        return list({way.way: way for way in self._incoming.get(name, ()) if way.sync}.values())
+
+    def between(self, arriving: list[Edge]) -> str | None:
+        """A step whose exclusive choice decides between two of the arrivals, found along ways without other entries."""
+        taken: dict[str, int] = {}
+        behind: dict[str, list[Edge]] = {}
+        for way in arriving:
+            if way.source not in behind:
+                behind[way.source] = list(self._before(way.source))
+            on_the_way: dict[str, int] = {}
+            for edge in (way, *behind[way.source]):
+                source = self._steps[edge.source]
+                if source.mode == "exclusive" and len(source.arcs) > 1:
+                    on_the_way.setdefault(source.name, id(edge))
+            for name, edge_id in on_the_way.items():
+                if taken.setdefault(name, edge_id) != edge_id and name not in self._steps[name].reaches:
                     return name
-    return None
+        return None
+
+    def _before(self, name: str) -> Iterator[Edge]:
+        """The edges that lead to a step, backwards, as long as there is only one."""
+        for _ in self._steps:
+            before = self._incoming.get(name, [])
+            if len(before) != 1 or name == self._entry:
+                return
+            yield before[0]
+            name = before[0].source
 
 
 def _check_admission(step: Step, diagnostics: Diagnostics) -> None:
@@ -296,22 +309,34 @@ def _check_races(program: Program, diagnostics: Diagnostics) -> None:
     """Plain writes of one name in two branches of a fork: whichever is later wins."""
     if len(program.steps) > _MANY_STEPS:
         return
-    writes = [write for step in program.steps for write in _writes(step)]
-    if len({write.name for write in writes}) == len(writes):
-        return
-    reaches = {step.name: {step.name, *step.reaches} for step in program.steps}
+    places = {step.name: place for place, step in enumerate(program.steps)}
+    written: dict[str, list[_Write]] = {}
     for step in program.steps:
-        for left, right in _forks(step):
-            one = reaches.get(left, set()) - reaches.get(right, set())
-            other = reaches.get(right, set()) - reaches.get(left, set())
-            _tell_races(writes, one, other, diagnostics)
+        for write in _writes(step):
+            written.setdefault(write.name, []).append(write)
+    several = [writes for writes in written.values() if len({write.step for write in writes}) > 1]
+    if not several:
+        return
+    by_step = [(sum({1 << places[write.step] for write in writes}), writes) for writes in several]
+    reaches = {
+        step.name: sum(1 << places[name] for name in {step.name, *step.reaches}) for step in program.steps
+    }
+    pairs = dict.fromkeys(pair for step in program.steps for pair in _forks(step))
+    for left, right in itertools.islice(pairs, _MANY_PAIRS // len(by_step)):
+        one = reaches.get(left, 0) & ~reaches.get(right, 0)
+        other = reaches.get(right, 0) & ~reaches.get(left, 0)
+        for steps, writes in by_step:
+            if steps & one and steps & other:
+                _tell_races(writes, one, other, places, diagnostics)
 
 
-def _tell_races(writes: list[_Write], one: set[str], other: set[str], diagnostics: Diagnostics) -> None:
-    first = {write.name: write for write in reversed(writes) if write.step in one}
+def _tell_races(
+    writes: list[_Write], one: int, other: int, places: dict[str, int], diagnostics: Diagnostics
+) -> None:
+    """``writes``: of one name. ``one``, ``other``: the steps of two branches, as bits."""
+    rival = next(write for write in writes if one >> places[write.step] & 1)
     for write in writes:
-        rival = first.get(write.name)
-        if rival is not None and write.step in other:
+        if other >> places[write.step] & 1:
             early, late = sorted((rival, write), key=lambda found: (found.pos.line, found.pos.column))
             diagnostics.warning(
                 "concurrent-write",
@@ -322,7 +347,7 @@ def _tell_races(writes: list[_Write], one: set[str], other: set[str], diagnostic
 
 
 def _forks(step: Step) -> Iterator[tuple[str, str]]:
-    """Pairs of targets that one end of a step may go to together."""
+    """Yield the pairs of targets that one end of a step may go to together, each pair once."""
     groups = (
         [[(arc.target, arc.when is None) for arc in step.arcs if "done" in arc.on]]
         if step.mode == "inclusive"
@@ -335,10 +360,12 @@ def _forks(step: Step) -> Iterator[tuple[str, str]]:
             if isinstance(action, NextAction)
         ]
     for group in groups:
-        for place, (left, sure) in enumerate(group):
-            for right, also in group[place + 1 :]:
-                if left != right and (sure or also):
-                    yield left, right
+        named: dict[str, bool] = {}
+        for target, sure in group:
+            named[target] = sure or named.get(target, False)
+        for (left, sure), (right, also) in itertools.combinations(named.items(), 2):
+            if sure or also:
+                yield left, right
 
 
 def _writes(step: Step) -> list[_Write]:

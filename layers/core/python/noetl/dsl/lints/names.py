@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.expressions import name_offset
 from noetl.dsl.lowering.context import (
     BOUNDARY,
@@ -19,7 +18,7 @@ from noetl.dsl.lowering.context import (
 )
 from noetl.dsl.nodes import Expr, Node, Pos, Sql, Text
 from noetl.dsl.program import JumpAction, Program, Step, Task
-from noetl.dsl.reachability import closure, edges
+from noetl.dsl.reachability import Reach, edges
 from noetl.dsl.reads import nodes_in
 
 _AFTER_THE_BODY = (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL, NEXT_ARGS, ON_ERROR_ARGS)
@@ -28,12 +27,11 @@ _ITER = frozenset({"index", "parent", "first", "last", "length", "count", "total
 
 def check_known_names(lowering: Lowering, program: Program) -> None:
     """Warnings about names that mean something elsewhere. Behind an admission everything may have happened by then."""
-    upstream = _upstream(program)
-    gated = {step.name for step in program.steps if step.admit is not None}
+    upstream = _Upstream(program)
     for use in lowering.uses:
         if use.frame.place in (START, KEYCHAIN) or not use.frame.step:
             continue
-        if not use.frame.undoing and gated.isdisjoint({use.frame.step, *upstream.get(use.frame.step, ())}):
+        if not use.frame.undoing and not upstream.behind_admission(use.frame.step):
             _check_steps(use, lowering, upstream)
         _check_given(use, lowering)
     for step in program.steps:
@@ -42,29 +40,45 @@ def check_known_names(lowering: Lowering, program: Program) -> None:
                 _check_labels(step, pipeline.tasks, lowering)
 
 
-def _upstream(program: Program) -> dict[str, set[str]]:
-    """step → steps that may have run when it is entered. The final step and handlers come after everything."""
-    following: dict[str, list[str]] = {}
-    for edge in edges(program):
-        following.setdefault(edge.source, []).append(edge.target)
-    names = [step.name for step in program.steps]
-    before: dict[str, set[str]] = {name: set() for name in names}
-    for name in names:
-        for target in closure([name], following):
-            if target in before:
-                before[target].add(name)
-    if program.final_step in before:
-        before[program.final_step] |= set(names) - {program.final_step}
-    return before
+class _Upstream:
+    """Which steps may have run when one is entered. The final step and handlers come after everything."""
+
+    def __init__(self, program: Program) -> None:
+        names = [step.name for step in program.steps]
+        self._before = Reach(names, edges(program)).reversed()
+        final = self._before.places.get(program.final_step or "")
+        if final is not None:
+            self._before.bits[final] |= ((1 << len(names)) - 1) & ~(1 << final)
+        gated = [step.name for step in program.steps if step.admit is not None]
+        self._gated = sum(1 << self._before.places[name] for name in gated)
+
+    def has(self, name: str, step: str) -> bool:
+        """Whether ``name`` may have run when ``step`` is entered; true when ``step`` is none."""
+        place = self._before.places.get(step)
+        if place is None:
+            return True
+        other = self._before.places.get(name)
+        return other is not None and bool(self._before.bits[place] >> other & 1)
+
+    def behind_admission(self, step: str) -> bool:
+        """Whether the step, or one before it, has an admission."""
+        place = self._before.places.get(step)
+        return place is not None and bool((self._before.bits[place] | 1 << place) & self._gated)
 
 
-def _check_steps(use: TemplateUse, lowering: Lowering, upstream: dict[str, set[str]]) -> None:
+def _check_steps(use: TemplateUse, lowering: Lowering, upstream: _Upstream) -> None:
     """``<step>.…`` of a step that does not come before this one."""
+    read = use.analysis.names & lowering.names.steps.keys()
+    if not read:
+        return
     names, frame = lowering.names, use.frame
     own = names.args.get(frame.step, set()) | names.labels.get(frame.step, set()) | frame.names
-    others = own | names.ctx | names.vars | names.workload | {names.iterators.get(frame.step, "")}
-    for name in sorted(use.analysis.names & names.steps.keys()):
-        if name in others or name in use.analysis.guarded or name in upstream.get(frame.step, {name}):
+    iterator = names.iterators.get(frame.step, "")
+    for name in sorted(read):
+        given = name in own or name == iterator
+        if given or name in names.ctx or name in names.vars or name in names.workload:
+            continue
+        if name in use.analysis.guarded or upstream.has(name, frame.step):
             continue
         if name == frame.step and frame.place in _AFTER_THE_BODY:
             continue
@@ -92,7 +106,7 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
         if scope in use.analysis.guarded:
             continue
         if scope in ("args", "input") and entry not in given and not open_:
-            hint = did_you_mean(
+            hint = lowering.diagnostics.suggest(
                 entry, given, f"add `{entry}` to the `args` of an arc that leads to {frame.step!r}"
             )
             lowering.diagnostics.warning(
@@ -102,7 +116,9 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
                 hint=hint,
             )
         elif scope == "iter" and entry not in known and frame.place.iteration:
-            hint = did_you_mean(entry, known, f"set it: set: {{ iter.{entry}: … }}, or write `| default(…)`")
+            hint = lowering.diagnostics.suggest(
+                entry, known, f"set it: set: {{ iter.{entry}: … }}, or write `| default(…)`"
+            )
             lowering.diagnostics.warning(
                 "unset-iteration-value",
                 f"nothing sets iter.{entry} in step {frame.step!r}",
@@ -132,9 +148,11 @@ def _check_labels(step: Step, tasks: tuple[Task, ...], lowering: Lowering) -> No
                     place_in(node, name),
                     hint="move it up, or write `| default(…)` for the first round",
                 )
-    hidden = (lowering.names.steps.keys() | lowering.names.workload | lowering.names.ctx) - {step.name}
+    read = {name for _, name in _bare_reads(tasks)}
+    known = lowering.names
     for task in tasks:
-        if task.label in hidden and any(name == task.label for _, name in _bare_reads(tasks)):
+        hides = task.label in known.steps or task.label in known.workload or task.label in known.ctx
+        if hides and task.label != step.name and task.label in read:
             what = "step" if task.label in lowering.names.steps else "value"
             lowering.diagnostics.warning(
                 "shadowed-name",

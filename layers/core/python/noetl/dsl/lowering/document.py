@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.domain.sizes import PATH, PLAYBOOK_NAME
-from noetl.dsl.input_schema import schema_problem
+from noetl.dsl.json_schema.check import schema_problem
 from noetl.dsl.lowering.context import KEYCHAIN, START, TOOL, Frame, Lowering
 from noetl.dsl.lowering.failures import with_default_on_error
 from noetl.dsl.lowering.limits import lower_concurrency
@@ -15,6 +15,7 @@ from noetl.dsl.lowering.steps import Defaults, lower_step
 from noetl.dsl.lowering.tasks import Layers
 from noetl.dsl.lowering.workbook import read_workbook
 from noetl.dsl.program import PROGRAM_VERSION, KeychainEntry, Pos, Program, Step
+from noetl.dsl.shape import place_of, show_path
 from noetl.dsl.tree import Mapping, Scalar, Tree, items_of, mapping_of, text_of
 
 SEMANTICS = 1
@@ -74,11 +75,14 @@ def _check_input(lowering: Lowering, tree: Tree | None) -> None:
     schema = _plain(tree)
     problem = schema_problem(schema) if isinstance(schema, dict) else None
     if problem is not None and tree is not None:
+        where = "/".join(str(part) for part in problem.path) or "input"
         lowering.diagnostics.error(
             "input-schema",
-            f"`input` is not a JSON Schema that can be used: {problem}",
-            tree.pos,
-            hint="draft 2020-12 unless `$schema` says otherwise; `$ref` leads to a place of the same schema, such as #/$defs/city",
+            f"`input` is not a JSON Schema that can be used: {where}: {problem.message}",
+            place_of(tree, list(problem.path), at_key="patternProperties" in problem.path[-2:-1]),
+            hint=problem.hint
+            or "draft 2020-12 unless `$schema` says otherwise; `$ref` leads to a place of the same schema, such as #/$defs/city",
+            path=show_path(["input", *problem.path]),
         )
 
 

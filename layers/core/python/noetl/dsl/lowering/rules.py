@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from noetl.dsl.boundaries import EVENT_NAMES, compared_names
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import Analysis
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.lowering.values import canonical_retry, lower_sets
@@ -78,7 +78,9 @@ def check_event_names(lowering: Lowering, guard: Tree | None, analysis: Analysis
     for name in sorted(compared_names(analysis) - EVENT_NAMES):
         if isinstance(guard, Scalar):
             at = max(guard.value.find(name), 0)
-            hint = did_you_mean(name, EVENT_NAMES, f"events: {', '.join(sorted(EVENT_NAMES))}")
+            hint = lowering.diagnostics.suggest(
+                name, EVENT_NAMES, f"events: {', '.join(sorted(EVENT_NAMES))}"
+            )
             lowering.diagnostics.error(
                 "unknown-event", f"no event is called {name!r}", guard.locate(at), hint=hint
             )
@@ -125,7 +127,7 @@ def _jump(lowering: Lowering, then: Mapping, labels: tuple[str, ...], label: str
                 hint="name the task to go to",
             )
     elif target not in labels:
-        hint = did_you_mean(target, labels, f"tasks of this step: {', '.join(labels)}")
+        hint = lowering.diagnostics.suggest(target, labels, listing("tasks of this step", labels))
         lowering.diagnostics.error(
             "unknown-label", f"there is no task {target!r} in this step", pos, hint=hint
         )

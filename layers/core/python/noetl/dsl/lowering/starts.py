@@ -8,7 +8,7 @@ from typing import Any, get_args
 from noetl.domain import schedules
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.firing import CatchUp, Overlap
-from noetl.dsl.input_schema import misfits, schema_problem
+from noetl.dsl.json_schema.check import misfits, schema_problem
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, Trigger
 from noetl.dsl.tree import Mapping, Tree, items_of, mapping_of, text_of

@@ -7,7 +7,6 @@ from typing import Literal
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
-from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.rules import LowerSink, lower_rules
 from noetl.dsl.lowering.values import lower_sets, result_spec, spelled
@@ -172,7 +171,7 @@ def kind_spec(lowering: Lowering, body: Mapping, kind: str) -> KindSpec | None:
     if kind in ANNOUNCED:
         lowering.diagnostics.error(LATER, f"the kind {kind!r} is not run by this release", pos, hint=listing)
     else:
-        hint = did_you_mean(kind, known, listing)
+        hint = lowering.diagnostics.suggest(kind, known, listing)
         lowering.diagnostics.error("unknown-kind", f"there is no tool kind {kind!r}", pos, hint=hint)
     return None
 

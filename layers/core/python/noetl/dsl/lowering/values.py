@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args
 from noetl.domain.outcomes import PatchScope
 from noetl.domain.sizes import NAME
 from noetl.domain.tiers import KNOWN_WISHES, TIERS
-from noetl.dsl.diagnostics import did_you_mean
 from noetl.dsl.lowering.context import Frame, Lowering
 from noetl.dsl.program import Lit, Node, Pos, ResultSpec, RetryAction, SetAction
 from noetl.dsl.tree import Mapping, Scalar, Tree, is_null, items_of, mapping_of, text_of
@@ -157,7 +156,7 @@ def _tier(lowering: Lowering, tree: Tree | None) -> str | None:
     wish = text_of(tree)
     if tree is not None and wish and wish.strip().lower() not in KNOWN_WISHES:
         message = f"there is no tier {wish!r}: what asks for it goes to the default one"
-        hint = did_you_mean(wish.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
+        hint = lowering.diagnostics.suggest(wish.strip().lower(), TIERS, f"one of auto, {', '.join(TIERS)}")
         lowering.diagnostics.warning("no-effect", message, tree.pos, hint=hint)
     return wish
 

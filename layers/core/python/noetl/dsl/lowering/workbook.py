@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.dsl.diagnostics import did_you_mean
+from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
 from noetl.dsl.lowering.tasks import TASK_KEYS
@@ -102,8 +102,8 @@ def _find(lowering: Lowering, body: Mapping, seen: tuple[str, ...]) -> tuple[str
         )
         return None
     if name not in lowering.workbook:
-        listing = f"tasks: {', '.join(lowering.workbook) or 'none, there is no workbook'}"
-        guess = did_you_mean(name, lowering.workbook, listing)
+        known = listing("tasks", lowering.workbook, "none, there is no workbook")
+        guess = lowering.diagnostics.suggest(name, lowering.workbook, known)
         lowering.diagnostics.error("unknown-task", f"the workbook has no task {name!r}", pos, hint=guess)
         return None
     return name, lowering.workbook[name]

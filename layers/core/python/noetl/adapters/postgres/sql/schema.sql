@@ -99,6 +99,8 @@ CREATE TABLE noetl.command (
     child JSON,
     priority INTEGER NOT NULL DEFAULT 0,
     remote BOOLEAN NOT NULL DEFAULT false,
+    lost INTEGER NOT NULL DEFAULT 0 CHECK (lost >= 0),
+    lost_turn INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (execution_id, command_id),
     CHECK (payload IS NOT NULL OR round >= 0),
     CHECK (0 <= first AND first <= past),
@@ -106,6 +108,7 @@ CREATE TABLE noetl.command (
     CHECK (NOT waiting OR owner = '')
 );
 CREATE INDEX command_owner ON noetl.command (owner, priority DESC, id) WHERE NOT waiting;
+CREATE INDEX command_lost ON noetl.command (id) WHERE lost > 1;
 
 -- payload: the loop as it started. cursor: next item to issue; issued: items that are out or came back (those that were handed back
 -- undone are not). A gate is open, closing (nothing more is issued, what is in flight drains) or closed (its loop.done exists).

@@ -203,4 +203,5 @@ SELECT payload::text FROM noetl.outbox WHERE execution_id = :execution_id::bigin
 -- name: open_work
 SELECT (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id),
        (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id);
+       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id),
+       (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id AND lost > 0 AND lost_turn = turn AND NOT waiting);

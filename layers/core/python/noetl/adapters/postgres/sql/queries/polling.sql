@@ -10,7 +10,7 @@ WHERE NOT c.waiting;
 -- name: ask_again
 -- The attempt goes up, so that whoever still has the one before says nothing that counts.
 UPDATE noetl.command c
-SET attempt = c.attempt + 1, owner = :owner, payload = f.payload::json, child = NULL,
+SET attempt = c.attempt + 1, owner = :owner, lost = 0, payload = f.payload::json, child = NULL,
     not_before = clock_timestamp() + make_interval(secs => f.delay)
 FROM unnest(:executions::bigint[], :commands::text[], :attempts::integer[], :turns::integer[], :delays::float8[], :payloads::text[])
     AS f (execution_id, command_id, attempt, turn, delay, payload)

@@ -17,16 +17,42 @@ WITH commands AS (
 )
 DELETE FROM noetl.runtime WHERE owner = :owner;
 
+-- name: record_lost
+-- The process that ran these turns died. From the second time on a turn waits before it is given out again, longer each time.
+UPDATE noetl.command c
+SET lost = n.lost, lost_turn = c.turn,
+    not_before = CASE WHEN n.lost < 2 THEN c.not_before
+                      ELSE greatest(c.not_before, clock_timestamp() + make_interval(secs => :seconds::float8 * (n.lost - 1))) END
+FROM (
+    SELECT o.execution_id, o.command_id, CASE WHEN o.lost_turn = o.turn THEN o.lost ELSE 0 END + 1 AS lost
+    FROM unnest(:executions::bigint[], :commands::text[], :turns::integer[]) AS f (execution_id, command_id, turn)
+    JOIN noetl.command o USING (execution_id, command_id, turn)
+    WHERE NOT o.waiting
+    FOR UPDATE OF o
+) n
+WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
+
 -- name: claim_commands
--- Numbers: run, round, attempt, first, past, microseconds of delay. Commands that waited for slots, and have them now, are given too.
+-- Numbers: run, round, attempt, first, past, microseconds of delay, lost owners. Commands that waited for slots, and have them now, are given too.
 -- Due commands with their loops; the finished items of chunks (indexes, and their outcomes as one json array), and the suspended ones.
 -- With a pool: what is offered there, or was taken from there by somebody whose time is over. What is offered was given to nobody yet,
--- so that its attempt stays.
+-- so that its attempt stays. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
 WITH RECURSIVE owners AS (
     (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
     UNION ALL
     SELECT (SELECT c.owner FROM noetl.command c WHERE NOT c.waiting AND c.owner > o.owner ORDER BY c.owner LIMIT 1)
     FROM owners o WHERE o.owner IS NOT NULL
+), suspect AS (
+    SELECT c.execution_id, c.command_id
+    FROM noetl.command c
+    WHERE c.lost > 1 AND c.lost < :most::integer AND c.lost_turn = c.turn AND NOT c.waiting AND c.not_before <= clock_timestamp()
+      AND (c.owner = '' OR NOT noetl.is_alive(c.owner))
+      AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
+      AND NOT EXISTS (
+          SELECT FROM noetl.command o
+          WHERE o.lost > 1 AND o.lost < :most::integer AND o.lost_turn = o.turn AND o.owner = :owner
+            AND o.not_before > clock_timestamp() - make_interval(secs => :alone::float8))
+    ORDER BY c.id LIMIT 1
 ), picked AS (
     SELECT c.execution_id, c.command_id
     FROM owners o
@@ -35,6 +61,9 @@ WITH RECURSIVE owners AS (
         WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
           AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
           AND (:command_id::text = '' OR (c.execution_id = :execution_id::bigint AND c.command_id = :command_id::text))
+          AND (c.lost = 0 OR c.lost_turn <> c.turn OR :pool::text <> ''
+               OR (:lost::boolean AND (c.lost = 1 OR c.lost >= :most::integer
+                                       OR (c.execution_id, c.command_id) IN (SELECT s.execution_id, s.command_id FROM suspect s))))
         ORDER BY c.priority DESC, c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
     WHERE o.owner IS NOT NULL
@@ -42,13 +71,15 @@ WITH RECURSIVE owners AS (
                ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
     ORDER BY c.priority DESC, c.id LIMIT :limit::bigint
 ), updated AS (
-    UPDATE noetl.command c SET owner = :owner, attempt = c.attempt + (c.owner <> 'pool:' || :pool)::integer
+    UPDATE noetl.command c
+    SET owner = :owner, attempt = c.attempt + (c.owner <> 'pool:' || :pool)::integer,
+        not_before = CASE WHEN c.lost > 1 AND c.lost_turn = c.turn THEN clock_timestamp() ELSE c.not_before END
     FROM picked p WHERE c.execution_id = p.execution_id AND c.command_id = p.command_id
     RETURNING c.*
 ), claimed AS (
-    SELECT * FROM updated ORDER BY priority DESC, id
+    SELECT *, CASE WHEN lost_turn = turn THEN lost ELSE 0 END AS losses FROM updated ORDER BY losses, priority DESC, id
 )
-SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past, 0], c.payload::text, c.child::text,
+SELECT c.execution_id, c.command_id, ARRAY[c.run, c.round, c.attempt, c.first, c.past, 0, c.losses], c.payload::text, c.child::text,
        l.payload::text, items.done, items.outcomes, items.suspended
 FROM claimed c
 LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round

@@ -1,0 +1,104 @@
+"""The JSON Schema of a playbook's ``input``, or of a callback: whether it is one, and what of a value does not fit it.
+
+Nothing is ever fetched: a ``$ref`` leads to a place of the same schema. A check takes a bounded number of operations, and its patterns
+take time in proportion to the text.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+from noetl.domain.errors import InvalidInputError, OverloadedError
+from noetl.domain.sizes import SCHEMA_OPERATIONS
+from noetl.dsl.json_schema.effort import Effort, EffortExceededError
+from noetl.dsl.json_schema.structure import SchemaProblem, find_problem, lookup_cost
+
+MOST = 10
+"""Problems of one payload that are told."""
+_FOUND = 1000
+"""Problems after which no more are looked for: the first by place are told."""
+_LONGEST = 300
+"""Characters of one problem: its message quotes what was given, which may be large."""
+
+
+def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
+    """What does not fit, each as ``place: message``, by place, at most ``MOST``.
+
+    Raises InvalidInputError: ``input_schema`` when the schema cannot be used, ``schema_limit`` when the check takes too many operations;
+    OverloadedError when it takes long, and too many others do.
+    """
+    from noetl.dsl.json_schema.keywords import counting
+
+    try:
+        with counting(Effort(lookup_cost(schema))):
+            found = list(islice(_validator(schema).iter_errors(payload), _FOUND))
+        found.sort(key=lambda one: list(map(str, one.absolute_path)))
+    except OverloadedError:
+        raise
+    except EffortExceededError:
+        raise InvalidInputError(
+            f"what was sent takes more than {SCHEMA_OPERATIONS.value} operations to hold against the schema",
+            code="schema_limit",
+            hint="send less at once, or simplify the schema: fewer `anyOf` and `oneOf`, shorter patterns",
+            details={"limit": SCHEMA_OPERATIONS.name, "most": SCHEMA_OPERATIONS.value},
+        ) from None
+    except Exception as error:  # a schema that is none fails in the library in many ways
+        problem = schema_problem(schema)
+        told = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"
+    else:
+        return [_told(one.absolute_path, one.message) for one in found[:MOST]]
+    raise InvalidInputError(
+        f"`input` of the playbook is no schema a payload can be held against: {told}",
+        code="input_schema",
+        hint="correct the playbook, and register it again",
+    )
+
+
+def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
+    """Why this is no usable JSON Schema; None when it is one."""
+    from noetl.dsl.json_schema.keywords import counted, counting
+
+    dialect = _dialect(schema)
+    try:
+        with counting(Effort()):
+            wrong = next(counted(dialect)(dialect.META_SCHEMA, registry=_empty()).iter_errors(schema), None)
+        if wrong is not None:
+            return SchemaProblem(tuple(wrong.absolute_path), _cut(wrong.message))
+        return find_problem(schema)
+    except EffortExceededError:
+        return SchemaProblem((), "it is too large to be looked through")
+    except RecursionError:
+        return SchemaProblem((), "it is nested too deep")
+
+
+def show_problem(problem: SchemaProblem) -> str:
+    """``place: message``, with the remedy."""
+    told = _told(problem.path, problem.message, "input")
+    return f"{told} ({problem.hint})" if problem.hint else told
+
+
+def _dialect(schema: dict[str, Any]) -> Any:
+    import jsonschema
+
+    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+
+
+def _validator(schema: dict[str, Any]) -> Any:
+    from noetl.dsl.json_schema.keywords import counted
+
+    return counted(_dialect(schema))(schema, registry=_empty())
+
+
+def _empty() -> Any:
+    from referencing.jsonschema import EMPTY_REGISTRY
+
+    return EMPTY_REGISTRY
+
+
+def _told(path: Any, message: Any, root: str = "payload") -> str:
+    return f"{'/'.join(str(part) for part in path) or root}: {_cut(str(message))}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -1,0 +1,138 @@
+"""Requests that would stop the service, sent to a real server at once: it answers ``/health`` meanwhile, and ends when it is told to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.api.test_serve import GATED, Client
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.postgres
+
+AT_ONCE = 20
+"""More than the server has threads."""
+HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
+PATTERN = (
+    HEAD
+    + """metadata: { name: pattern, path: demo/pattern }
+input: { properties: { x: { pattern: "^(a+)+$" } } }
+workflow: [ { step: start } ]
+"""
+)
+LATTICE = (
+    HEAD
+    + """metadata: { name: lattice, path: demo/lattice }
+input:
+  $ref: "#/$defs/a"
+  $defs:
+    a: { anyOf: [ { properties: { a: { $ref: "#/$defs/a" } } }, { properties: { a: { $ref: "#/$defs/a" } } } ], minProperties: 2 }
+workflow: [ { step: start } ]
+"""
+)
+LOOP = "{% for a in range(100000) %}{% set b = a * a %}{% endfor %}"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    return {"a": nested(levels - 1)} if levels else {}
+
+
+def steps(count: int) -> str:
+    lines = [
+        f"  - {{ step: s{n}, next: [ s{(n + 1) % count}, s{(7 * n + 3) % count} ] }}\n" for n in range(count)
+    ]
+    return f"{HEAD}metadata: {{ name: large, path: demo/large }}\nworkflow:\n{''.join(lines)}"
+
+
+@pytest.fixture
+def server(database: str, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+    environ = {**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(tmp_path / "home")}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "noetl.cli", "serve", "--port", "0", "--json"],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ,
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        yield process, Client(address, (tmp_path / "home" / "token").read_text().strip())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def attacks(client: Client) -> list[tuple[str, str, Any]]:
+    client.register(GATED)
+    execution_id = client.start("demo/gated")
+    client.until(execution_id, "waiting", "running", "paused")
+    client.register(PATTERN)
+    client.register(LATTICE)
+    return [
+        ("POST", "/api/executions", {"path": "demo/pattern", "payload": {"x": "a" * 50 + "!"}}),
+        ("POST", "/api/executions", {"path": "demo/lattice", "payload": nested(60)}),
+        ("POST", "/api/context/render", {"execution_id": execution_id, "template": [LOOP] * 50}),
+        ("POST", "/api/catalog/register", {"content": steps(3000)}),
+        ("POST", "/api/catalog/register", {"content": " " * 1_000_000 + "!"}),
+    ]
+
+
+def test_no_request_stops_the_service(server):
+    process, client = server
+    sent = attacks(client) * AT_ONCE
+    answers: list[tuple[int, str]] = []
+    left = iter(sent)
+    lock = threading.Lock()
+
+    def send() -> None:
+        while True:
+            with lock:
+                found = next(left, None)
+            if found is None:
+                return
+            method, path, body = found
+            status, answer = client(method, path, body)
+            answers.append((status, answer.get("code", "")))
+
+    threads = [threading.Thread(target=send, daemon=True) for _ in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    asked = 0
+    while any(thread.is_alive() for thread in threads):
+        assert Client(client.address)("GET", "/health")[0] == 200
+        asked += 1
+    assert asked
+    counted = Counter(answers)
+    expected = {
+        (422, "payload_invalid"),
+        (422, "schema_limit"),
+        (422, "invalid_playbook"),
+        (200, ""),
+        (429, "too_much_computing"),
+    }
+    assert set(counted) <= expected, counted
+    assert counted[422, "payload_invalid"] == AT_ONCE, "a pattern takes no time"
+    assert len(answers) == len(sent)
+
+    begun = threading.Event()
+
+    def attack_again() -> None:
+        with contextlib.suppress(OSError):
+            for method, path, body in sent[1:3]:
+                begun.set()
+                client(method, path, body)
+
+    last = threading.Thread(target=attack_again, daemon=True)
+    last.start()
+    assert begun.wait(PATIENCE)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE) in (0, -signal.SIGTERM, 130, 143)
