@@ -178,16 +178,18 @@ def test_a_lost_answer_to_failing_an_execution_makes_the_process_doubt_what_it_h
 
 
 def test_an_event_of_an_execution_whose_state_cannot_be_read_is_refused_by_its_name(tmp_path: Any) -> None:
-    """What `noetl cancel` shows: the row that cannot be read, and where the remedy is described."""
+    """What `noetl pause` shows: the row that cannot be read, and where the remedy is described. A cancel goes through."""
     machine = Machine(tmp_path, STEP)
     start = machine.begin(1)
     machine.runtime.accept([start])
     machine.settled(lambda: len(machine.ran) == 1)
     machine.memory._tables.executions[start.execution_id].state = b'{"status": 17}'
     with pytest.raises(UnreadableRowError) as refused:
-        machine.runtime._handle([Cancel(start.execution_id, "c", machine.program.hash)])
+        machine.runtime._handle([Pause(start.execution_id, "p", machine.program.hash)])
     assert f"the state of execution {start.execution_id} cannot be read" in refused.value.message
     assert "docs/operations.md" in str(refused.value.hint)
+    machine.runtime._handle([Cancel(start.execution_id, "c", machine.program.hash)])
+    assert machine.memory.info(start.execution_id).status == "cancelled"
     machine.runtime._inbox.close()
 
 
