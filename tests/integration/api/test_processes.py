@@ -39,10 +39,13 @@ workflow:
 
 def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
     home, port = tmp_path / "home", str(free_port())
+    shared = tmp_path / "shared"
+    shared.mkdir()
     environ = {
         **os.environ,
         "NOETL_DATABASE_URL": database,
         "NOETL_HOME": str(home),
+        "NOETL_TASK_FOLDERS": str(shared),
         "NOETL_LEASE_SECONDS": "2",
     }
 
@@ -75,7 +78,7 @@ def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
 
         client = Client(f"http://127.0.0.1:{port}", (home / "token").read_text().strip())
         client.register(WORK)
-        execution_id = client.start("demo/slow", payload={"go": str(tmp_path / "go")})
+        execution_id = client.start("demo/slow", payload={"go": str(shared / "go")})
         _, found = client("GET", "/api/worker/pools")
         assert [one["name"] for one in found["workers"]] == [worker["about"]["known as"]]
 
@@ -85,7 +88,7 @@ def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
 
         one = wait_until(running, "the worker's claim")
         assert one["commands"][0]["execution_id"] == execution_id
-        (tmp_path / "go").touch()
+        (shared / "go").touch()
         ended = noetl("worker", "stop", "--json")
         assert (ended["name"], ended["killed"]) == ("worker", False)
         client.until(execution_id, "completed")

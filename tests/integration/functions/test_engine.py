@@ -18,6 +18,7 @@ from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres import Database, PostgresCatalog, PostgresExecutionStore
 from noetl.domain.tokens import KeyRing
 from noetl.kinds.registry import default_registry
+from noetl.runtime.authentic_programs import AuthenticPrograms
 from noetl.runtime.registering import Registrar
 from noetl.runtime.stored_programs import StoredPrograms
 from noetl.runtime.telemetry import telemetry
@@ -63,7 +64,7 @@ class Deployment:
         self.database = Database(dsn)
         self.results = S3ResultStore("results", client("s3"))
         self.store = PostgresExecutionStore(self.database)
-        stored = S3ProgramStore("results", client("s3"))
+        stored = AuthenticPrograms(S3ProgramStore("results", client("s3")), lambda fresh: KEYS)
         self.program = (
             Registrar(PostgresCatalog(self.database), stored).register(TEXT, source_name="it.yaml").program
         )
