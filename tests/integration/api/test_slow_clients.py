@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
@@ -139,3 +143,42 @@ def test_a_server_ends_beside_slow_clients(serve):
             wait_until(lambda: len(raw.server._http._channels()) == 20, "twenty connections")
         assert not raw.server._thread.is_alive()
         assert {read(one) for one in slow} == {b""}
+
+
+def test_sigterm_ends_a_server_beside_slow_clients(module_database, tmp_path):
+    """As `noetl serve` runs: a process, which a service manager ends."""
+    environ = {**os.environ, "NOETL_DATABASE_URL": module_database, "NOETL_HOME": str(tmp_path / "home")}
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; from noetl.cli.main import main; sys.exit(main())",
+        "serve",
+        "--port",
+        "0",
+        "--json",
+    ]
+    with (
+        subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as process,
+        ExitStack() as held,
+    ):
+        try:
+            assert process.stdout is not None
+            address = json.loads(process.stdout.readline())["address"]
+            host, _, port = address.removeprefix("http://").rpartition(":")
+
+            def connect(sent: bytes) -> socket.socket:
+                one = held.enter_context(socket.create_connection((host, int(port)), timeout=PATIENCE))
+                one.sendall(sent)
+                return one
+
+            slow = [connect(b"GET /health HT") for _ in range(20)]
+            slow += [connect(START + b"Host: x\r\nContent-Length: 9\r\n\r\n{") for _ in range(20)]
+            # More answers than buffers hold, of which nothing is read.
+            unread = [connect(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100) for _ in range(20)]
+            assert b" 200 " in read(connect(HEALTH)).splitlines()[0]
+            process.terminate()
+            assert process.wait(PATIENCE) in (0, 130, -signal.SIGTERM, 143)
+            assert {read(one) for one in slow} == {b""}
+            assert len(unread) == 20
+        finally:
+            process.kill()
