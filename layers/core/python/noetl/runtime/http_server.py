@@ -99,6 +99,8 @@ def _detail(error: Any) -> str:
 class Parser(HTTPRequestParser):
     """A request that is being received, whose head has one reading only."""
 
+    error: Any
+
     def __init__(self, adj: Any) -> None:
         super().__init__(adj)
         self.began = time.monotonic()
@@ -153,6 +155,8 @@ class Channel(HTTPChannel):
 
     error_task_class = Refusal
     parser_class = Parser
+    request: Any
+    requests_lock: Any  # the stubs do not know it
     _unread: tuple[float, float] | None = None
     """When the answer was first seen unread, and the activity before that."""
 
@@ -173,11 +177,11 @@ class Channel(HTTPChannel):
             self.handle_close()
             return
         with self.requests_lock:
-            request = None if self.requests or self.close_when_flushed else self.request
-            detail = request and request.late(limits, now)
+            receiving = self.request is not None and not self.requests and not self.close_when_flushed
+            detail = self.request.late(limits, now) if receiving else None
             if not detail:
                 return
-            self.request = None
+            request, self.request = self.request, None
         request.error = Fault(408, "Request Timeout", detail)
         request.connection_close = True
         with suppress(ClientDisconnected):
