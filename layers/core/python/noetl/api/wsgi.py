@@ -10,9 +10,10 @@ from urllib.parse import parse_qsl
 
 from noetl.api.access import LOCAL
 from noetl.api.deps import MAX_BODY
-from noetl.api.dispatch import REQUEST_ID, Api, resolve
+from noetl.api.dispatch import REQUEST_ID, Api, is_open, resolve
 from noetl.api.exchange import Answer, Principal, Request
-from noetl.api.problems import ForbiddenError, problem
+from noetl.api.problems import problem
+from noetl.api.same_origin import check_kind, check_local
 from noetl.domain.callbacks import shown_path
 from noetl.domain.errors import OverloadedError
 
@@ -21,7 +22,6 @@ StartResponse = Callable[[str, list[tuple[str, str]]], Any]
 Application = Callable[[Environ, StartResponse], Iterable[bytes]]
 BEARER = "bearer "
 HEALTH = "/health"
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _REASONS = {
     200: "OK",
     201: "Created",
@@ -59,9 +59,11 @@ def make_application(
     observe: Callable[[str, int, float], None] = _unobserved,
     crowded: Callable[[], bool] = lambda: False,
 ) -> Application:
-    """``tokens`` None: everybody who reaches the server may do everything; it answers only to names of this machine then, and to no page
-    of another site, so that a browser is no way in. ``observe`` is told method, status and seconds of each request. ``crowded``: too many
-    wait for an answer; whoever comes now is told to come back, which takes no time."""
+    """Make the application.
+
+    ``tokens`` None: programs of this machine may do everything, pages that its browsers show nothing (see ``same_origin``). ``observe`` is
+    told method, status and seconds of each request. ``crowded``: too many requests wait for an answer, and new ones are refused at once.
+    """
 
     def handle(environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         began = time.monotonic()
@@ -126,23 +128,12 @@ def _bearer(request: Request, tokens: Tokens) -> Principal | None:
 
 
 def _local_only(request: Request) -> Principal:
-    """Raises ForbiddenError."""
-    for header in ("host", "origin"):
-        text = request.headers.get(header)
-        if text is not None and _host(text) not in LOOPBACK:
-            raise ForbiddenError(
-                f"a server without tokens does not answer to {header} {text[:100]!r}",
-                hint="use http://127.0.0.1, or serve with tokens",
-            )
+    """Raises ForbiddenError and UnsupportedMediaError."""
+    secured = is_open(request)
+    check_local(request.headers, secured=secured)
+    if not secured:
+        check_kind(request.method, request.headers, request.body)
     return LOCAL
-
-
-def _host(text: str) -> str:
-    """The host of ``http://host:port``, ``host:port`` or ``[::1]:port``."""
-    host = text.rpartition("//")[2].partition("/")[0]
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
 
 
 def _send(found: Answer, start_response: StartResponse, *, shown: bool) -> Iterable[bytes]:

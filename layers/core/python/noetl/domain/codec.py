@@ -125,8 +125,10 @@ def decode_as(reader: msgspec.json.Decoder[T], data: bytes | str) -> T:
 
 
 def _loads(data: bytes | str) -> Any:
+    # `json.loads` guesses the encoding of bytes; JSON between systems is UTF-8 without a byte order mark (RFC 8259).
+    text = data.decode("utf-8", "surrogatepass") if isinstance(data, bytes) else data
     try:
-        return json.loads(data, parse_constant=_refuse, parse_float=_finite)
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except RecursionError:
         raise _too_deep() from None
 

@@ -17,7 +17,8 @@ from noetl.api.dispatch import Api
 from noetl.api.links import SignedLinks
 from noetl.api.local_tokens import LocalTokens
 from noetl.api.long_work import LongWork
-from noetl.api.wsgi import LOOPBACK, make_application
+from noetl.api.same_origin import LOOPBACK
+from noetl.api.wsgi import make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
 from noetl.kinds.sandbox.layers import layers
@@ -135,9 +136,14 @@ class Server:
         api = Api(lambda: deps[0], "local", deployment={"runs": "locally"}, log=self._log)
         self.application = make_application(api, self.tokens, self.metrics.request, self._crowded)
         wish = self._serve
-        self._http = listen(self.application, wish.host, wish.port, wish.threads)
+        self._http = listen(self.application, wish.host, wish.port, wish.threads, self._settings.clients)
         host = f"[{wish.host}]" if ":" in wish.host else wish.host
         self.address = f"http://{host}:{self._http.port}"
+        if wish.host not in LOOPBACK:
+            self._log(
+                f"warning: {self.address} is plain HTTP, and other machines reach it: tokens and data travel in clear."
+                " Put a proxy with TLS in front of it, and serve at 127.0.0.1"
+            )
         deps.append(self._deps())
         if not self._settings.public_url:
             opened = self.runtime.opened

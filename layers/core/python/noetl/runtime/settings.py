@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from noetl.api.client_limits import ClientLimits
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.domain.sizes import ARTIFACT_BYTES, RESULT_BYTES
@@ -42,6 +43,8 @@ class Settings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when a server lets in more."""
+    clients: ClientLimits = field(default_factory=ClientLimits)
+    """What one client of a server may hold."""
     public_url: str = ""
     """Where others reach this machine's server; empty: where it listens."""
 
@@ -73,6 +76,7 @@ class Settings:
             retention=retention_days(env),
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
+            clients=client_limits(env),
             public_url=public_url(env),
         )
         return replace(made, **overrides)
@@ -116,6 +120,19 @@ def retention_days(env: Mapping[str, str]) -> RetentionDays:
     names = ("NOETL_RETENTION_DAYS", "NOETL_VARIABLES_RETENTION_DAYS")
     executions, variables = (float(_number(env, name, 0, low=1)) if env.get(name) else None for name in names)
     return RetentionDays(executions, variables)
+
+
+def client_limits(env: Mapping[str, str]) -> ClientLimits:
+    """Raises InvalidInputError(code="setting_invalid")."""
+    known = ClientLimits()
+    return ClientLimits(
+        connections=_number(env, "NOETL_CONNECTIONS", known.connections, low=1),
+        per_peer=_number(env, "NOETL_CONNECTIONS_PER_PEER", known.per_peer, low=1),
+        head_seconds=float(_number(env, "NOETL_HEADER_SECONDS", int(known.head_seconds), low=1)),
+        body_seconds=float(_number(env, "NOETL_BODY_SECONDS", int(known.body_seconds), low=1)),
+        body_rate=_number(env, "NOETL_BODY_RATE", known.body_rate, low=1),
+        silence=float(_number(env, "NOETL_IDLE_SECONDS", int(known.silence), low=1)),
+    )
 
 
 def _unusable(home: Path, reason: str) -> InfrastructureError:

@@ -19,7 +19,7 @@ from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
 
 SUFFIXES = (".yaml", ".yml")
-_PATH = re.compile(r"[^\s/\\\x00-\x1f@][^\\\x00-\x1f@]*")
+_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")
 """``++``: what was taken is not given back, else megabytes of spaces would be tried in every division."""
 
@@ -69,17 +69,22 @@ def register_playbook(
 
 
 def check_path(path: str) -> str:
-    """A catalog path: text without control characters, backslashes and ``@`` (``path@version`` names a version).
+    """Check that a text can be a catalog path.
 
-    Raises InvalidInputError(code="invalid_path").
+    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
+    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
+    InvalidInputError(code="invalid_path").
     """
     check_text(PATH, path, "the path of a playbook", code="invalid_path")
-    if _PATH.fullmatch(path) and not path.endswith(("/", " ")) and "//" not in path:
+    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
         return path
     raise InvalidInputError(
         f"{path[:80]!r} cannot be the path of a playbook",
         code="invalid_path",
-        hint=f"such as reports/daily: at most {PATH.value} characters, no @ or backslash, no / at its ends or doubled",
+        hint=(
+            f"such as reports/daily: at most {PATH.value} visible characters, no @ or backslash;"
+            " no part between slashes is empty, or begins with a dot, a dash or a space"
+        ),
     )
 
 
