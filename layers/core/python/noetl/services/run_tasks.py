@@ -19,6 +19,7 @@ from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, PollRequest, Suspend, WaitRequest
 from noetl.domain.reported import short_error
 from noetl.domain.size_gate import find_unfit
+from noetl.domain.untrusted_text import task_line
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
@@ -329,12 +330,16 @@ class TaskRunner:
         self.deps.registry.run("secrets", params, context)
 
     def _log(self, line: str) -> None:
-        self.deps.log(self.secrets.redact_told(line))
+        self.deps.log(self._placed(self.secrets.redact_told(line)))
+
+    def _placed(self, line: str) -> str:
+        """A line for a log that others read as well: it can have any text, and pass for no line of the worker's own."""
+        return task_line(self.command.execution_id, self.command.step, line)
 
     def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
         """A line of a task's own output."""
         line = self.secrets.redact_told(line)
-        self.deps.log(line)
+        self.deps.log(self._placed(line))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)
 
