@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -71,7 +72,7 @@ def worker(code: str, payloads: list[dict[str, Any]], tmp_path: Path, **order: A
     )
     done = subprocess.run(
         [sys.executable, "-B", str(Path(__file__).with_name("lambda_like.py")), str(file)],
-        env=ENVIRONMENT | CANARIES | {"PYTHONPATH": libraries},
+        env=ENVIRONMENT | CANARIES | {"PYTHONPATH": libraries, "NOETL_TASK_FOLDERS": str(tmp_path)},
         cwd=ROOT / "functions" / "worker",
         capture_output=True,
         text=True,
@@ -153,12 +154,20 @@ def test_a_command_for_which_no_time_is_left_is_given_back(tmp_path):
     assert (found["events"], found["visible_again"]) == ([], 2)
 
 
+def _locks(file: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def test_a_task_that_is_told_to_end_gives_back_what_it_runs(tmp_path):
     """``main.py`` in the place of the handler, with code that takes longer than it may."""
     marker = tmp_path / "begun"
-    code = f"import os, time\nopen({str(marker)!r}, 'w').write(str(os.getpid()))\ntime.sleep(3600)"
+    code = f"import fcntl, time\nheld = open({str(marker)!r}, 'w')\nfcntl.flock(held, fcntl.LOCK_EX)\ntime.sleep(3600)"
     found, log = worker(code, [{"n": 1}], tmp_path, marker=str(marker))
     assert (found["events"], found["visible_again"]) == ([], 2), "the command and the poison"
-    code_process = Path(f"/proc/{marker.read_text()}")
-    wait_until(lambda: not code_process.exists(), "the end of the code with its worker")
+    with marker.open() as held:
+        wait_until(lambda: _locks(held), "the end of the code with its worker")
     assert any(json.loads(line).get("given_back") == 1 for line in log.splitlines())

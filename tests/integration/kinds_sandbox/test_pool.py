@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,12 @@ from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import child as child_module
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.pool import ChildPool
+from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
 from tests.waiting import PATIENCE, wait_until
 
-PID = "import os\nresult = os.getpid()"
+WHO = "import os, sys\nsys.test_name = getattr(sys, 'test_name', None) or os.urandom(8).hex()\nresult = sys.test_name"
+"""A name that a process gives itself: its number may be the same in every process namespace."""
 
 
 @pytest.fixture
@@ -53,10 +54,10 @@ def watch(timeout=PATIENCE, cancelled=lambda: False) -> Watch:
 
 
 def owner(execution_id: int) -> Owner:
-    return Owner(execution_id, 1 << 30, 1 << 20)
+    return Owner(execution_id, TaskLimits(1 << 30, 1 << 20))
 
 
-def call(pool: ChildPool, execution_id: int, code: str = PID):
+def call(pool: ChildPool, execution_id: int, code: str = WHO):
     clock = watch()
     with pool.lease(owner(execution_id), clock) as child:
         return child.call(code, {}, clock)["result"]
@@ -77,7 +78,7 @@ def test_other_limits_are_another_owner(make_pool):
     clock = watch()
     memory = "import resource\nresult = resource.getrlimit(resource.RLIMIT_AS)[1]"
     for limit in (600 << 20, 700 << 20):
-        with pool.lease(Owner(1, limit, 1 << 20), clock) as child:
+        with pool.lease(Owner(1, TaskLimits(limit, 1 << 20)), clock) as child:
             assert child.call(memory, {}, clock)["result"] == limit
 
 
@@ -89,19 +90,13 @@ def test_full_pool_ends_the_longest_idle_child(make_pool):
     assert call(pool, 1) != first
 
 
-def is_over(pid: int) -> bool:
-    """Whether a process has ended; its parent may not have heard of it yet."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 @linux
 def test_idle_children_are_ended(make_pool):
     pool = make_pool(4, idle_seconds=0.2)
-    before = call(pool, 1)
-    wait_until(lambda: is_over(before), "the child's end")
+    clock = watch()
+    with pool.lease(owner(1), clock) as child:
+        before = child.call(WHO, {}, clock)["result"]
+    wait_until(lambda: not child.alive, "the child's end")
     assert call(pool, 1) != before
 
 
@@ -170,9 +165,11 @@ def test_waiting_for_a_place_ends_with_the_timeout_or_the_execution(make_pool):
 @linux
 def test_a_child_that_died_while_idle_is_replaced(make_pool):
     pool = make_pool(2)
-    late = "import os, threading\nthreading.Timer(0.1, os._exit, (0,)).start()\nresult = os.getpid()"
-    before = call(pool, 1, late)
-    wait_until(lambda: is_over(before), "the child's end")
+    late = f"import threading\nthreading.Timer(0.1, lambda: os._exit(0)).start()\n{WHO}"
+    clock = watch()
+    with pool.lease(owner(1), clock) as child:
+        before = child.call(late, {}, clock)["result"]
+    wait_until(lambda: not child.alive, "the child's end")
     assert call(pool, 1) != before
 
 

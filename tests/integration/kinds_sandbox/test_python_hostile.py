@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from pathlib import Path
 
 import pytest
 
@@ -125,8 +125,7 @@ def test_parent_files_are_not_inherited(python_task, tmp_path):
 ATTACK = """
 import ctypes, os, subprocess
 found = {}
-parent = os.getppid()
-sibling = SIBLING
+parent, sibling = NUMBERS
 
 def attempt(name, action):
     try:
@@ -159,17 +158,26 @@ result = found
 """
 
 PARENT = """
-import json, os, sys
+import json, os, pathlib, sys
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.registry import default_registry
+
+def numbers():
+    # itself, and the last of the processes that run its tasks
+    found = []
+    for stat in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        pid, parent = int(stat.parent.name), int(stat.read_text().rpartition(')')[2].split()[1])
+        if parent in (os.getpid(), *found):
+            found.append(pid)
+    return os.getpid(), found[-1]
 
 def call(execution_id, code):
     context = TaskContext(execution_id=execution_id, step='s', task='t', attempt=1, idempotency_key='k',
         timeout=150, settings=TaskSettings(), credential=None)
     return default_registry().run('python', {'code': code}, context).result
 
-sibling = call(1, 'import os\\nresult = os.getpid()')
-found = call(2, sys.argv[1].replace('SIBLING', str(sibling)))
+call(1, 'result = 1')
+found = call(2, sys.argv[1].replace('NUMBERS', str(numbers())))
 print(json.dumps(found))
 """
 
@@ -196,24 +204,35 @@ def test_credentials_of_the_parent_are_out_of_reach():
 
 @linux
 def test_child_ends_when_its_parent_is_killed(tmp_path):
+    """It holds a lock for as long as it lives."""
     parent = textwrap.dedent(
         """
         import sys
         from noetl.domain.kinds import TaskContext, TaskSettings
         from noetl.kinds.registry import default_registry
-        code = 'import os, sys, time\\nprint(os.getpid())\\nwhile True: time.sleep(1)'
-        def log(line):
-            sys.stdout.write(line + '\\\\n')
-            sys.stdout.flush()
-        context = TaskContext(execution_id=1, step='s', task='t', attempt=1, idempotency_key='k', timeout=60,
-            settings=TaskSettings(), credential=None, log=log)
+        code = (
+            "import fcntl, time\\nheld = open(path, 'w')\\nfcntl.flock(held, fcntl.LOCK_EX)\\n"
+            "print('locked', flush=True)\\ntime.sleep(3600)"
+        )
+        context = TaskContext(execution_id=1, step='s', task='t', attempt=1, idempotency_key='k', timeout=3600,
+            settings=TaskSettings(task_folders=(sys.argv[1],)), credential=None, input={'path': sys.argv[1] + '/lock'},
+            log=lambda line: print(line, flush=True))
         default_registry().run('python', {'code': code}, context)
         """
-    ).replace("'\\\\n'", "'\\n'")
-    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
+    )
+    command = [sys.executable, "-c", parent, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        child = int(process.stdout.readline())
-        assert Path(f"/proc/{child}").exists()
+        assert process.stdout.readline() == "locked\n"
         process.send_signal(signal.SIGKILL)
         process.wait()
-    wait_until(lambda: not Path(f"/proc/{child}").exists(), "the child's end")
+    with (tmp_path / "lock").open("w") as free:
+        wait_until(lambda: _locks(free), "the child's end")
+
+
+def _locks(file) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

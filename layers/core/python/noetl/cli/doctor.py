@@ -56,7 +56,7 @@ def doctor(*, as_json: bool, home: str | None) -> int:
             out_json(asdict(check))
         else:
             mark = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}[check.status]
-            out(f"{mark}  {check.name:<12} {check.detail}")
+            out(f"{mark}  {check.name:<16} {check.detail}")
             if check.status != "ok":
                 out(f"      fix: {check.fix}")
     if not as_json:
@@ -79,6 +79,7 @@ def _checks(home: str | None) -> Iterator[Check]:
         yield _guarded("results", lambda: check_results(settings))
     yield check_credentials(settings.credentials_file)
     yield from check_processes(settings.home)
+    yield from check_confinement()
     yield check_node()
 
 
@@ -214,6 +215,31 @@ def check_processes(home: Path) -> Iterator[Check]:
             yield Check(f"{kind}s", "warning", f"{shown}; {large[0]} has grown large", fix)
         else:
             yield Check(f"{kind}s", "ok", shown or f"none (`noetl {kind} start --detach`)")
+
+
+def check_confinement() -> Iterator[Check]:
+    """What keeps code of playbooks within bounds on this machine, a line for each thing that it is for."""
+    from noetl.kinds.sandbox.layers import detect, layers
+
+    try:
+        found, used = detect(), layers()
+    except NoetlError as error:
+        yield Check("confinement", "failed", error.message, error.hint or "see the message")
+        return
+    for one in used.protections:
+        name = f"code: {one.name}"
+        if one.by:
+            yield Check(name, "ok", one.by)
+        else:
+            yield Check(name, "warning", one.missing, _remedy(found.system))
+
+
+def _remedy(system: str) -> str:
+    if system != "linux":
+        return "run playbooks of others on Linux (docs/security.md)"
+    return (
+        "use a kernel with Landlock (6.12 or newer), or allow unprivileged user namespaces (docs/security.md)"
+    )
 
 
 def _size(path: str) -> int:

@@ -16,6 +16,7 @@ from noetl.cli.text import note, note_log, out, out_json, table
 
 if TYPE_CHECKING:
     from noetl.api.local_tokens import LocalTokens
+    from noetl.kinds.sandbox.layers import Protection
 
 token_app = typer.Typer(
     help="Who may ask a local server (`noetl serve`), and for what.", no_args_is_help=True
@@ -36,6 +37,13 @@ External = Annotated[
     list[str] | None,
     typer.Option(metavar="POOL", help="Leave this pool's commands to `noetl worker start`. Repeatable."),
 ]
+AcceptUnconfined = Annotated[
+    bool,
+    typer.Option(
+        "--accept-unconfined-code",
+        help="Serve tokens narrower than admin also where nothing keeps code of playbooks from the home folder.",
+    ),
+]
 Grace = Annotated[
     float, typer.Option(min=0.0, metavar="SECONDS", help="Time to end what runs, when told to end.")
 ]
@@ -48,6 +56,7 @@ def serve(
     no_auth: NoAuth = False,
     external: External = None,
     grace: Grace = 1.0,
+    accept_unconfined_code: AcceptUnconfined = False,
     name: ProcessName = None,
     as_json: Json = False,
     home: Home = None,
@@ -67,21 +76,39 @@ def serve(
 
     settings = wiring.settings(home)
     settings.make_home()
-    wish = ServeSettings(host, port, threads, no_auth, grace=grace, external=tuple(external or ()))
+    wish = ServeSettings(
+        host,
+        port,
+        threads,
+        no_auth,
+        grace=grace,
+        external=tuple(external or ()),
+        accept_unconfined=accept_unconfined_code,
+    )
     holding = background.processes(settings.home).hold(
         "server", name or "", os.environ.get(background.LOG, "")
     )
     with holding as ready, Server(settings, wish, on_log=note_log) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:
-            out_json({"event": "serving", "address": server.address, "token_file": shown})
+            missing = [one.name for one in _missing()]
+            out_json({"event": "serving", "address": server.address, "token_file": shown, "missing": missing})
         else:
+            for one in _missing():
+                out(f"missing: {one.name}: {one.missing} (noetl doctor)")
             out(f"serving at {server.address}; interrupt to end")
             out(f"token in {shown}" if shown else "no tokens: everybody on this machine may do everything")
         ready(
             {"address": server.address} | ({"left to workers": list(wish.external)} if wish.external else {})
         )
         threading.Event().wait()
+
+
+def _missing() -> list[Protection]:
+    """What nothing keeps code of playbooks from on this machine."""
+    from noetl.kinds.sandbox.layers import layers
+
+    return [one for one in layers().protections if not one.by]
 
 
 def _first_token(tokens: LocalTokens, home: Path) -> str | None:
@@ -123,6 +150,17 @@ def add(
     else:
         out(token)
         note("keep it: it is shown only now")
+    _warn_of_unconfined_code(wished)
+
+
+def _warn_of_unconfined_code(scopes: list[str]) -> None:
+    from noetl.kinds.sandbox.layers import layers
+    from noetl.runtime.unconfined_code import is_narrow
+
+    if is_narrow(scopes) and not layers().confines_files:
+        note(
+            "nothing confines code of playbooks on this machine: whoever has this token can read the home folder"
+        )
 
 
 @token_app.command("list")

@@ -20,6 +20,7 @@ def start(
     no_auth: serving.NoAuth = False,
     external: serving.External = None,
     grace: serving.Grace = 10.0,
+    accept_unconfined_code: serving.AcceptUnconfined = False,
     name: ProcessName = None,
     detach: Detach = False,
     as_json: Json = False,
@@ -33,10 +34,13 @@ def start(
       noetl server stop
     """
     if not detach:
-        serving.serve(host, port, threads, no_auth, external, grace, name, as_json, home)
+        serving.serve(
+            host, port, threads, no_auth, external, grace, accept_unconfined_code, name, as_json, home
+        )
         return
     words = ["serve", "--host", host, "--port", str(port), "--threads", str(threads), "--grace", str(grace)]
     words += ["--no-auth"] if no_auth else []
+    words += ["--accept-unconfined-code"] if accept_unconfined_code else []
     words += [word for pool in external or () for word in ("--external", pool)]
     settings = wiring.settings(home)
     settings.make_home()

@@ -120,9 +120,17 @@ class TaskSettings:
     workspace_credential: str = ""
     """The credential that names the scratch database of a deployment (``NOETL_WORKSPACE``)."""
     data_dirs: tuple[str, ...] = ()
-    """Folders that duckdb and script may read (the playbook's own folder in a local run)."""
+    """Folders that duckdb and code of playbooks may read (the playbook's own folder in a local run)."""
     work_dir: str | None = None
     """Folder for files that tasks of this deployment may write."""
+    task_folders: tuple[str, ...] = ()
+    """Folders that code of playbooks may read and write beside its own (``NOETL_TASK_FOLDERS``)."""
+    hidden_dirs: tuple[str, ...] = ()
+    """Folders and files that code of playbooks never sees, also where a folder that it may read contains them."""
+    task_disk_bytes: int = 4 * 1024**3
+    """What code of a playbook may keep in its own folder."""
+    task_processes: int = 512
+    """Processes and threads that code of a playbook may have at a time."""
     own_buckets: tuple[str, ...] = ()
     """Buckets of the deployment itself, which tasks reach through results and never by name."""
 

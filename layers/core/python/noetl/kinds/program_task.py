@@ -13,7 +13,8 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.size_gate import find_unfit
 from noetl.kinds.base import KindParams
-from noetl.kinds.sandbox.program import Finished, Limits, run_program
+from noetl.kinds.sandbox.program import Finished, Program, run_program
+from noetl.kinds.sandbox.settings import limits_of, places_of
 from noetl.kinds.sandbox.watch import Watch
 
 Scalar = str | int | float | bool
@@ -49,21 +50,24 @@ class ProgramParams(KindParams):
         return [as_text(value) for value in self.args]
 
 
-def run_to_result(name: str, command: list[str], params: ProgramParams, context: TaskContext) -> TaskResult:
+def run_to_result(
+    name: str, command: list[str], params: ProgramParams, context: TaskContext, own: tuple[str, ...] = ()
+) -> TaskResult:
     """``{exit_code, stdout, stderr, data}``; ``data`` is the last line of stdout when that is JSON, else None.
 
     The task's input, when it has one, is the program's standard input as one JSON document. ``name``: the program in messages.
+    ``own``: files that it may read wherever they are.
     Raises TaskError: ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``,
-    ``cancelled``, ``output_limit``.
+    ``cancelled``, ``output_limit``, ``disk_limit``.
     """
-    settings = context.settings
-    finished = run_program(
+    program = Program(
         command,
         codec.encode(dict(context.input)) if context.input else b"",
         {name: as_text(value) for name, value in params.env.items()},
-        Limits(settings.python_memory_bytes, settings.output_max_bytes),
-        Watch.start(context),
+        own,
     )
+    settings = context.settings
+    finished = run_program(program, limits_of(settings), places_of(settings), Watch.start(context))
     if finished.returncode != 0:
         raise _failure(name, finished)
     stdout = finished.stdout.decode("utf-8", "replace")

@@ -15,6 +15,7 @@ from noetl.kinds.base import KindParams
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
+from noetl.kinds.sandbox.settings import limits_of, places_of
 from noetl.kinds.sandbox.watch import Watch
 
 SPEC = KindSpec(
@@ -67,10 +68,10 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source,
     traceback), ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``,
-    ``process_crashed`` or ``no_answer``; kind ``timeout``; kind ``cancelled``.
+    ``process_crashed`` or ``no_answer``; kind ``storage_quota`` (``disk_limit``); kind ``timeout``; kind ``cancelled``.
     """
     settings = context.settings
-    owner = Owner(context.execution_id, settings.python_memory_bytes, settings.output_max_bytes)
+    owner = Owner(context.execution_id, limits_of(settings), places_of(settings))
     watch = Watch.start(context)
     with shared_pool().lease(owner, watch) as child:
         answer = child.call(params.code, context.input, watch)

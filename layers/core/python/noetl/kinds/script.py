@@ -108,7 +108,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 def _start(path: Path, content: bytes, params: Params, context: TaskContext) -> TaskResult:
     command = _command(params.interpreter or _interpreter_of(path, content), path, params.texts())
-    return run_to_result(path.name, command, params, context)
+    return run_to_result(path.name, command, params, context, own=(str(path),))
 
 
 def _no_source(place: str | None) -> TaskError:

@@ -233,6 +233,10 @@ def open_engine(
         workspace_dsn=stores.workspace,
         data_dirs=tuple(data_dirs),
         work_dir=str(work),
+        task_folders=settings.task_folders,
+        hidden_dirs=settings.hidden_dirs,
+        task_disk_bytes=settings.task_disk_bytes,
+        task_processes=settings.task_processes,
     )
     worker = WorkerDeps(
         programs=stores.programs,

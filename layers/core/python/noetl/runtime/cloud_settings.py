@@ -12,7 +12,7 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
-from noetl.runtime.settings import retention_days
+from noetl.runtime.settings import retention_days, task_folders
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.backpressure import LIMIT
 from noetl.services.large_messages import MESSAGE_LIMIT
@@ -72,6 +72,8 @@ class CloudSettings:
     """Name of the credential of the scratch database."""
     data_dirs: tuple[str, ...] = ()
     """Folders that duckdb and script may read."""
+    task_folders: tuple[str, ...] = ()
+    """Folders that code of playbooks may read and write beside its own."""
     deployment: Mapping[str, str] = field(default_factory=dict)
     containers: Mapping[str, str] = field(default_factory=dict)
     """Where the kind `container` runs them: fields of ``adapters.aws.ecs_jobs.Ground``. Empty: nowhere."""
@@ -123,6 +125,7 @@ class CloudSettings:
             http_allow=_split(env, "NOETL_HTTP_ALLOW"),
             workspace=env.get("NOETL_WORKSPACE", ""),
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
+            task_folders=task_folders(env),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
             containers=_texts(env, "NOETL_CONTAINERS"),
             retention=retention_days(env),

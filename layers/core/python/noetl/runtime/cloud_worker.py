@@ -133,6 +133,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
             workspace_credential=settings.workspace,
             data_dirs=settings.data_dirs,
             work_dir=WORK_FOLDER,
+            task_folders=settings.task_folders,
             own_buckets=(settings.results_bucket,),
         ),
         inline_bytes=settings.inline_limit,

@@ -19,6 +19,7 @@ from noetl.api.local_tokens import LocalTokens
 from noetl.api.wsgi import LOOPBACK, make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
+from noetl.kinds.sandbox.layers import layers
 from noetl.ports.inspection import Backlog
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
@@ -26,6 +27,7 @@ from noetl.runtime.local_keys import local_keys
 from noetl.runtime.metrics import Metrics
 from noetl.runtime.remote_work import RemoteWork
 from noetl.runtime.settings import Settings
+from noetl.runtime.unconfined_code import refuse_unconfined_code
 from noetl.services.admit_messages import Door
 from noetl.services.backpressure import Backpressure
 from noetl.services.fire_schedule import Fired
@@ -56,6 +58,8 @@ class ServeSettings:
     """Seconds that running tasks get to end, when it is told to end."""
     external: tuple[str, ...] = ()
     """Pools whose commands only workers run that fetch them over HTTP."""
+    accept_unconfined: bool = False
+    """Serve narrow tokens also where nothing confines code."""
 
 
 class Server:
@@ -69,7 +73,7 @@ class Server:
         on_log: Callable[[str], None],
         on_fired: Callable[[Fired], None] = lambda fired: None,
     ) -> None:
-        """Raises InvalidInputError for a server without tokens that others could reach."""
+        """Raises InvalidInputError for a server without tokens that others could reach, and for code that nothing confines."""
         if serve.open_to_all and serve.host not in LOOPBACK:
             raise InvalidInputError(
                 f"a server without tokens at {serve.host} would let everybody in",
@@ -79,6 +83,7 @@ class Server:
         self._settings, self._serve, self._log = settings, serve, on_log
         self.metrics = Metrics(time.monotonic)
         self.tokens = None if serve.open_to_all else LocalTokens(settings.home / "tokens.json")
+        self._refuse_unconfined_code()
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
         self.runtime.patience = serve.grace
 
@@ -102,6 +107,11 @@ class Server:
         self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
         self.runtime.__exit__(kind, error, trace)
+
+    def _refuse_unconfined_code(self) -> None:
+        if self.tokens is None or self._serve.accept_unconfined or "python" in self._serve.external:
+            return
+        refuse_unconfined_code(layers(), ((entry.name, entry.scopes) for entry in self.tokens.entries()))
 
     def _leave_to_others(self) -> None:
         """Raises InvalidInputError(code="pool_unknown")."""

@@ -34,6 +34,10 @@ class Settings:
     duckdb_memory_bytes: int = 128 * 1024 * 1024
     output_max_bytes: int = RESULT_BYTES.value
     artifact_max_bytes: int = ARTIFACT_BYTES.value
+    task_folders: tuple[str, ...] = ()
+    """Folders that code of playbooks may read and write."""
+    task_disk_bytes: int = 4 * 1024**3
+    task_processes: int = 512
     retention: RetentionDays = field(default_factory=RetentionDays)
     storage: StorageSettings = field(default_factory=StorageSettings)
     backlog_limit: int = LIMIT
@@ -63,12 +67,21 @@ class Settings:
             duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             artifact_max_bytes=_number(env, "NOETL_ARTIFACT_MAX_MB", 16 * 1024, low=1) * 1024 * 1024,
+            task_folders=task_folders(env, home, credentials),
+            task_disk_bytes=_number(env, "NOETL_TASK_DISK_MB", 4096, low=1) * 1024 * 1024,
+            task_processes=_number(env, "NOETL_TASK_PROCESSES", 512, low=16),
             retention=retention_days(env),
             storage=StorageSettings.from_env(env),
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT, low=1),
             public_url=public_url(env),
         )
         return replace(made, **overrides)
+
+    @property
+    def hidden_dirs(self) -> tuple[str, ...]:
+        """What code of playbooks never sees: it holds credentials, or data of the engine."""
+        own = (self.home, self.credentials_file, *self.storage.folders)
+        return tuple(str(path) for path in own if path is not None)
 
     def make_home(self) -> None:
         """Make the home folder. Raises InfrastructureError when it cannot be there, or nothing can be written to it."""
@@ -78,6 +91,24 @@ class Settings:
             raise _unusable(self.home, error.strerror or str(error)) from error
         if not os.access(self.home, os.W_OK | os.X_OK):
             raise _unusable(self.home, os.strerror(errno.EACCES))
+
+
+def task_folders(env: Mapping[str, str], *closed: str | Path | None) -> tuple[str, ...]:
+    """The folders of ``NOETL_TASK_FOLDERS``. Raises InvalidInputError for one that has something of ``closed`` in it, or lies in it."""
+    found = tuple(part for part in env.get("NOETL_TASK_FOLDERS", "").split(os.pathsep) if part)
+    for folder in found:
+        path = Path(folder).expanduser()
+        real = path.resolve()
+        secret = [Path(place).expanduser().resolve() for place in closed if place]
+        if not path.is_absolute() or any(
+            place.is_relative_to(real) or real.is_relative_to(place) for place in secret
+        ):
+            raise InvalidInputError(
+                f"NOETL_TASK_FOLDERS: {folder[:200]!r} cannot be given to tasks",
+                code="setting_invalid",
+                hint="absolute folders, separated by colons, apart from the home folder and the file of credentials",
+            )
+    return tuple(str(Path(folder).expanduser()) for folder in found)
 
 
 def retention_days(env: Mapping[str, str]) -> RetentionDays:

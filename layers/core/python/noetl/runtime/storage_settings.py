@@ -64,6 +64,11 @@ class StorageSettings:
         made._check()
         return made
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders and files of this machine that are named here."""
+        return tuple(filter(None, (self.cache_dir, self.pvc_dir, self.gcs_key_file)))
+
     def _check(self) -> None:
         if bool(self.minio_endpoint) != bool(self.minio_bucket):
             raise _invalid("the tier minio needs NOETL_STORAGE_MINIO_ENDPOINT and NOETL_STORAGE_MINIO_BUCKET")

@@ -7,14 +7,24 @@ import os
 import select
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.kinds.sandbox.disk import DiskUse
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
-from noetl.kinds.sandbox.process import Confined, describe_end, library_path, start_confined
+from noetl.kinds.sandbox.places import Places, library_path
+from noetl.kinds.sandbox.process import (
+    Confined,
+    TaskLimits,
+    as_message,
+    confinement,
+    describe_end,
+    start_confined,
+    task_folder,
+)
 from noetl.kinds.sandbox.watch import Watch
 
 LENGTH = 4
@@ -30,8 +40,8 @@ class Owner:
     """Whom a child works for. A child is never given to another owner."""
 
     execution_id: int
-    memory_bytes: int
-    output_bytes: int
+    limits: TaskLimits
+    places: Places = field(default_factory=Places)
 
 
 class Child:
@@ -44,6 +54,7 @@ class Child:
             self._confined: Confined = start_confined(
                 "serve",
                 str(theirs),
+                task_folder(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -71,19 +82,24 @@ class Child:
         self._pending_setup = b""
         self._ready = False
         self.owner: Owner | None = None
+        self._disk: DiskUse | None = None
         self.worn = False
         """The last call left the process unfit for another: out of memory, or without its output."""
 
     def adopt(self, owner: Owner) -> None:
-        """Give the child to an execution and fix its limits; they take effect before the first call."""
-        self.owner = owner
+        """Give the child to an execution and fix its limits; they take effect before the first call.
+
+        Raises InfrastructureError.
+        """
+        wanted = confinement(self._confined.folder, owner.limits, owner.places)
         setup = {
-            "memory": owner.memory_bytes,
-            "file_size": owner.output_bytes,
-            "answer_size": owner.output_bytes,
+            "confinement": as_message(wanted),
+            "answer_size": owner.limits.output_bytes,
             "path": library_path(),
         }
         self._pending_setup = _frame(setup)
+        self._disk = DiskUse(self._confined.folder, owner.limits.disk_bytes)
+        self.owner = owner
 
     @property
     def alive(self) -> bool:
@@ -123,12 +139,16 @@ class Child:
         if self._closed:
             return
         self._closed = True
-        self._confined.kill()
-        os.close(self._answers)
-        for stream in (self._confined.process.stdin, self._confined.process.stdout):
+        process = self._confined.process
+        for stream in (
+            process.stdin,
+            process.stdout,
+        ):  # first: a child that was given to nobody yet only waits for its input
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+        self._confined.kill()
+        os.close(self._answers)
 
     def _send(self, data: bytes, watch: Watch, output: LogLines) -> None:
         view = memoryview(data)
@@ -163,7 +183,7 @@ class Child:
         if len(self._buffer) < LENGTH:
             return LENGTH
         size = int.from_bytes(self._buffer[:LENGTH], "big")
-        limit = self.owner.output_bytes + FRAME_OVERHEAD if self.owner else 0
+        limit = self.owner.limits.output_bytes + FRAME_OVERHEAD if self.owner else 0
         if size > limit:
             raise _no_answer(f"it announces {size} bytes")
         return LENGTH + size
@@ -171,6 +191,8 @@ class Child:
     def _wait(self, watch: Watch, output: LogLines, *, to_write: bool = False) -> bool:
         """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
         watch.refuse_late("the code")
+        if self._disk is not None:
+            self._disk.refuse_full("the code")
         if to_write:
             self._poller.register(self._requests, select.POLLOUT)
         try:
@@ -189,7 +211,7 @@ class Child:
 
     def _drain(self, output: LogLines, watch: Watch) -> None:
         """Take the output that is there; never more than passes the limit, never past the deadline."""
-        limit = self.owner.output_bytes if self.owner else 0
+        limit = self.owner.limits.output_bytes if self.owner else 0
         while watch.left > 0:
             try:
                 chunk = os.read(self._output, CHUNK)

@@ -97,8 +97,7 @@ class ChildPool:
                 child = self._start()
             if child is not None:
                 if child.owner is None:
-                    child.adopt(owner)
-                    self._order_spare()
+                    self._hand_over(child, owner)
                 return child
             watch.refuse_cancelled("the code")
             if watch.left <= 0:
@@ -108,6 +107,14 @@ class ChildPool:
                     code="no_free_process",
                     retryable=True,
                 )
+
+    def _hand_over(self, child: Child, owner: Owner) -> None:
+        try:
+            child.adopt(owner)
+        except BaseException:
+            self._end([child])
+            raise
+        self._order_spare()
 
     def _pick(self, owner: Owner, ended: list[Child]) -> Child | None:
         """Under the lock: own child, else the spare. In a full pool, another owner's goes to ``ended``."""

@@ -11,20 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.kinds.sandbox.disk import DiskUse
 from noetl.kinds.sandbox.output import LogLines
-from noetl.kinds.sandbox.process import Confined, start_confined
+from noetl.kinds.sandbox.places import Places
+from noetl.kinds.sandbox.process import (
+    Confined,
+    TaskLimits,
+    as_message,
+    confinement,
+    start_confined,
+    task_folder,
+)
 from noetl.kinds.sandbox.watch import Watch
 
 CHUNK = 1 << 20
 CHECK_SECONDS = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Of one run: address space, size of one file, and of what it prints altogether, in bytes."""
-
-    memory_bytes: int
-    output_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +37,40 @@ class Finished:
     stderr: bytes
 
 
-def run_program(
-    command: Sequence[str], stdin: bytes, env: Mapping[str, str], limits: Limits, watch: Watch
-) -> Finished:
-    """Run ``command`` (absolute program first) with ``env`` over the scrubbed environment.
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is to run. ``command``: the absolute path of the program first. ``env`` comes over the scrubbed environment.
 
-    Whatever it leaves running in its process group is ended with it. Raises TaskError ``timeout``, ``cancelled``
-    or ``output_limit``, and InfrastructureError when no process can be started.
+    ``own``: files or folders that this one may read and others may not.
     """
-    order = {"memory": limits.memory_bytes, "file_size": limits.output_bytes, "command": list(command)}
+
+    command: Sequence[str]
+    stdin: bytes
+    env: Mapping[str, str]
+    own: Sequence[str] = ()
+
+
+def run_program(program: Program, limits: TaskLimits, places: Places, watch: Watch) -> Finished:
+    """Run a program to its end. Whatever it leaves running is ended with it.
+
+    Raises TaskError ``timeout``, ``cancelled``, ``output_limit`` or ``disk_limit``, and InfrastructureError when no
+    process can be started.
+    """
     pipe = subprocess.PIPE
     try:
-        confined = start_confined("launch", json.dumps(order), stdin=pipe, stdout=pipe, stderr=pipe, env=env)
+        folder = task_folder()
+        wanted = confinement(folder, limits, places, program.own)
+        order = json.dumps({"confinement": as_message(wanted), "command": list(program.command)})
+        confined = start_confined(
+            "launch", order, folder, stdin=pipe, stdout=pipe, stderr=pipe, env=program.env
+        )
     except OSError as error:
-        raise InfrastructureError(f"{command[0]} cannot be started: {error}") from error
+        raise InfrastructureError(f"{program.command[0]} cannot be started: {error}") from error
+    run = _Run(confined, program.stdin, limits, watch)
     try:
-        return _Run(confined, stdin, limits, watch).to_the_end()
+        return run.to_the_end()
     finally:
+        run.close()
         confined.kill()
         for stream in (confined.process.stdin, confined.process.stdout, confined.process.stderr):
             if stream is not None:
@@ -63,7 +81,7 @@ def run_program(
 class _Run:
     """The descriptors of one run and what came through them."""
 
-    def __init__(self, confined: Confined, stdin: bytes, limits: Limits, watch: Watch) -> None:
+    def __init__(self, confined: Confined, stdin: bytes, limits: TaskLimits, watch: Watch) -> None:
         process = confined.process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -74,6 +92,7 @@ class _Run:
         self._streams = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
         self._logs = {descriptor: LogLines(watch.log) for descriptor in self._streams}
         self._limit = limits.output_bytes
+        self._disk = DiskUse(confined.folder, limits.disk_bytes)
         self._watch = watch
         self._poller = select.poll()
         for descriptor in self._streams:
@@ -82,16 +101,21 @@ class _Run:
         os.set_blocking(self._stdin.fileno(), False)
         self._poller.register(self._stdin.fileno(), select.POLLOUT)
         self._open = set(self._streams)
+        self._end = -1
+        with contextlib.suppress(AttributeError, OSError):
+            self._end = os.pidfd_open(process.pid)
+            self._poller.register(self._end, select.POLLIN)
 
     def to_the_end(self) -> Finished:
         """Serve the program until it has ended; what it started may hold its output open, and is not waited for."""
         while self._process.poll() is None:
             self._watch.refuse_late("the script")
             self._watch.refuse_cancelled("the script")
+            self._disk.refuse_full("the script")
             for descriptor, _ in self._poller.poll(int(CHECK_SECONDS * 1000)):
                 if descriptor in self._streams:
                     self._take(descriptor)
-                else:
+                elif descriptor != self._end:
                     self._give(descriptor)
         for descriptor in tuple(self._open):
             self._take(descriptor)
@@ -99,6 +123,11 @@ class _Run:
             log.close()
         stdout, stderr = (bytes(data) for data in self._streams.values())
         return Finished(self._process.returncode, stdout, stderr)
+
+    def close(self) -> None:
+        """Give up the handle of the process."""
+        if self._end >= 0:
+            os.close(self._end)
 
     def _take(self, descriptor: int) -> None:
         while self._watch.left > 0:

@@ -1,37 +1,121 @@
 """A process gives up what the code it is about to run must not have. There is no way back.
 
-Limits on memory, file size, open files and core dumps. On Linux also: no new privileges, no capabilities (a
-root user keeps its files but can no longer look into other processes), and memory that processes of the same
-user cannot read.
+``confine`` applies the layers that a ``Confinement`` names to the calling process; it starts no interpreter, and may
+be called in any fork of a process with one thread. Limits on memory, file size, open files and core dumps need no
+layer. On Linux also: no new privileges, no capabilities (a root user keeps its files but can no longer look into other
+processes), and memory that processes of the same user cannot read.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-PR_SET_DUMPABLE = 4
-PR_CAPBSET_DROP = 24
-PR_SET_NO_NEW_PRIVS = 38
-CAPABILITY_VERSION_3 = 0x20080522
 OPEN_FILES = 1024
+PROCESS_FILES = (
+    "cpuinfo",
+    "filesystems",
+    "loadavg",
+    "meminfo",
+    "stat",
+    "uptime",
+    "version",
+    "sys/kernel",
+    "sys/vm",
+)
+"""Of a /proc that shows all processes, what tells of none of them."""
 
 
-def confine(memory: int, file_size: int) -> None:
-    """``memory``: bytes of address space, 0 for no limit; ``file_size``: bytes one file may reach.
+class Confinement(NamedTuple):
+    """What one task is left with. Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``."""
 
+    folder: str
+    """Its own folder."""
+    memory: int
+    """Bytes of address space; 0: no limit."""
+    file_size: int
+    """Bytes that one file may reach."""
+    processes: int
+    """Processes and threads at a time; 0: no limit."""
+    read: tuple[tuple[str, str, str], ...] = ()
+    write: tuple[tuple[str, str, str], ...] = ()
+    landlock: int = 0
+    """ABI to use; 0: no Landlock."""
+    namespaces: bool = False
+    filter_sockets: bool = False
+    others: int = 0
+    """Processes and threads that count towards the user's limit and are not the task's."""
+    user: int = 0
+    """The user to become; 0: stay who it is."""
+
+    @staticmethod
+    def from_message(value: Mapping[str, Any]) -> Confinement:
+        """From what came as JSON."""
+        return Confinement(**value)
+
+
+def confine(wanted: Confinement, lifeline: int) -> None:
+    """Apply every layer. Returns in the process that is to run the code, which on Linux is a fork of this one.
+
+    The caller stays behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
     Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
     _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_FSIZE, file_size)
+    if sys.platform == "linux":
+        # Loaded before the fork: afterwards the root may be another.
+        from . import landlock, syscall_filter  # noqa: F401
+        from .supervise import part_from_supervisor
+
+        part_from_supervisor(
+            lifeline,
+            wanted.folder,
+            namespaces=wanted.namespaces,
+            read=wanted.read,
+            write=wanted.write,
+            processes=wanted.processes,
+        )
+        if wanted.user:
+            os.setgroups([])
+            os.setresgid(wanted.user, wanted.user, wanted.user)
+            os.setresuid(wanted.user, wanted.user, wanted.user)
+    restrict_self(wanted)
+
+
+def restrict_self(wanted: Confinement) -> None:
+    """The layers that need no other process: limits, privileges, Landlock, the filter of system calls. Raises OSError."""
+    _limit(resource.RLIMIT_FSIZE, wanted.file_size)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     if sys.platform == "linux":
+        if wanted.processes:
+            # Counted in the user namespace, or for the user; it does not count for root.
+            _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
         _drop_privileges()
-        if memory:
-            _limit(resource.RLIMIT_AS, memory)
+        _restrict_files(wanted)
+        if wanted.filter_sockets:
+            from .syscall_filter import refuse_file_sockets
+
+            refuse_file_sockets()
+        if wanted.memory:
+            _limit(resource.RLIMIT_AS, wanted.memory)
+
+
+def _restrict_files(wanted: Confinement) -> None:
+    if not wanted.landlock:
+        return
+    from .landlock import restrict
+    from .namespaces import DEVICES, SCRATCH
+
+    own = [wanted.folder, *DEVICES, *(target for _, target, _ in wanted.write)]
+    if wanted.namespaces:
+        # Its root holds nothing but what it may read, and a /proc of its own.
+        restrict(wanted.landlock, ["/"], [*own, *SCRATCH])
+        return
+    given = [target for _, target, kind in wanted.read if kind != "link"]
+    restrict(wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own)
 
 
 def _limit(what: int, wanted: int) -> None:
@@ -41,17 +125,21 @@ def _limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges() -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
+    import ctypes
 
-    def require(answer: int, what: str) -> None:
-        if answer != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, f"{what}: {os.strerror(number)}")
+    from .kernel import PR_CAPBSET_DROP, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, call, prctl
 
-    require(libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
     capability = 0
-    while libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0:
-        capability += 1
+    try:
+        while True:
+            prctl(PR_CAPBSET_DROP, capability)
+            capability += 1
+    except OSError:
+        pass  # all that this kernel knows are dropped, or there is no right to drop any
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    require(libc.capset(header, (ctypes.c_uint32 * 6)()), "capset")
-    require(libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+    call("capset", header, (ctypes.c_uint32 * 6)())
+    prctl(PR_SET_DUMPABLE, 0)
+
+
+CAPABILITY_VERSION_3 = 0x20080522

@@ -6,15 +6,15 @@ import json
 import os
 import sys
 
-from .confine import confine
+from .confine import Confinement, confine
 
 CANNOT_START = 126
 
 
 def main() -> None:
-    """Arguments: the guest's folder, then a JSON object with ``memory``, ``file_size`` and ``command``."""
-    order = json.loads(sys.argv[2])
-    confine(order["memory"], order["file_size"])
+    """Arguments: the guest's folder, the lifeline, a JSON object with ``confinement`` and ``command``."""
+    order = json.loads(sys.argv[3])
+    confine(Confinement.from_message(order["confinement"]), int(sys.argv[2]))
     command: list[str] = order["command"]
     try:
         os.execv(command[0], command)

@@ -21,7 +21,7 @@ from textwrap import dedent
 from types import TracebackType
 from typing import Any, NoReturn
 
-from .confine import confine
+from .confine import Confinement, confine
 from .plain import NotJsonError, plain
 from .usercode import FILENAME, execute
 
@@ -35,8 +35,8 @@ PROCESSORS = os.cpu_count() or 1
 
 
 def main() -> None:
-    """Serves until end of file. Arguments: the guest's folder, the descriptor of answers."""
-    answers = int(sys.argv[2])
+    """Serves until end of file. Arguments: the guest's folder, the lifeline, the descriptor of answers."""
+    lifeline, answers = int(sys.argv[2]), int(sys.argv[3])
     sys.path.pop(0)
     sys.argv[:] = [FILENAME]
     requests = os.dup(0)
@@ -45,12 +45,12 @@ def main() -> None:
     os.close(null)
     os.set_inheritable(answers, False)
     sys.dont_write_bytecode = True
-    _thread.start_new_thread(_end_with_parent, (requests,))
     setup = _read(requests)
     if setup is None:
         _leave()
     sys.path[:] = setup["path"]
-    confine(setup["memory"], setup["file_size"])
+    confine(Confinement.from_message(setup["confinement"]), lifeline)
+    _thread.start_new_thread(_end_with_parent, (requests,))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     _write(answers, _encode({"id": READY}))

@@ -1,0 +1,53 @@
+"""How much a task has written to its folder, and the end of one that writes too much."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+
+from noetl.domain.errors import TaskError
+
+LOOK_SECONDS = 0.5
+BLOCK = 512
+
+
+class DiskUse:
+    """Looks at a folder now and then while its task runs."""
+
+    def __init__(self, folder: Path, limit: int) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._next = 0.0
+
+    def refuse_full(self, what: str) -> None:
+        """Raises TaskError(kind="storage_quota", code="disk_limit"); ``what`` ("the code") is what was stopped."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + LOOK_SECONDS
+        if folder_bytes(self._folder, self._limit) > self._limit:
+            raise TaskError(
+                f"{what} wrote more than {self._limit} bytes to its folder and was stopped",
+                kind="storage_quota",
+                code="disk_limit",
+                hint="keep less at a time, write large results as streams, or raise NOETL_TASK_DISK_MB",
+            )
+
+
+def folder_bytes(folder: Path, enough: int) -> int:
+    """What lies in ``folder``, as it takes room on the disk; not counted further than just above ``enough``."""
+    total = 0
+    left = [str(folder)]
+    while left and total <= enough:
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    about = entry.stat(follow_symlinks=False)
+                    total += about.st_blocks * BLOCK
+                    if stat.S_ISDIR(about.st_mode):
+                        left.append(entry.path)
+        except OSError:
+            continue  # it went away, or the task has closed it
+    return total

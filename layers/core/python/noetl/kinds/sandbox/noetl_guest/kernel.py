@@ -1,0 +1,42 @@
+"""System calls that the standard library does not offer, by ctypes. Linux only."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import cache
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+
+
+@cache
+def libc() -> Any:
+    """The C library of this process."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def call(function: str, *arguments: Any) -> int:
+    """Call a function of the C library. Raises OSError when it answers with less than 0."""
+    answer: int = getattr(libc(), function)(*arguments)
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{function}: {os.strerror(number)}")
+    return answer
+
+
+def prctl(option: int, first: Any = 0, second: Any = 0) -> int:
+    """Raises OSError."""
+    as_long = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in (first, second)]
+    return call("prctl", option, *as_long, ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """Raises OSError."""
+    as_long = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
+    return call("syscall", ctypes.c_long(number), *as_long)

@@ -1,0 +1,72 @@
+"""A filter of system calls that takes sockets of files away, where no mount namespace hides them.
+
+Landlock does not look at ``connect`` to a path before its ABI 9, and the kernel asks for no more than the rights of the
+user: the socket of a database would be open to every task. So a task cannot make such sockets. ``socketpair`` stays, for
+connected pairs; pairs of datagrams can be connected anew, and are refused. ``io_uring`` would pass the filter by.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import socket
+import struct
+
+from .kernel import PR_SET_SECCOMP, prctl
+
+MODE_FILTER = 2
+LOAD, JUMP_EQUAL, JUMP_AT_LEAST, AND, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+ALLOW, ERROR = 0x7FFF0000, 0x00050000
+NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24
+"""Where ``struct seccomp_data`` has them; of arguments the lower half."""
+OTHER_ABI = 0x40000000
+"""Numbers of the x32 ABI begin there."""
+IO_URING_SETUP = 425
+MACHINES = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
+"""AUDIT_ARCH, socket, socketpair."""
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
+
+
+def is_known() -> bool:
+    """Whether the numbers of this machine's system calls are known here."""
+    return os.uname().machine in MACHINES
+
+
+def refuse_file_sockets() -> None:
+    """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError."""
+    code = program(*MACHINES[os.uname().machine])
+    found = _Program(len(code) // 8, code)
+    prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(found))
+
+
+def program(architecture: int, socket_number: int, pair_number: int) -> bytes:
+    """The filter as the kernel reads it. Jumps count the instructions that are passed over."""
+    refused = RETURN, 0, 0, ERROR | errno.EACCES
+    unknown = RETURN, 0, 0, ERROR | errno.ENOSYS
+    allowed = RETURN, 0, 0, ALLOW
+    steps = [
+        (LOAD, 0, 0, ARCHITECTURE),
+        (JUMP_EQUAL, 1, 0, architecture),
+        unknown,
+        (LOAD, 0, 0, NUMBER),
+        (JUMP_AT_LEAST, 0, 1, OTHER_ABI),
+        unknown,
+        (JUMP_EQUAL, 0, 1, IO_URING_SETUP),
+        unknown,
+        (JUMP_EQUAL, 0, 4, socket_number),
+        (LOAD, 0, 0, FIRST),
+        (JUMP_EQUAL, 0, 1, socket.AF_UNIX),
+        refused,
+        allowed,
+        (JUMP_EQUAL, 0, 4, pair_number),
+        (LOAD, 0, 0, SECOND),
+        (AND, 0, 0, 0xF),
+        (JUMP_EQUAL, 0, 1, socket.SOCK_DGRAM),
+        refused,
+        allowed,
+    ]
+    return b"".join(struct.pack("=HBBI", *step) for step in steps)

@@ -1,0 +1,146 @@
+"""Which folders and files a task may open: those of the system, of the interpreter, of the playbook and of the operator.
+
+Everything else is closed. A folder that contains something hidden (the home folder of the engine) is given child by child.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+Place = tuple[str, str, str]
+"""(where it is, where the task sees it, ``folder``, ``file`` or ``link``): two names for one thing where links are on the way."""
+
+SYSTEM = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/nix/store"),
+    *("/sys/devices/system", "/sys/fs/cgroup"),
+)
+CONFIGURATION = (
+    *("ld.so.cache", "ld.so.preload", "alternatives", "os-release", "localtime", "timezone", "locale.conf"),
+    *("passwd", "group", "nsswitch.conf", "hosts", "hostname", "host.conf", "resolv.conf", "gai.conf"),
+    *("services", "protocols", "mime.types", "fonts"),
+    *(
+        "ssl/certs",
+        "ssl/cert.pem",
+        "ssl/openssl.cnf",
+        "pki/tls/certs",
+        "pki/tls/cert.pem",
+        "pki/tls/openssl.cnf",
+    ),
+    *("pki/ca-trust", "ca-certificates", "crypto-policies"),
+)
+"""Below /etc. The rest of it may hold keys that root, who runs tasks in many containers, could read."""
+Pair = tuple[str, str]
+MOST_CHILDREN = 2000
+"""Of a folder that is given child by child; what is beyond is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a worker gives tasks beside the system and the interpreter. ``hidden`` wins over ``read``."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+
+
+def library_path() -> list[str]:
+    """Where this process finds libraries; relative entries are left out: a task works in another folder."""
+    return [entry for entry in sys.path if entry and Path(entry).is_absolute()]
+
+
+def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
+    """What a task may read, folders before what lies in them. ``own`` is given even where it is hidden."""
+    fixed = _fixed(places.hidden, tuple(library_path()))
+    more = [*_shown(places.read, places.hidden), *_pairs(own)]
+    return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
+
+
+def writable(places: Places) -> tuple[Place, ...]:
+    """The operator's folders. Those that are hidden have been refused where they are set."""
+    return tuple(_without_nested({}, _pairs(places.write)))
+
+
+@cache
+def _fixed(hidden: tuple[str, ...], libraries: tuple[str, ...]) -> Mapping[str, Place]:
+    prefixes = (sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix)
+    guest = str(Path(__file__).resolve().parent)
+    configuration = (f"/etc/{name}" for name in CONFIGURATION)
+    pairs = (*_pairs((*SYSTEM, *configuration)), *_shown((*prefixes, *libraries, guest), hidden))
+    return {place[1]: place for place in _without_nested({}, pairs)}
+
+
+def _shown(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[Pair]:
+    closed = [os.path.realpath(path) for path in hidden]
+    shared = {os.path.realpath(path) for path in (os.path.expanduser("~"), tempfile.gettempdir(), "/tmp")}
+    for source, target in _pairs(paths):
+        for found in _open_parts(source, closed, shared):
+            yield (found, found) if source == target else (found, target + found[len(source) :])
+
+
+def _open_parts(path: str, hidden: list[str], shared: set[str]) -> Iterator[str]:
+    """``path``, or its parts that are not hidden.
+
+    Of the folders in ``shared`` (the user's own, those of temporary files) only the plain files that lie in them.
+    """
+    if path == "/" or any(_is_inside(path, place) for place in hidden):
+        return
+    if not any(_is_inside(place, path) for place in (*hidden, *shared)):
+        yield path
+        return
+    try:
+        with os.scandir(path) as entries:
+            children = sorted(islice(entries, MOST_CHILDREN), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for child in children:
+        if child.is_symlink():
+            continue  # it may lead to what is hidden
+        if path not in shared:
+            yield from _open_parts(child.path, hidden, shared)
+        elif child.is_file() and not child.name.startswith("."):
+            yield child.path
+
+
+def _pairs(paths: Iterable[str]) -> Iterator[Pair]:
+    """Each existing path under its own name and, where links lead to it, under its real one."""
+    for path in paths:
+        if os.path.exists(path):
+            plain, real = os.path.abspath(path), os.path.realpath(path)
+            yield real, real
+            if plain != real:
+                yield real, plain
+
+
+def _without_nested(given: Mapping[str, Place], pairs: Iterable[Pair]) -> Iterator[Place]:
+    """``given`` and ``pairs``, without what lies in a folder that is given anyway. A second name of that is a link."""
+    kept = dict(given)
+    links: list[Pair] = []
+    for source, target in sorted(set(pairs), key=lambda pair: pair[1]):
+        if source != target:
+            links.append((source, target))
+        elif target not in kept and not any(above in kept for above in _above(target)):
+            kept[target] = (source, target, "folder" if os.path.isdir(source) else "file")
+    yield from kept.values()
+    for source, target in links:
+        if target in kept or any(above in kept for above in _above(target)):
+            continue
+        reached = source in kept or any(above in kept for above in _above(source))
+        kind = "link" if reached else "folder" if os.path.isdir(source) else "file"
+        kept[target] = (source, target, kind)
+        yield kept[target]
+
+
+def _above(path: str) -> Iterator[str]:
+    while (path := os.path.dirname(path)) != "/":
+        yield path
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -1,0 +1,118 @@
+"""What code of a playbook tries against the machine it runs on. Runs as a python task, as a script, and from a shell.
+
+Every attempt gives what it reached, or raises. The last line printed is JSON: attempt → what was reached, or the error.
+"""
+
+import ctypes
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+
+def attempts(target):
+    home, victim, worker = Path(target["home"]), target["victim"], target["worker"]
+    for name in target["secrets"]:
+        yield f"files: read {name}", lambda name=name: (home / name).read_text()
+    yield "files: list the home folder", lambda: os.listdir(home)
+    yield "files: read the user's own keys", lambda: Path(target["keys"]).read_text()
+    yield "files: follow a link", lambda: through_link(os.symlink, home / "token", "symbolic")
+    yield "files: a second name", lambda: through_link(os.link, home / "token", "hard")
+    yield "files: by /proc/self/root", lambda: Path(f"/proc/self/root/{home}/token").read_text()
+    yield "files: by /proc/1/root", lambda: Path(f"/proc/1/root/{home}/token").read_text()
+    yield "files: by the worker's root", lambda: Path(f"/proc/{worker}/root/{home}/token").read_text()
+    yield "files: in a namespace of its own", lambda: in_new_namespace(home / "token")
+    yield "files: change a compiled program", lambda: write(home / "cache/programs/p.json")
+    yield "files: change an installed package", lambda: write(target["library"])
+    yield "files: remove an installed package", lambda: os.unlink(target["library"])
+    yield "files: read another task's file", lambda: Path(target["other"]).read_text()
+    yield "files: list other tasks", lambda: others(target["other"])
+    yield "files: leave something in /dev/shm", lambda: leave(f"/dev/shm/{target['mark']}", target)
+    yield "files: leave something in /tmp", lambda: leave(f"/tmp/{target['mark']}", target)
+    yield "sockets: the engine's database", lambda: connect(target["socket"])
+    yield "sockets: an abstract one", lambda: connect("\0" + target["abstract"])
+    for who, pid in (("database", victim), ("worker", worker)):
+        yield f"signals: the {who}", lambda pid=pid: (os.kill(pid, 0), "reached")[1]
+    yield "memory: environment", lambda: Path(f"/proc/{victim}/environ").read_bytes().decode()
+    yield "memory: mem", lambda: str(os.open(f"/proc/{victim}/mem", os.O_RDONLY))
+    yield "memory: descriptors", lambda: str(os.listdir(f"/proc/{victim}/fd"))
+    yield "memory: working folder", lambda: os.readlink(f"/proc/{victim}/cwd")
+    yield "memory: arguments", lambda: Path(f"/proc/{victim}/cmdline").read_bytes().decode()
+    yield "memory: ptrace", lambda: attach(victim)
+
+
+def through_link(make, path, name):
+    make(path, name)
+    return Path(name).read_text()
+
+
+def write(path):
+    with open(path, "a") as stream:
+        stream.write("# changed\n")
+    return "written"
+
+
+def others(path):
+    found = os.listdir(Path(path).parent)
+    if not found:
+        raise FileNotFoundError(path)
+    return str(found)
+
+
+def leave(path, target):
+    """It counts if the machine sees it, which the test looks at."""
+    Path(path).write_text("left")
+    return "left here"
+
+
+def connect(address):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(address)
+    return "connected"
+
+
+def in_new_namespace(path):
+    """A user namespace gives rights over mounts, which must uncover nothing."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        libc = ctypes.CDLL(None, use_errno=True)
+        libc.unshare(0x10000000 | 0x20000)
+        libc.umount2(b"/tmp", 2)
+        libc.mount(b"none", b"/", None, 0x20 | 0x1000, None)
+        try:
+            os.write(writing, path.read_bytes())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    found = os.read(reading, 1000)
+    os.close(reading)
+    if not found:
+        raise PermissionError(path)
+    return found.decode()
+
+
+def attach(pid):
+    libc = ctypes.CDLL(None, use_errno=True)
+    helper = os.fork()  # seizes without stopping, and lets go as it ends
+    if helper == 0:
+        os._exit(0 if libc.ptrace(0x4206, pid, None, None) == 0 else 1)
+    if os.waitpid(helper, 0)[1] != 0:
+        raise PermissionError(pid)
+    return "attached"
+
+
+def attack(target):
+    found = {}
+    for name, attempt in attempts(target):
+        try:
+            found[name] = f"reached: {attempt()}"[:300]
+        except Exception as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(attack(json.load(sys.stdin))))

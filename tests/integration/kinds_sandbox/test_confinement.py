@@ -1,0 +1,373 @@
+"""What tasks reach of the machine they run on: with every layer, with each alone, and without any, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import noetl
+from noetl.kinds.sandbox.layers import Detected, Layers, choose_layers, detect
+from tests.waiting import PATIENCE, wait_until
+
+HERE = Path(__file__).parent
+ATTACK = (HERE / "attack.py").read_text()
+AS_TASK = ATTACK.partition('if __name__ == "__main__"')[0] + "\nresult = attack(input_data)\n"
+ORDINARY = 65534
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing confines code there")
+
+
+@cache
+def interpreter_of(user: int) -> str | None:
+    """A Python of this version that ``user`` may run."""
+    for found in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}"):
+        if not user:
+            return found
+        try:
+            subprocess.run([found, "-c", "import msgspec"], user=user, group=user, extra_groups=[], env=libraries(),
+                check=True, capture_output=True, timeout=PATIENCE, cwd="/")  # fmt: skip
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return found
+    return None
+
+
+def libraries() -> dict[str, str]:
+    """Where the product and what it needs are, for another interpreter of the same version."""
+    folders = (Path(noetl.__file__).parents[1], Path(msgspec.__file__).parents[1])
+    return {"PYTHONPATH": os.pathsep.join(str(folder) for folder in folders), "PATH": os.environ["PATH"]}
+
+
+@cache
+def detected(user: int) -> Detected:
+    """As that user finds it. The namespaces of an ordinary user are those of root's tasks."""
+    return replace(detect(), other_user="" if os.geteuid() == 0 == user else "not root")
+
+
+Calls = list[dict[str, Any]]
+
+
+class Ground:
+    """Folders of one worker, which runs as ``user``."""
+
+    def __init__(self, root: Path, user: int) -> None:
+        self.root, self.user = root, user
+        self.program = interpreter_of(user)
+        self.playbooks, self.shared = root / "playbooks", root / "shared"
+        for folder in (self.playbooks, self.shared, root / "library"):
+            folder.mkdir()
+        shutil.copy(HERE / "attack.py", self.playbooks)
+        (root / "library" / "installed.py").write_text("installed = True\n")
+        if os.geteuid() == 0:
+            for path in (root, *root.rglob("*")):
+                os.chown(path, user, user)
+
+    def run(self, calls: Calls, layers: Layers | None, *, target: bool = False, **settings: Any) -> Calls:
+        """What each call gave: ``result``, or ``error`` and ``code``."""
+        assert self.program is not None
+        environment = libraries()
+        environment["PYTHONPATH"] += f"{os.pathsep}{self.root / 'library'}"
+        environment["HOME"] = str(self.root / "user")
+        order = {
+            "layers": None if layers is None else asdict(layers),
+            "ground": str(self.root),
+            "calls": calls,
+            "target": target,
+            "settings": {"task_folders": [str(self.shared)], **settings},
+        }
+        options: dict[str, Any] = {}
+        if os.geteuid() != self.user:
+            options = {"user": self.user, "group": self.user, "extra_groups": []}
+        done = subprocess.run([self.program, str(HERE / "worker.py")], input=json.dumps(order), env=environment, text=True,
+            capture_output=True, timeout=PATIENCE, cwd=self.root, check=False, **options)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found: list[dict[str, Any]] = json.loads(done.stdout)
+        return found
+
+
+USERS = [pytest.param(0, id="root"), pytest.param(ORDINARY, id="ordinary")]
+
+
+@pytest.fixture(params=USERS)
+def ground(request) -> Iterator[Ground]:
+    if os.geteuid() != 0:
+        if request.param == 0:
+            pytest.skip("this needs root")
+        request.param = os.geteuid()
+    if interpreter_of(request.param) is None:
+        pytest.skip("no interpreter that an ordinary user may run")
+    root = Path(tempfile.mkdtemp(prefix="confinement-"))
+    root.chmod(0o755)
+    yield Ground(root.resolve(), request.param)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def layers_for(shape: str, user: int) -> Layers:
+    """``shape``: which of this machine's layers are there. Skips a test that needs what is not."""
+    found = detected(user)
+    without = {
+        "all": found,
+        "landlock": replace(found, namespaces="left out"),
+        "namespaces": replace(found, landlock=0),
+        "another user": replace(found, landlock=0, namespaces="left out", socket_filter="left out"),
+        "none": Detected("linux"),
+    }[shape]
+    chosen = choose_layers(without)
+    missing = {
+        "all": not chosen.confines_files,
+        "landlock": chosen.landlock < 6 or not chosen.socket_filter,
+        "namespaces": not chosen.namespaces,
+        "another user": not chosen.other_user,
+        "none": False,
+    }[shape]
+    if missing:
+        pytest.skip(f"this machine has no such layers: {found}")
+    return chosen
+
+
+def reached(results: list[dict[str, Any]]) -> list[dict[str, str]]:
+    """Of each call the attempts that went through. What was left in a folder of its own does not count."""
+    found = []
+    for one in results:
+        assert "error" not in one, one
+        outcome = one["result"]["data"] if "stdout" in one["result"] else one["result"]
+        assert len(outcome) > 20
+        went = {name: what for name, what in outcome.items() if what.startswith("reached")}
+        seen = {name: what for name, what in went.items() if "leave" not in name}
+        seen |= {name: what for name, what in went.items() if name.rpartition(" ")[2] in one["left"]}
+        found.append(seen)
+    return found
+
+
+def attacks(ground: Ground) -> list[dict[str, Any]]:
+    """The same by each kind that runs code."""
+    python = ground.program
+    shell = {
+        "command": 'exec "$PYTHON" "$FILE"',
+        "env": {"PYTHON": python, "FILE": str(ground.playbooks / "attack.py")},
+    }
+    return [
+        {"kind": "python", "params": {"code": AS_TASK}, "input": "TARGET"},
+        {"kind": "script", "params": {"uri": "attack.py"}, "input": "TARGET"},
+        {"kind": "shell", "params": shell, "input": "TARGET"},
+    ]
+
+
+@pytest.mark.parametrize("shape", ["all", "landlock", "namespaces"])
+def test_nothing_is_reached(ground, shape):
+    layers = layers_for(shape, ground.user)
+    assert reached(ground.run(attacks(ground), layers, target=True)) == [{}, {}, {}]
+    assert (ground.root / "library" / "installed.py").read_text() == "installed = True\n"
+    assert (ground.root / "home/cache/programs/p.json").read_text() == "canary of cache/programs/p.json"
+
+
+def test_another_user_reaches_nothing_that_has_an_owner(ground):
+    """The last resort of a worker that is root: what everybody may read stays readable."""
+    layers = layers_for("another user", ground.user)
+    ground.program = interpreter_of(ORDINARY)
+    if ground.program is None:
+        pytest.skip("no interpreter that another user may run")
+    (ground.root / "home").mkdir(mode=0o700)
+    (ground.root / "user").mkdir(mode=0o700)
+    found = ground.run(attacks(ground), layers, target=True)
+    open_to_all = {
+        "files: leave something in /tmp",
+        "files: leave something in /dev/shm",
+        "memory: arguments",
+    }
+    open_to_all |= {"files: list other tasks", "sockets: an abstract one"}
+    assert [set(one) - open_to_all for one in reached(found)] == [set(), set(), set()]
+
+
+def test_without_layers_everything_is_reached(ground):
+    """Or the tests above prove nothing."""
+    outcome = reached(ground.run(attacks(ground)[:1], layers_for("none", ground.user), target=True))[0]
+    assert {name.split(":")[0] for name in outcome} == {"files", "sockets", "signals", "memory"}
+    held = {"memory: mem", "memory: ptrace", "signals: the worker", "files: by the worker's root"}
+    names = {"files: by /proc/1/root", "files: a second name", "files: in a namespace of its own", *held}
+    assert len(outcome) >= 30 - len(names), outcome
+
+
+KILL = """
+import os
+for kill, number in ((os.kill, os.getppid()), (os.killpg, os.getppid()), EVERYTHING):
+    try:
+        kill(number, 9)
+    except OSError:
+        pass
+result = 1
+"""
+
+
+@pytest.mark.parametrize("shape", ["all", "landlock", "namespaces"])
+def test_a_task_cannot_end_its_parent(ground, shape):
+    """Nor, where it sees no other processes, everything that it may signal; the worker goes on in any case."""
+    layers = layers_for(shape, ground.user)
+    code = KILL.replace("EVERYTHING", "(os.kill, -1)" if layers.namespaces else "(os.kill, os.getppid())")
+    shell = {"command": "kill -9 $PPID || true; echo '{}'"}
+    calls = [{"kind": "python", "params": {"code": code}}, {"kind": "shell", "params": shell}]
+    found = ground.run([*calls, *calls], layers)
+    assert [one.get("error") for one in found] == [None] * 4
+
+
+SURVIVOR = """
+import fcntl, os, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        held = open(os.environ.get('LOCK') or lock, 'w')
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)
+        open(held.name + '.ready', 'w').close()
+        time.sleep(3600)
+    os._exit(0)
+os.wait()
+while not os.path.exists((os.environ.get('LOCK') or lock) + '.ready'):
+    time.sleep(0.01)
+result = 'left running'
+"""
+
+
+@pytest.mark.parametrize("shape", ["all", "landlock", "namespaces", "another user", "none"])
+def test_what_a_task_leaves_running_ends_with_it(ground, shape):
+    """Detached twice, in a session and a group of its own: it holds a lock for as long as it lives."""
+    layers = layers_for(shape, ground.user)
+    ground.program = interpreter_of(ORDINARY) if shape == "another user" else ground.program
+    ground.shared.chmod(0o777)
+    (ground.playbooks / "leave.py").write_text(SURVIVOR)
+    shell = {"command": 'setsid -f "$PYTHON" "$FILE" & while ! [ -e "$LOCK.ready" ]; do sleep 0.01; done'}
+    kinds: list[tuple[str, dict[str, Any]]] = [
+        ("python", {"code": SURVIVOR}),
+        ("script", {"uri": "leave.py"}),
+        ("shell", shell),
+    ]
+    calls = []
+    for kind, params in kinds:
+        lock = str(ground.shared / kind)
+        variables = {"LOCK": lock, "PYTHON": ground.program, "FILE": str(ground.playbooks / "leave.py")}
+        if kind == "python":
+            calls.append({"kind": kind, "params": params, "input": {"lock": lock}})
+        else:
+            calls.append({"kind": kind, "params": {**params, "env": variables}})
+    found = ground.run(calls, layers)
+    assert [one.get("error") for one in found] == [None] * 3
+    for kind, _ in kinds:
+        with (ground.shared / kind).open("a") as free:
+            wait_until(lambda free=free: _locks(free), f"the end of what {kind} left")
+
+
+def _locks(file: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+BOMB = """
+import os, time
+count = 0
+while True:
+    try:
+        if os.fork() == 0:
+            time.sleep(3600)
+    except OSError:
+        break
+    count += 1
+result = count
+"""
+
+
+@pytest.mark.parametrize("shape", ["all", "landlock", "namespaces", "another user"])
+def test_processes_are_bounded(ground, shape):
+    """Refused at the limit, or the whole task is ended above it. The next task works."""
+    layers = layers_for(shape, ground.user)
+    ground.program = interpreter_of(ORDINARY) if shape == "another user" else ground.program
+    calls = [
+        {"kind": "python", "params": {"code": BOMB}},
+        {"kind": "shell", "params": {"command": "f() { f | f & }; f; sleep 3600"}, "timeout": 5.0},
+        {"kind": "python", "params": {"code": "result = 'next'"}},
+    ]
+    if not layers.process_limit or not layers.namespaces:
+        # A process that forks as fast as it can is ended by its supervisor, or it is not: that is no test for a machine that others use.
+        calls[1] = {"kind": "shell", "params": {"command": "exit 1"}}
+    bomb, shell, following = ground.run(calls, layers, task_processes=64)
+    assert bomb.get("result", 0) <= 64 + 300, bomb
+    assert bomb.get("result") or bomb["code"] == "process_crashed", bomb
+    assert "error" in shell
+    assert following["result"] == "next"
+
+
+FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n += 1\n"
+
+
+@pytest.mark.parametrize("kind", ["python", "shell"])
+def test_the_disk_is_bounded(ground, kind):
+    shell = "while :; do head -c 1048576 /dev/zero > f$((n = ${n:-0} + 1)); done"
+    params = {"code": FILLER} if kind == "python" else {"command": shell}
+    found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20)[0]
+    assert found["code"] == "disk_limit"
+
+
+def test_folders_are_removed_whatever_their_modes(ground):
+    hide = "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w').close()\nos.chmod('a/b', 0)\nos.chmod('a', 0)\nresult = os.getcwd()"
+    shell = {"command": "mkdir -p a/b; chmod 0 a/b a; pwd"}
+    found = ground.run(
+        [{"kind": "python", "params": {"code": hide}}, {"kind": "shell", "params": shell}], None
+    )
+    assert not Path(found[1]["result"]["stdout"].strip()).exists()
+
+
+def test_what_a_task_may_use(ground):
+    """Its folder, shared memory of its own, the operator's folders, files beside the playbook, and the network's names."""
+    (ground.playbooks / "beside.txt").write_text("beside")
+    code = f"""
+import multiprocessing, os, socket, ssl, subprocess, tempfile
+lock = multiprocessing.get_context('fork').Lock()
+with lock, tempfile.TemporaryFile() as file:
+    file.write(b'1')
+open({str(ground.shared / "out.txt")!r}, 'w').write('out')
+ssl.create_default_context()
+result = [
+    open({str(ground.playbooks / "beside.txt")!r}).read(),
+    subprocess.run(['sh', '-c', 'cat /proc/self/comm'], capture_output=True, text=True, check=True).stdout,
+    socket.gethostbyname('localhost'),
+    open('/dev/null').read(),
+    os.cpu_count() > 0,
+]
+"""
+    found = ground.run([{"kind": "python", "params": {"code": code}}], layers_for("all", ground.user))
+    assert found[0].get("error") is None
+    assert found[0]["result"] == ["beside", "cat\n", "127.0.0.1", "", True]
+    assert (ground.shared / "out.txt").read_text() == "out"
+
+
+def test_descriptors_of_the_worker_are_closed(ground):
+    """A python task has its streams and its two channels, a shell its streams; none is a file or a socket of the worker."""
+    code = """
+import os
+links = [f'/proc/self/fd/{n}' for n in range(256)]
+result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.islink(link))
+"""
+    shell = {"command": "ls /proc/self/fd | wc -l"}
+    found = ground.run(
+        [{"kind": "python", "params": {"code": code}}, {"kind": "shell", "params": shell}], None, target=True
+    )
+    assert set(found[0]["result"]) <= {"pipe", "/dev/null"}
+    assert len(found[0]["result"]) == 5
+    assert found[1]["result"]["stdout"].strip() == "4", "the last is that of the folder that ls reads"
