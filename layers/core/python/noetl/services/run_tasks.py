@@ -99,6 +99,7 @@ class TaskRunner:
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
         self.elsewhere = Elsewhere(command, deps, self._log)
+        self.placed = partial(task_line, command.execution_id, command.step)
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
 
@@ -330,16 +331,11 @@ class TaskRunner:
         self.deps.registry.run("secrets", params, context)
 
     def _log(self, line: str) -> None:
-        self.deps.log(self._placed(self.secrets.redact_told(line)))
-
-    def _placed(self, line: str) -> str:
-        """A line for a log that others read as well: it can have any text, and pass for no line of the worker's own."""
-        return task_line(self.command.execution_id, self.command.step, line)
+        self.deps.log(self.placed(self.secrets.redact_told(line)))
 
     def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
         """A line of a task's own output."""
-        line = self.secrets.redact_told(line)
-        self.deps.log(self._placed(line))
+        self.deps.log(self.placed(line := self.secrets.redact_told(line)))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)
 
