@@ -140,8 +140,12 @@ def limited(grammar: Grammar, before: str) -> Block:
 
 
 def offspring(grammar: Grammar, before: str) -> Block:
-    """Every iteration asks, and waits for a sub-playbook; some of those leave children behind when they end."""
-    path = grammar.rng.choice(("properties/child", "properties/child", "properties/leaver"))
+    """Every iteration asks, and waits for a sub-playbook; some of those leave children behind when they end.
+
+    How far such a child is when its root fails and calls it off, is a matter of time."""
+    path = "properties/child"
+    if grammar.crowded and grammar.rng.random() < 0.3:
+        path, grammar.races = "properties/leaver", True
     tool = [
         {"ask": grammar.http({"x": grammar.value(before), "i": "{{ iter.item }}"}, **grammar.steering())},
         {"sub": {"kind": "playbook", "path": path, "payload": {"n": "{{ ask.v % 13 }}"}}},

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
+from types import SimpleNamespace
 
+import duckdb
 import pytest
 
+from noetl.adapters.embedded.files import FileResultStore
 from noetl.domain.errors import TaskError
-from noetl.dsl.program import Sql
+from noetl.domain.kinds import Credential
+from noetl.dsl.program import Program, Sql
 from noetl.kinds.registry import default_registry
+from noetl.services.artifacts import TaskArtifacts
+from noetl.services.secrecy import Secrets
 from noetl.templating import MappingScope, render_sql
 from tests.waiting import PATIENCE
 
@@ -306,3 +313,24 @@ def test_a_database_file_serves_one_task_at_a_time(run):
     for thread in threads:
         thread.join(PATIENCE)
     assert run("SELECT v FROM n", database="one")["rows"] == [{"v": 6}]
+
+
+@pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
+def test_a_secret_in_rows_is_taken_out_of_what_duckdb_writes(format, context, run, tmp_path):
+    """Repeated, so that a compressed file would not have it in clear, with a quote that CSV doubles."""
+    secret = 'correct"horse"battery'
+    program = Program(v=1, semantics=1, hash="", name="", path="")
+    secrets = Secrets(
+        SimpleNamespace(get=lambda name, _: Credential(name, "generic", {"password": secret})), 1, program
+    )
+    secrets.credential("c")
+    results = FileResultStore(tmp_path / "kept")
+    artifacts = TaskArtifacts(results, 1, "s", max_bytes=1 << 30, masking=secrets.mask_of_stream)
+    query = f"SELECT i, repeat('{secret} ', 40) AS note FROM range(3000) AS r(i)"
+    ref = run(query, result=format, within=replace(context, artifacts=artifacts))
+    with artifacts.open(ref) as stream, artifacts.file(ref, f".{format}") as path:
+        content = stream.read()
+        assert b"horse" not in content and len(content) < 1_000_000 * (format != "parquet") + 30_000
+        reader = {"parquet": "read_parquet", "csv": "read_csv", "jsonl": "read_json"}[format]
+        rows = duckdb.sql(f"SELECT i, note FROM {reader}('{path}') ORDER BY i").fetchall()
+    assert len(rows) == 3000 and all(set(note) == {"*", " "} for _, note in rows)

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from noetl.services import secret_stream
-from noetl.services.secret_stream import MASK, StreamMask, StreamSecrets
+from noetl.services.secret_spellings import KnownSecrets
+from noetl.services.secret_stream import MASK, StreamMask
 
 
 def masked(data: bytes, secrets: list[bytes], *, keep_length: bool) -> bytes:
@@ -53,7 +54,7 @@ def test_masks_as_if_the_stream_were_whole(
         for secret in secrets:
             place = chance.randint(0, len(data))
             data = data[:place] + secret + data[place:]
-        mask = StreamMask(StreamSecrets(secrets), keep_length=keep_length)
+        mask = StreamMask(KnownSecrets(secrets), keep_length=keep_length)
         out, at = b"", 0
         while at < len(data):
             size = chance.choice([1, 3, 17, 100])
@@ -63,7 +64,7 @@ def test_masks_as_if_the_stream_were_whole(
 
 
 def test_numbers_stay_numbers() -> None:
-    mask = StreamMask(StreamSecrets([b"1000000", b"pin-1"]))
+    mask = StreamMask(KnownSecrets([b"1000000", b"pin-1"]))
     assert mask.feed(b'{"id":41000000,"pin":"pin-1"}') + mask.end() == b'{"id":49999999,"pin":"***"}'
 
 
@@ -72,7 +73,7 @@ def test_thousands_of_secrets_cost_no_more_than_one() -> None:
     data = bytes(chance.choices(b"abcdefghijklmnopqrstuvwxyz0123456789", k=1 << 20))
 
     def seconds(count: int) -> float:
-        mask = StreamMask(StreamSecrets(chance.randbytes(24).hex().encode() for _ in range(count)))
+        mask = StreamMask(KnownSecrets(chance.randbytes(24).hex().encode() for _ in range(count)))
         began = time.process_time()
         for at in range(0, len(data), 65536):
             mask.feed(data[at : at + 65536])

@@ -6,7 +6,7 @@ from noetl.cli import errors
 from noetl.cli.execute import resolve_id
 from noetl.cli.options import Where
 from noetl.cli.places import open_place
-from noetl.cli.text import clock, out, out_json
+from noetl.cli.text import clock, out_json, out_line
 from noetl.services.analyze import Analysis, Finding
 
 _MARKS = {"error": "!!", "warning": "! ", "info": "  "}
@@ -19,9 +19,9 @@ def show(name: str, *, as_json: bool, at: Where) -> int:
     if as_json:
         out_json(found)
         return errors.DONE
-    out(f"execution {found.execution_id}  {found.status}{', stuck' if found.stuck else ''}")
+    out_line(f"execution {found.execution_id}  {found.status}{', stuck' if found.stuck else ''}")
     if not found.findings:
-        out(found.verdict)
+        out_line(found.verdict)
     for finding in found.findings:
         _tell(finding)
     _tell_changes(found)
@@ -29,9 +29,9 @@ def show(name: str, *, as_json: bool, at: Where) -> int:
 
 
 def _tell(finding: Finding) -> None:
-    out(f"{_MARKS[finding.severity]} {finding.kind}: {finding.message}")
+    out_line(f"{_MARKS[finding.severity]} {finding.kind}: {finding.message}")
     for step in finding.next:
-        out(f"     try: {step}")
+        out_line(f"     try: {step}")
 
 
 def _tell_changes(found: Analysis) -> None:
@@ -39,4 +39,4 @@ def _tell_changes(found: Analysis) -> None:
         reason = f": {change.reason}" if change.reason else ""
         about = f" ({change.correlation_id})" if change.correlation_id else ""
         refused = f"; not made: {change.refused}" if change.refused else ""
-        out(f"   {clock(change.at)} {change.name} by {change.principal}{about}{reason}{refused}")
+        out_line(f"   {clock(change.at)} {change.name} by {change.principal}{about}{reason}{refused}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
 from noetl.domain.shortages import shortage
+from noetl.domain.untrusted_text import CONTINUED, escape_block, escape_line, log_entry
 
 DONE = 0
 FAILED = 1
@@ -123,7 +123,7 @@ def silence_stdout() -> None:
 def _say(text: str) -> None:
     """A stderr that cannot be written leaves the exit code to tell."""
     with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(escape_block(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _debug() -> None:
@@ -163,7 +163,8 @@ def _log_traceback() -> Path | None:
         if path.exists() and path.stat().st_size > _LOG_LIMIT:
             path.replace(path.with_suffix(".log.1"))
         with path.open("a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write(f"{datetime.now(UTC).isoformat()} {sys.argv[1:]!r}\n{traceback.format_exc()}\n")
+            entry = f"{datetime.now(UTC).isoformat()} {sys.argv[1:]!r}\n{traceback.format_exc()}"
+            log.write(f"{log_entry(entry)}\n")
     except OSError:
         return None
     return path
@@ -189,7 +190,8 @@ def describe_failure(error: dict[str, Any]) -> str:
 
 
 def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None) -> str:
-    lines = [f"error: {message}"]
+    first, *others = message.splitlines() or [""]
+    lines = [f"error: {escape_line(first)}", *(f"{CONTINUED}{escape_line(line)}" for line in others)]
     shown = json.dumps(called, ensure_ascii=False) if called else ""
     for label, value in (
         ("code", code),
@@ -198,14 +200,10 @@ def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None
         ("hint", hint),
     ):
         if value:
-            lines.append(f"  {label}: {_CONTROL.sub('?', str(value))}")
+            lines.append(f"  {label}: {escape_line(str(value))}")
         if label == "at" and position:
             lines += _pointed(str(position))
     return "\n".join(lines)
-
-
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-"""What would steer a terminal."""
 
 
 def _pointed(position: str) -> list[str]:
@@ -224,7 +222,7 @@ def _shown(lines: Sequence[str], line: int, column: int) -> list[str]:
     if not 0 < column <= len(text) + 1 or column > 160:
         return []
     text = text if len(text) <= 160 else text[:159] + "…"
-    return [f"    {_CONTROL.sub('?', text)}", f"    {' ' * (column - 1)}^"]
+    return [f"    {escape_line(text)}", f"    {' ' * (column - 1)}^"]
 
 
 def near(path: str) -> str:

@@ -15,7 +15,7 @@ from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
 from noetl.cli.places import Place, Registered, Running, open_running
 from noetl.cli.register import register_neighbours
-from noetl.cli.text import duration, note, out, out_json, pretty, shortened
+from noetl.cli.text import duration, note, one_line, out, out_json, out_text, pretty, shortened
 from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
@@ -201,14 +201,17 @@ def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quie
         if not quiet:
             out(f"completed in {spent}")
         text = pretty(value)
-        out(text if quiet else shortened(text, f"all of it: noetl result {execution_id}{at.option}"))
+        if quiet:
+            out_text(f"{text}\n")
+        else:
+            out(shortened(text, f"all of it: noetl result {execution_id}{at.option}"))
     elif view.status == "failed" and view.error:
         step = view.error.get("step")
         note(f"failed in {spent}{f' at step {step}' if step else ''}")
         note(errors.describe_failure(view.error))
         note(f"  more: noetl status {execution_id}{at.option}")
     elif view.status == "cancelled":
-        note(f"cancelled{f': {view.reason}' if view.reason else ''}")
+        note(one_line(f"cancelled{f': {view.reason}' if view.reason else ''}", 1000))
     elif view.status == "waiting":
         tell_waiting(place, view, execution_id, at)
     elif view.status == "paused":

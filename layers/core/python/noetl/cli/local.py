@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ import typer
 from noetl.cli import errors
 from noetl.cli.options import Home, Json
 from noetl.cli.progress import Progress
-from noetl.cli.text import note, out, out_json, pretty
+from noetl.cli.text import note, note_log, out, out_json, out_line, pretty
 from noetl.domain.errors import InfrastructureError
 
 local_app = typer.Typer(
@@ -159,7 +158,7 @@ def logs(
             out_json(entry)
         else:
             moment = time.strftime("%H:%M:%S", time.localtime(entry["time"]))
-            out(f"{moment} {entry['function']}  {entry['line']}")
+            out_line(f"{moment} {entry['function']}  {entry['line']}")
     raise typer.Exit(errors.DONE)
 
 
@@ -219,7 +218,7 @@ def invoke(
     if as_json:
         out_json({"answer": answer, "error": error})
     elif error is not None:
-        note(f"error: {error['type']}: {error['message']}")
+        note_log(f"error: {error['type']}: {error['message']}")
     else:
         out(pretty(answer))
     raise typer.Exit(errors.FAILED if error else errors.DONE)
@@ -256,8 +255,7 @@ def _print_file(path: Path, follow: bool) -> None:
         with path.open(errors="replace") as lines:
             while True:
                 for line in lines:
-                    sys.stdout.write(line)
-                sys.stdout.flush()
+                    out(line.rstrip("\n"))
                 if not follow:
                     return
                 time.sleep(0.3)

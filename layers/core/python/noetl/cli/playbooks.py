@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from noetl.cli import errors, wiring
-from noetl.cli.text import note, out, out_json
+from noetl.cli.text import note, out, out_json, out_text
 from noetl.domain.errors import InvalidInputError, NotFoundError, PlaybookError
 from noetl.services.register_playbook import is_playbook, playbooks_below
 
@@ -147,7 +147,7 @@ def schema(output: str | None, *, of_tests: bool = False) -> int:
 
     text = pretty(test_schema() if of_tests else playbook_schema(wiring.kinds()))
     if output is None:
-        out(text)
+        out_text(f"{text}\n")
         return errors.DONE
     try:
         Path(output).write_text(text + "\n", encoding="utf-8")

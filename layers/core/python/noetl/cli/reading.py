@@ -14,7 +14,18 @@ from noetl.cli.here import Here
 from noetl.cli.options import Where
 from noetl.cli.places import open_place
 from noetl.cli.saving import saved
-from noetl.cli.text import clock, duration, note, one_line, out, out_json, pretty, printable, table
+from noetl.cli.text import (
+    clock,
+    duration,
+    note,
+    one_line,
+    out,
+    out_json,
+    out_line,
+    out_value,
+    printable,
+    table,
+)
 from noetl.cli.watch import run_of, step_line
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
@@ -71,7 +82,9 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
         for step in view.steps:
             out(step_line(run_of(step)))
         for wait in view.waits:
-            out(f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}")
+            out_line(
+                f"  {f'step {wait.step} (run {wait.run})' if wait.step else 'the execution'} {wait.reason}"
+            )
         if view.error:
             out(errors.describe_failure(view.error))
         for awaited in view.awaiting:
@@ -90,12 +103,12 @@ def _tell_status(view: ExecutionView) -> None:
     if summary.parent_execution_id:
         out(f"child of {summary.parent_execution_id}")
     if view.reason:
-        out(f"reason: {view.reason}")
+        out_line(f"reason: {view.reason}")
     outstanding = ", ".join(f"{what} {count}" for what, count in view.outstanding.items() if count)
     if outstanding:
         out(f"outstanding: {outstanding}")
     for row in view.unreadable:
-        out(f"unreadable: {row}")
+        out_line(f"unreadable: {row}")
 
 
 def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: Where) -> int:
@@ -110,7 +123,7 @@ def show_events(name: str, *, follow: bool, vocabulary: str, as_json: bool, at: 
             if as_json:
                 out_json(event)
             else:
-                out(event_line(event))
+                out_line(event_line(event))
     return errors.DONE
 
 
@@ -126,7 +139,7 @@ def show_logs(name: str, *, follow: bool, step: str | None, as_json: bool, at: W
             if as_json:
                 out_json({"execution_id": str(execution_id), **to_builtins(line)})
             else:
-                out(log_line(line))
+                out_line(log_line(line))
         if not told and not as_json:
             which = f"step {step!r} of execution {execution_id}" if step else f"execution {execution_id}"
             note(f"tasks of {which} have printed nothing (what is kept: docs/logs.md)")
@@ -165,7 +178,7 @@ def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int
     if as_json:
         out_json(value)
     else:
-        out(pretty(value))
+        out_value(value)
     return errors.DONE
 
 
@@ -201,7 +214,7 @@ def _tell_unread(execution_id: int, error: UnreadableRowError, as_json: bool) ->
     if as_json:
         out_json({"execution_id": str(execution_id), "unreadable": error.message, "agrees": False})
     else:
-        out(f"execution {execution_id}: {error.message}")
+        out_line(f"execution {execution_id}: {error.message}")
 
 
 def _all_ids(reading: wiring.Reading) -> Iterator[int]:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from noetl.cli import errors, wiring
 from noetl.cli.options import Where
 from noetl.cli.places import Change, open_place
-from noetl.cli.text import clock, note, one_line, out, out_json, pretty, table
+from noetl.cli.text import clock, note, note_log, one_line, out, out_json, pretty, table
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.schedules import instant
 from noetl.domain.state import TERMINAL
@@ -129,7 +129,7 @@ def change(what: Change, name: str, *, as_json: bool, at: Where) -> int:
 def run(*, as_json: bool, home: str | None) -> int:
     """Fire and run until interrupted (which ends with the code of an interruption)."""
     told: queue.SimpleQueue[Fired] = queue.SimpleQueue()
-    with wiring.open_scheduler(home, on_fired=told.put, on_log=note) as runtime:
+    with wiring.open_scheduler(home, on_fired=told.put, on_log=note_log) as runtime:
         runtime.recover()
         live: set[int] = set()
         if not as_json:

@@ -12,7 +12,7 @@ import typer
 from noetl.cli import wiring
 from noetl.cli.background import ProcessName
 from noetl.cli.options import Home, Json
-from noetl.cli.text import note, out, out_json, table
+from noetl.cli.text import note, note_log, out, out_json, table
 
 if TYPE_CHECKING:
     from noetl.api.local_tokens import LocalTokens
@@ -88,7 +88,7 @@ def serve(
     holding = background.processes(settings.home).hold(
         "server", name or "", os.environ.get(background.LOG, "")
     )
-    with holding as ready, Server(settings, wish, on_log=note) as server:
+    with holding as ready, Server(settings, wish, on_log=note_log) as server:
         shown = None if server.tokens is None else _first_token(server.tokens, settings.home)
         if as_json:
             missing = [one.name for one in _missing()]

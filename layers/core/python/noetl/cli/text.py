@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,24 +12,32 @@ import msgspec
 
 from noetl.cli.errors import OutputFullError, ReaderGoneError, silence_stdout
 from noetl.domain import codec
+from noetl.domain.untrusted_text import escape_block, escape_json, escape_line, log_entry
 
 _SHOWN = 4_000
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def out(text: str = "") -> None:
-    """One line (or several) on stdout, at once: whoever reads a pipe sees it when it happens. Raises ReaderGoneError."""
-    try:
-        print(text, flush=True)  # noqa: T201
-    except BrokenPipeError:
-        silence_stdout()
-        raise ReaderGoneError from None
-    except OSError as full:
-        raise OutputFullError(full) from None
+    """Print lines on stdout at once, so that a pipe has them when they happen; what could steer a terminal is shown. Raises ReaderGoneError."""
+    _print(f"{escape_block(text)}\n")
+
+
+def out_line(text: str) -> None:
+    """Print one line on stdout that may have texts of others in it. Raises ReaderGoneError."""
+    _print(f"{escape_line(text)}\n")
 
 
 def out_text(text: str) -> None:
-    """A text on stdout as it is, with its own line ends. Raises ReaderGoneError."""
+    """Print a text on stdout with its own line ends: exact, unless stdout is a terminal. Raises ReaderGoneError."""
+    _print(escape_block(text) if sys.stdout.isatty() else text)
+
+
+def out_value(value: Any) -> None:
+    """Print a value: a text as ``out_text`` does, anything else as indented JSON. Raises ReaderGoneError."""
+    out_text(f"{pretty(value)}\n")
+
+
+def _print(text: str) -> None:
     try:
         print(text, end="", flush=True)  # noqa: T201
     except BrokenPipeError:
@@ -41,13 +48,18 @@ def out_text(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Something beside the output, on stderr."""
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    """Print something beside the output, on stderr."""
+    print(escape_block(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def note_log(text: str) -> None:
+    """Print an entry of a process's own log on stderr. Its texts may be of others: only its first line looks like an entry."""
+    print(log_entry(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 def out_json(value: Any) -> None:
-    """A value as one line of JSON."""
-    out(codec.encode(value).decode())
+    """Print a value as one line of JSON, exact."""
+    _print(f"{escape_json(codec.encode(value).decode())}\n")
 
 
 def pretty(value: Any) -> str:
@@ -56,7 +68,7 @@ def pretty(value: Any) -> str:
         return value
     encoded = codec.encode(value)
     try:
-        return msgspec.json.format(encoded, indent=2).decode()
+        return escape_json(msgspec.json.format(encoded, indent=2).decode())
     except msgspec.DecodeError:  # half of a surrogate pair, which only the standard library reads
         return json.dumps(json.loads(encoded), indent=2)
 
@@ -92,14 +104,13 @@ def one_line(text: str, width: int) -> str:
 
 def printable(line: str, width: int) -> str:
     """A line with its spaces (tables stay tables), cut to ``width``; what would steer a terminal is shown instead of obeyed."""
-    shown = _CONTROL.sub(
-        lambda found: f"\\x{ord(found.group()):02x}", line[: 4 * width + 100].expandtabs(4).rstrip()
-    )
+    shown = escape_line(line[: 4 * width + 100].expandtabs(4).rstrip())
     return shown if len(shown) <= width else shown[: max(width - 1, 0)] + "…"
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns padded to their widest cell; the last one runs free."""
+    rows = [[escape_line(cell) for cell in row] for row in rows]
     widths = [max(len(cell) for cell in column) for column in zip(headers, *rows, strict=True)]
     lines = []
     for row in (headers, *rows):

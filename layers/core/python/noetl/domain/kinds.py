@@ -166,6 +166,10 @@ class ArtifactWriter(Protocol):
         """The reference; durable now. ``extracted``: scalars that stay readable on it (``row_count``)."""
 
 
+Redaction = Callable[[Path, Path], None]
+"""(file, copy): the copy has a ``*`` for every byte of a secret."""
+
+
 class Artifacts(Protocol):
     """Results as streams of bytes: written by a task where large results live, read by others without being held in memory."""
 
@@ -183,6 +187,9 @@ class Artifacts(Protocol):
     def file(self, ref: Mapping[str, Any], suffix: str = "") -> AbstractContextManager[Path]:
         """Its bytes as a file, to be read only: the tier's own where it is one, else a copy that goes with the context."""
 
+    def redaction(self) -> Redaction | None:
+        """What takes secrets out of a file whose texts stand in it as they are; None while the task knows no secrets."""
+
 
 class NoArtifacts:
     """Where there is no place for results."""
@@ -197,6 +204,9 @@ class NoArtifacts:
 
     def file(self, ref: Mapping[str, Any], suffix: str = "") -> AbstractContextManager[Path]:
         raise self._error()
+
+    def redaction(self) -> Redaction | None:
+        return None
 
     @staticmethod
     def _error() -> TaskError:

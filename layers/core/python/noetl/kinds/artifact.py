@@ -195,7 +195,7 @@ def _put(params: Params, context: TaskContext) -> dict[str, Any]:
     wished = (params.store, params.scope, params.ttl, params.compression)
     wish = ResultWish(*wished) if any(wished) else None
     with context.artifacts.create(form, params.content_type or "", wish) as writer:
-        counts = _write(params.body, form, writer, context.settings.work_dir)
+        counts = _write(params.body, form, writer, context)
         return writer.close(counts)
 
 
@@ -203,7 +203,7 @@ def _guessed(body: Any) -> Format:
     return "text" if isinstance(body, str) else "json"
 
 
-def _write(body: Any, form: Format, writer: ArtifactWriter, folder: str | None) -> dict[str, Any]:
+def _write(body: Any, form: Format, writer: ArtifactWriter, context: TaskContext) -> dict[str, Any]:
     """What is promoted: how many rows."""
     from noetl.domain import codec
 
@@ -216,7 +216,8 @@ def _write(body: Any, form: Format, writer: ArtifactWriter, folder: str | None) 
         rows = body.get("rows") if isinstance(body, dict) else body
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             raise _unfit(form, "a list of mappings, one for each row")
-        out = row_writer(form, writer.write, folder=folder)  # type: ignore[arg-type]
+        folder, redaction = context.settings.work_dir, context.artifacts.redaction()
+        out = row_writer(form, writer.write, folder=folder, redaction=redaction)  # type: ignore[arg-type]
         out.write(rows)
         out.close()
         return {"row_count": len(rows)}

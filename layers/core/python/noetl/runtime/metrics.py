@@ -6,6 +6,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 
+from noetl.domain.untrusted_text import escape_block
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Outstanding
 
@@ -95,4 +96,4 @@ def _labels(labels: dict[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return escape_block(value).replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -7,13 +7,14 @@ import io
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, cast
 
 import msgspec
 
 from noetl.domain.errors import NotFoundError, TaskError
-from noetl.domain.kinds import ArtifactFormat, ResultWish
+from noetl.domain.kinds import ArtifactFormat, Redaction, ResultWish
 from noetl.domain.result_bytes import compression_of
 from noetl.domain.result_life import KeptResult, lifetime
 from noetl.domain.results import (
@@ -122,6 +123,17 @@ class TaskArtifacts:
                     copy.write(data)
                 copy.flush()
                 yield Path(copy.name)
+
+    def redaction(self) -> Redaction | None:
+        mask = self._masking(True)
+        return None if mask is None else partial(_redact_file, mask)
+
+
+def _redact_file(mask: StreamMask, file: Path, copy: Path) -> None:
+    with file.open("rb") as read, copy.open("wb") as write:
+        while data := read.read(CHUNK):
+            write.write(mask.feed(data))
+        write.write(mask.end())
 
 
 class _Place:

@@ -19,6 +19,7 @@ from noetl.domain.kinds import ResultWish, TaskContext, TaskResult
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, PollRequest, Suspend, WaitRequest
 from noetl.domain.reported import short_error
 from noetl.domain.size_gate import find_unfit
+from noetl.domain.untrusted_text import task_line
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
@@ -98,6 +99,7 @@ class TaskRunner:
         apart = command.stage in ("case", "compensate")
         self.prefix = f"{command.execution_id}/{command.command_id if apart else command.run}"
         self.elsewhere = Elsewhere(command, deps, self._log)
+        self.placed = partial(task_line, command.execution_id, command.step)
         self.growing = command.loop is None
         self.reads = frozenset(pipeline.reads.names)
 
@@ -329,12 +331,11 @@ class TaskRunner:
         self.deps.registry.run("secrets", params, context)
 
     def _log(self, line: str) -> None:
-        self.deps.log(self.secrets.redact_told(line))
+        self.deps.log(self.placed(self.secrets.redact_told(line)))
 
     def _told(self, task: str, attempt: int, index: int | None, line: str) -> None:
         """A line of a task's own output."""
-        line = self.secrets.redact_told(line)
-        self.deps.log(line)
+        self.deps.log(self.placed(line := self.secrets.redact_told(line)))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)
 

@@ -21,8 +21,9 @@ from noetl.dsl.keychain import credential_of
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
 from noetl.services.secret_cuts import Cuts
-from noetl.services.secret_forms import escaped, forms_of, in_ascii, secret_texts
-from noetl.services.secret_stream import StreamMask, StreamSecrets
+from noetl.services.secret_forms import byte_forms, escaped, forms_of, gapped_forms, in_ascii, secret_texts
+from noetl.services.secret_spellings import KnownSecrets
+from noetl.services.secret_stream import StreamMask
 from noetl.templating import MappingScope, render
 
 MASK = "***"
@@ -31,10 +32,6 @@ CALLBACK = "$callback"
 _SEALED = "sealed"
 _CONCEALED = "\ue000secret:"
 """Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""
-
-
-_RARE = ("%", "\\", "&")
-"""Most texts lack these, and many forms have one: such a form is not looked for where its character does not occur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +61,10 @@ class Secrets:
         self._program = program
         self._workload = workload or {}
         self._read: dict[str, Credential] = {}
-        self._known: dict[str, list[_Form]] = {}
-        """By the rare character that is in them, if any."""
+        self._forms: list[_Form] = []
         self._cuts: Cuts | None = None
-        self._streamed: StreamSecrets | None = None
+        self._known: KnownSecrets | None = None
+        """All forms, made when first needed."""
         self.callbacks: Callable[[str, int], str] | None = None
         """(place, serial) → the token of a callback, where this command may wait for some."""
 
@@ -84,7 +81,7 @@ class Secrets:
         if not any(name.startswith(CALLBACK) for name in self._read):
             return
         kept = {name: one for name, one in self._read.items() if not name.startswith(CALLBACK)}
-        self._read, self._known, self._streamed = {}, {}, None
+        self._read, self._forms, self._cuts, self._known = {}, [], None, None
         for name, one in kept.items():
             self._remember(name, one)
 
@@ -107,9 +104,8 @@ class Secrets:
         for path, secret in secret_texts(credential.data):
             for number, text in enumerate(forms_of(secret)):
                 for way in dict.fromkeys((text, escaped(text), in_ascii(text))):
-                    rare = next((one for one in _RARE if one in way), "")
-                    self._known.setdefault(rare, []).append(_Form(text, [name, path, number], way))
-        self._cuts, self._streamed = None, None
+                    self._forms.append(_Form(text, [name, path, number], way))
+        self._cuts, self._known = None, None
 
     def keychain(self, name: str) -> Mapping[str, Any]:
         """``keychain.<name>``."""
@@ -126,67 +122,95 @@ class Secrets:
 
     def redact(self, value: Any) -> Any:
         """``value`` without any secret this command read; the same object when it holds none."""
-        found = self._found_in(value)
-        return _mapped(value, _masking(found)) if found else value
+        encoded = self._suspicious(value)
+        if encoded is None:
+            return value
+        return self._without_spellings(_mapped(value, _masking(self._found_in(encoded))))
 
     def redact_told(self, value: Any) -> Any:
         """``redact`` for what is told of a failure or printed: such texts were cut by whoever told them, maybe within a secret, so what is
         left of one beside a cut is taken out too."""
-        if not self._known:
+        if not self._forms:
             return value
         if self._cuts is None:
-            self._cuts = Cuts(form.text for forms in self._known.values() for form in forms)
-        mask, cuts = _masking(self._found_in(value)), self._cuts
-        return _mapped(value, lambda text: cuts.mask(mask(text), MASK))
+            self._cuts = Cuts(form.text for form in self._forms)
+        cuts, redacted = self._cuts, self.redact(value)
+        return _mapped(redacted, lambda text: cuts.mask(text, MASK))
 
     def redact_error(self, error: ErrorInfo) -> ErrorInfo:
         """An error without secrets."""
-        if not self._known:
+        if not self._forms:
             return error
         return codec.convert(self.redact_told(msgspec.to_builtins(error)), ErrorInfo)
 
     def redact_outcome(self, outcome: Outcome) -> Outcome:
         """An outcome without secrets. A suspended pipeline's state is not looked at: that is sealed."""
-        if not self._known:
+        if not self._forms:
             return outcome
         if outcome.error is not None:
             outcome = msgspec.structs.replace(outcome, error=self.redact_error(outcome.error))
-        if not self._found_in(outcome):
+        if not self.holds_secret(outcome):
             return outcome
         return codec.convert(self.redact(msgspec.to_builtins(outcome)), Outcome)
 
     def mask_of_stream(self, keep_length: bool) -> StreamMask | None:
         """Takes secrets out of bytes on their way to the result store; None while there are none."""
-        if not self._known:
-            return None
-        if self._streamed is None:
-            ways = (way for forms in self._known.values() for form in forms for way in (form.text, form.way))
-            self._streamed = StreamSecrets(way.encode("utf-8", "surrogatepass") for way in ways)
-        return StreamMask(self._streamed, keep_length=keep_length)
+        return StreamMask(self._all(), keep_length=keep_length) if self._forms else None
 
     def holds_secret(self, value: Any) -> bool:
-        return bool(self._found_in(value))
+        return self._suspicious(value) is not None
 
-    def _found_in(self, value: Any) -> dict[str, list[Any]]:
-        """Forms of secrets that occur in ``value``, each with its origin."""
-        if not self._known:
-            return {}
-        encoded = codec.encode(value).decode("utf-8", "surrogatepass")
-        return {
-            form.text: form.origin
-            for rare, forms in self._known.items()
-            if rare in encoded
-            for form in forms
-            if form.way in encoded
-        }
+    def _all(self) -> KnownSecrets:
+        if self._known is None:
+            ways = [
+                way.encode("utf-8", "surrogatepass") for form in self._forms for way in (form.text, form.way)
+            ]
+            hexadecimal: list[bytes] = []
+            in_base64: list[bytes] = []
+            for one in self._read.values():
+                for _, secret in secret_texts(one.data):
+                    ways += byte_forms(secret)
+                    digits, letters = gapped_forms(secret)
+                    hexadecimal += digits
+                    in_base64 += letters
+            self._known = KnownSecrets(ways, hexadecimal, in_base64)
+        return self._known
+
+    def _suspicious(self, value: Any) -> bytes | None:
+        """``value`` in JSON, if a secret occurs in it."""
+        if not self._forms:
+            return None
+        encoded = codec.encode(value)
+        return encoded if encoded in self._all() else None
+
+    def _found_in(self, encoded: bytes) -> dict[str, list[Any]]:
+        """Forms of secrets that occur in JSON as they are, each with its origin."""
+        text = encoded.decode("utf-8", "surrogatepass")
+        return {form.text: form.origin for form in self._forms if form.way in text}
+
+    def _without_spellings(self, value: Any) -> Any:
+        """Take out secrets that have other spellings than those of ``forms_of``, once those are gone."""
+        if not self.holds_secret(value):
+            return value
+        known = self._all()
+
+        def mask(text: str) -> str:
+            data = text.encode("utf-8", "surrogatepass")
+            spans = [_whole_characters(data, *span) for span in known.found_in(data)]
+            places = [0, *(place for span in spans for place in span), len(data)]
+            kept = zip(places[::2], places[1::2], strict=True)
+            return MASK.join(data[start:end].decode("utf-8", "surrogatepass") for start, end in kept)
+
+        return _mapped(value, mask)
 
     # --- sealing ----------------------------------------------------------------------------------
 
     def seal(self, machine: dict[str, Any]) -> dict[str, Any]:
         """A suspended pipeline whose secrets are replaced by marks. The mark's key is new each time: data cannot imitate it."""
-        found = self._found_in(machine)
-        if not found:
+        encoded = self._suspicious(machine)
+        if encoded is None:
             return machine
+        found = self._found_in(encoded)
         nonce = secrets.token_hex(8)
         texts = sorted(found, key=len, reverse=True)
         origins = [found[text] for text in texts]
@@ -196,7 +220,8 @@ class Secrets:
                 text = text.replace(secret, _mark(nonce, number))
             return text
 
-        sealed: dict[str, Any] = _mapped(machine, hide)
+        # What has another spelling cannot be written again: it is lost to the tasks that follow, rather than kept in clear.
+        sealed: dict[str, Any] = self._without_spellings(_mapped(machine, hide))
         sealed[_SEALED] = {"nonce": nonce, "origins": origins}
         return sealed
 
@@ -251,6 +276,15 @@ def _masking(found: Mapping[str, Any]) -> Callable[[str], str]:
         return text
 
     return mask
+
+
+def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """A span of UTF-8 that splits no character."""
+    while start > 0 and data[start] & 0xC0 == 0x80:
+        start -= 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return start, end
 
 
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:

@@ -22,6 +22,8 @@ MIN_DIGITS = 6
 """Of a number that counts as a secret; shorter ones are ports, sizes and seconds."""
 MIN_LINE = 8
 MAX_PARTS = 4096
+MAX_FURTHER = 256
+"""Parts of a secret that are looked for in rarer forms as well."""
 PUBLIC_FIELDS = frozenset(
     {
         *("host", "hostname", "port", "user", "username", "login", "db", "dbname", "database", "schema"),
@@ -41,6 +43,7 @@ _WORDS = frozenset(
 _WHOLE = ";/?:@&=+$,#!'()*"
 """What stays as it is where a whole address is encoded."""
 _PERCENT = re.compile("%[0-9A-F]{2}")
+_COPIED = dict(zip("\\\b\f\n\r\t\v", ("\\\\", "\\b", "\\f", "\\n", "\\r", "\\t", "\\v"), strict=True))
 _USERINFO = re.compile(r"://[^\s/:@]*:([^\s/]+)@")
 _SETTING = re.compile(
     r"(?:password|passwd|pwd|secret|token|key|sig|signature)\s*=\s*(?:'((?:[^'\\]|\\.)*)'|\"([^\"]*)\"|([^\s;&'\"]+))",
@@ -78,18 +81,32 @@ def _hides_password(text: str) -> bool:
 def forms_of(secret: str) -> list[str]:
     """Ways a secret may be written, itself first, then those of its parts; always the same list for the same secret."""
     found = dict.fromkeys((*_first_forms(secret), *_more_forms(secret)))
-    for part in _parts(secret):
+    parts = _parts(secret)
+    for part in parts:
         found |= dict.fromkeys((*_first_forms(part), *_more_forms(part)))
+    for text in (secret, *parts[:MAX_FURTHER]):
+        found |= dict.fromkeys(_further_forms(text))
     return [form for form in found if len(form) >= MIN_LENGTH]
+
+
+def gapped_forms(secret: str) -> tuple[list[bytes], list[bytes]]:
+    """(in hexadecimal, in base64) of a secret and its parts: what is found with separators and line ends inside, too."""
+    texts = (secret, *_parts(secret)[:MAX_FURTHER])
+    data = [one for text in texts for one in _as_bytes(text)]
+    return [one.hex().encode() for one in data], [core.encode() for one in data for core in _base64(one)]
+
+
+def byte_forms(secret: str) -> list[bytes]:
+    """What a secret and its parts are in files of other encodings."""
+    texts = (secret, *_parts(secret)[:MAX_FURTHER])
+    found = [one for text in texts for one in _as_bytes(text)[1:]]
+    return [one for one in found if len(one) >= MIN_LENGTH]
 
 
 def _first_forms(secret: str) -> list[str]:
     data = secret.encode("utf-8", "surrogatepass")
     found = [secret, escaped(secret), in_ascii(secret), quote(data, safe="")]
-    for before in range(3) if len(data) >= 6 else ():
-        whole = base64.b64encode(b"\0" * before + data).decode()
-        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
-        found += [core, core.replace("+", "-").replace("/", "_")]
+    found += _base64(data)
     for text in dict.fromkeys((*found[:3], escaped(found[1]), in_ascii(found[2]))):
         found += [text, *_in_addresses(text)]
     return found
@@ -110,6 +127,57 @@ def _more_forms(secret: str) -> list[str]:
     ]
     found += [html.escape(secret, quote=False), secret.replace("'", "''"), *shown, *map(escaped, shown)]
     return found
+
+
+def _further_forms(secret: str) -> list[str]:
+    """With quotes doubled (CSV, SQL) or escaped in other dialects, in base32, in UTF-16, in base64 of base64."""
+    found: list[str] = []
+    within = escaped(secret)
+    for text in dict.fromkeys((secret, within, in_ascii(secret), escaped(within), in_ascii(within))):
+        doubled = text.replace('"', '""')
+        found += [doubled, doubled.replace('"', '""'), escaped(doubled), text.replace("'", "''")]
+        found += [text.replace('"', '\\"'), text.replace("\\", "\\\\").replace('"', '\\"'), _copied(text)]
+        found += [text.replace("'", "\\'"), text.replace(" ", "+")]
+    data, *others = _as_bytes(secret)
+    found += _base32(data)
+    for core in dict.fromkeys(_base64(data)):
+        found += _base64(core.encode())
+    for other in others:
+        found += [other.hex(), other.hex().upper(), other.decode("latin-1"), *_base64(other)]
+        found.append(other.strip(b"\0").decode("latin-1"))
+    return found
+
+
+def _as_bytes(text: str) -> list[bytes]:
+    """In UTF-8, in UTF-16 of both byte orders, and as Western Europe wrote it."""
+    found = [text.encode(code, "surrogatepass") for code in ("utf-8", "utf-16-le", "utf-16-be")]
+    return [*found, *([] if text.isascii() else [text.encode("cp1252", "ignore")])]
+
+
+def _base64(data: bytes) -> list[str]:
+    """What of its base64 depends on ``data`` alone, wherever it begins within something longer; in both alphabets."""
+    found: list[str] = []
+    for before in range(3) if len(data) >= 6 else ():
+        whole = base64.b64encode(b"\0" * before + data).decode()
+        core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
+        found += [core, core.replace("+", "-").replace("/", "_")]
+    return found
+
+
+def _base32(data: bytes) -> list[str]:
+    """As ``_base64``; in capital and in small letters, and in the alphabet that keeps order."""
+    found: list[str] = []
+    for before in range(5) if len(data) >= 5 else ():
+        for encode in (base64.b32encode, base64.b32hexencode):
+            whole = encode(b"\0" * before + data).decode()
+            core = whole[(before * 8 + 4) // 5 : (before + len(data)) * 8 // 5]
+            found += [core, core.lower()]
+    return found
+
+
+def _copied(text: str) -> str:
+    """As COPY of Postgres writes text."""
+    return "".join(_COPIED.get(char, char) for char in text)
 
 
 def _parts(secret: str) -> list[str]:

@@ -21,6 +21,7 @@ from noetl.kinds.duckdb.sources import Table as SourceTable
 from noetl.kinds.paths import resolve_inside
 from noetl.kinds.rows.database import Table, unique_names
 from noetl.kinds.rows.documents import json_readers, with_documents
+from noetl.kinds.rows.parquet import parquet_options
 from noetl.kinds.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
@@ -95,7 +96,8 @@ class Session:
         try:
             columns = self._connection.execute(f"FROM ({text}) LIMIT 0", used or None).description or []
             chosen = " ".join(["SELECT", _plain_columns(columns, format), f"FROM ({text})"])
-            options = {"csv": "FORMAT csv, HEADER", "jsonl": "FORMAT json"}.get(format, "FORMAT parquet")
+            parquet = parquet_options(self._context.artifacts.redaction())
+            options = {"csv": "FORMAT csv, HEADER", "jsonl": "FORMAT json"}.get(format, parquet)
             counted = self._connection.execute(
                 f"COPY ({chosen}) TO {literal(str(path))} ({options})", used or None
             )

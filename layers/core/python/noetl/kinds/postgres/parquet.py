@@ -11,7 +11,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.kinds.duckdb.quoting import literal
 from noetl.kinds.duckdb.values import spool, spooled_rows
 from noetl.kinds.private_folder import private_folder
-from noetl.kinds.rows.parquet import copy_out
+from noetl.kinds.rows.parquet import copy_out, parquet_options, redact_parquet
 from noetl.kinds.rows.writing import told
 
 if TYPE_CHECKING:
@@ -38,10 +38,13 @@ def write_parquet(rows: Rows, context: TaskContext) -> dict[str, Any]:
             connection.execute("SET TimeZone = 'UTC'")
             try:
                 chosen = spooled_rows(lines, rows.columns)
-                connection.execute(f"COPY ({chosen}) TO {literal(str(path))} (FORMAT parquet)")
+                redaction = context.artifacts.redaction()
+                options = parquet_options(redaction)
+                connection.execute(f"COPY ({chosen}) TO {literal(str(path))} ({options})")
             except duckdb.Error as error:
                 raise _told(failure_of(error, ""), lines) from error
         lines.unlink()
+        redact_parquet(path, redaction)
         with context.artifacts.create("parquet") as out:
             copy_out(path, out.write)
             return out.close(told(count, [column.name for column in rows.columns]))

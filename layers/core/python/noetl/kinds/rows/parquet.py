@@ -11,6 +11,7 @@ from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
+from noetl.domain.kinds import Redaction
 from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.rows.columns import Columns
 from noetl.kinds.rows.database import refuse_twins, to_json, unique_names
@@ -81,6 +82,23 @@ def read_parquet(
             raise unreadable(what, "parquet", told) from None
 
 
+def parquet_options(redaction: Redaction | None) -> str:
+    """What COPY is told for a file that ``redact_parquet`` gets: with secrets to take out, texts stand in it as they are."""
+    return "FORMAT parquet" if redaction is None else "FORMAT parquet, COMPRESSION uncompressed"
+
+
+def redact_parquet(path: Path, redaction: Redaction | None) -> None:
+    """Take secrets out of a file. It is written again: its statistics have pieces of values, which need not be whole secrets."""
+    if redaction is None:
+        return
+    copy = path.with_name(f"{path.name}.redacted")
+    redaction(path, copy)
+    query = f"COPY (FROM read_parquet({literal(str(copy))})) TO {literal(str(path))} (FORMAT parquet)"
+    with _database(str(path.parent)) as connection:
+        connection.execute(query)
+    copy.unlink()
+
+
 def copy_out(path: Path, sink: Sink) -> None:
     """The bytes of a file, in pieces."""
     with path.open("rb") as file:
@@ -91,10 +109,17 @@ def copy_out(path: Path, sink: Sink) -> None:
 class ParquetWriter:
     """A ``RowWriter``. The rows are gathered in a file of JSON lines, which becomes one of Parquet in the end.
 
-    ``types``: of columns, as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way."""
+    ``types``: of columns, as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way.
+    ``redaction``: takes secrets out of it."""
 
     def __init__(
-        self, sink: Sink, columns: Sequence[str] | None, types: Mapping[str, str], folder: str | None
+        self,
+        sink: Sink,
+        columns: Sequence[str] | None,
+        types: Mapping[str, str],
+        folder: str | None,
+        *,
+        redaction: Redaction | None = None,
     ) -> None:
         for name, kind in types.items():
             if not _TYPE.fullmatch(kind):
@@ -102,6 +127,7 @@ class ParquetWriter:
         self._sink = sink
         self._columns = Columns(columns)
         self._types = types
+        self._redaction = redaction
         self._seen: dict[str, _Seen] = {}
         self._place = tempfile.TemporaryDirectory(prefix="noetl-rows-", dir=folder)
         self._lines = Path(self._place.name) / "rows.jsonl"
@@ -119,7 +145,8 @@ class ParquetWriter:
         with self._place:
             self._file.close()
             made = Path(self._place.name) / "rows.parquet"
-            count = _convert(self._lines, made, self._typed())
+            count = _convert(self._lines, made, self._typed(), parquet_options(self._redaction))
+            redact_parquet(made, self._redaction)
             copy_out(made, self._sink)
         return count
 
@@ -162,7 +189,7 @@ class _Seen:
         return "JSON" if kinds and kinds <= {dict, list} else "VARCHAR"
 
 
-def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
+def _convert(lines: Path, made: Path, typed: Mapping[str, str], options: str) -> int:
     """How many rows there are in the file."""
     if not typed:
         raise TaskError(
@@ -181,7 +208,7 @@ def _convert(lines: Path, made: Path, typed: Mapping[str, str]) -> int:
     shapes = ", ".join(f"{literal(name)}: {literal(kind)}" for name, kind in shown.items())
     query = (
         f"COPY (SELECT {chosen} FROM read_json({literal(str(lines))}, format = 'newline_delimited', maximum_object_size = 33554432,"  # noqa: S608
-        f" columns = {{{shapes}}})) TO {literal(str(made))} (FORMAT parquet)"
+        f" columns = {{{shapes}}})) TO {literal(str(made))} ({options})"
     )
     with _database(str(lines.parent)) as connection:
         try:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from noetl.domain import codec
-from noetl.domain.kinds import TaskContext
+from noetl.domain.kinds import Redaction, TaskContext
 from noetl.kinds.rows.columns import Columns
 from noetl.kinds.rows.formats import RowFormat
 from noetl.kinds.rows.parquet import ParquetWriter, Sink
@@ -44,16 +44,19 @@ def row_writer(
     types: Mapping[str, str] | None = None,
     folder: str | None = None,
     delimiter: str = ",",
+    *,
+    redaction: Redaction | None = None,
 ) -> RowWriter:
     """``columns``: of CSV and Parquet, in order (None: those of the first row; a later row may have no other). ``types``: of Parquet columns,
-    as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way. ``delimiter``: of CSV."""
+    as DuckDB names them; what is not given follows from the values. ``folder``: for files on the way. ``delimiter``: of CSV.
+    ``redaction``: of Parquet, whose file does not show the texts in it."""
     if format == "csv":
         return _Csv(sink, columns, delimiter)
     if format == "jsonl":
         return _Lines(sink)
     if format == "json":
         return _List(sink)
-    return ParquetWriter(sink, columns, types or {}, folder)
+    return ParquetWriter(sink, columns, types or {}, folder, redaction=redaction)
 
 
 class _Csv:

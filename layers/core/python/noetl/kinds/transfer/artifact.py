@@ -59,7 +59,14 @@ class IntoArtifact(IntoFile[ArtifactTarget]):
     def __enter__(self) -> Self:
         folder = self._stack.enter_context(private_folder(self._context))
         self._file = self._stack.enter_context(self._context.artifacts.create(self._params.format))
-        self._rows = RowFile(self._params.format, self._file.write, self._plan, self._params.types, folder)
+        self._rows = RowFile(
+            self._params.format,
+            self._file.write,
+            self._plan,
+            self._params.types,
+            folder,
+            redaction=self._context.artifacts.redaction(),
+        )
         return self
 
     def finish(self, source: Source) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Generic, Self, TypeVar
 
-from noetl.domain.kinds import TaskContext
+from noetl.domain.kinds import Redaction, TaskContext
 from noetl.kinds.rows.formats import RowFormat
 from noetl.kinds.rows.parquet import Sink
 from noetl.kinds.rows.writing import RowWriter, row_writer
@@ -77,7 +77,10 @@ class RowFile:
         types: Mapping[str, str],
         folder: Path,
         delimiter: str = ",",
+        *,
+        redaction: Redaction | None = None,
     ) -> None:
+        self._redaction = redaction
         self._format = format
         self._sink = sink
         self._named = plan.columns or None
@@ -108,5 +111,13 @@ class RowFile:
                 {**source.types, **self._types} if self._named is None else {**self._types}
             )
             columns = self._named or source.columns
-            self._out = row_writer(self._format, self._sink, columns, types, self._folder, self._delimiter)
+            self._out = row_writer(
+                self._format,
+                self._sink,
+                columns,
+                types,
+                self._folder,
+                self._delimiter,
+                redaction=self._redaction,
+            )
         return self._out
