@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psycopg
 from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer
+from tests.waiting import wait_until
 
 TEMPLATE = "noetl_template"
 VIRTUAL = "noetl_virtual"
@@ -59,7 +60,7 @@ class Databases:
             self.drop(name)
 
     def drop(self, name: str) -> None:
-        self._on_server(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+        drop_database(self._server.dsn("postgres"), name)
 
     def _make(self) -> str:
         name = next(self._names)
@@ -86,6 +87,24 @@ class Databases:
     def _on_server(self, command: sql.Composed) -> None:
         with psycopg.connect(self._server.dsn("postgres"), autocommit=True) as connection:
             connection.execute(command)
+
+
+def drop_database(dsn: str, name: str) -> None:
+    """Drop a database and end its sessions. ``dsn``: of another one.
+
+    An autovacuum worker belongs to the superuser, and only that one may end it: wait until it is through.
+    """
+
+    def dropped() -> bool:
+        with (
+            psycopg.connect(dsn, autocommit=True) as connection,
+            suppress(psycopg.errors.InsufficientPrivilege),
+        ):
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+            return True
+        return False
+
+    wait_until(dropped, f"the end of database {name}")
 
 
 def _row(connection: psycopg.Connection[tuple[object, ...]], query: str) -> tuple[object, ...]:

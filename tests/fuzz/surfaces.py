@@ -10,7 +10,7 @@ from typing import Any
 
 import schemathesis
 from hypothesis import strategies as st
-from noetl.dsl.input_schema import misfits, schema_problem
+from noetl.dsl.json_schema.check import misfits, schema_problem
 from schemathesis import GenerationMode
 from schemathesis.core import NotSet
 

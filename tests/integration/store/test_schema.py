@@ -9,6 +9,7 @@ import pytest
 
 from noetl.adapters.postgres import migrations
 from noetl.domain.errors import InfrastructureError
+from tests.databases import drop_database
 
 pytestmark = pytest.mark.postgres
 
@@ -33,8 +34,7 @@ def empty(postgres, request):
     with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     yield postgres.dsn(name)
-    with psycopg.connect(postgres.dsn("postgres"), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    drop_database(postgres.dsn("postgres"), name)
 
 
 def facts(dsn):
