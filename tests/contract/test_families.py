@@ -228,6 +228,14 @@ def test_a_parent_hears_of_a_child_that_is_cancelled_before_it_begins(harness):
     assert family.leftovers() == 0
 
 
+def test_a_start_that_comes_after_its_cancel_changes_nothing_also_when_it_could_not_begin(harness):
+    family = Family(harness)
+    family.driver.submit(Cancel(QUEUED, "cancel:1:1", ""), Start(QUEUED, "start", "", path="fam/none"))
+    family.driver.settle()
+    assert family.store.info(QUEUED).status == "cancelled"
+    assert [row.seq for row in family.store.events(QUEUED) if row.lane == 0] == [1]
+
+
 def test_a_redriven_child_is_cancelled_with_its_parent_again(harness):
     family = Family(harness)
     assert family.ticks(6)

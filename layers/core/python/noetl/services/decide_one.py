@@ -34,6 +34,9 @@ def decide_one(
     it cannot begin."""
     if state is None and isinstance(event, Cancel):
         return cancel_unborn(MISSING_PROGRAM, event, now, view, _start_of(event, deps))
+    if state is not None and isinstance(event, Start):
+        # A Cancel ended it before its Start came, so it does not matter whether it could have begun.
+        return handle_event(MISSING_PROGRAM, state, event, now, view)
     state = state or ExecutionState()
     try:
         found = _program(event, state, program, deps)
