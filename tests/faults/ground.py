@@ -214,6 +214,7 @@ class Ground:
             assert not kept, f"everybody is over, and slots are not free: {kept}"
             for name, root in zip(names, started, strict=False):
                 workload, undisturbed = workload_of(name), wanted(name)
+                workload = replace(workload, ends=frozenset({undisturbed.status}))
                 if root in changed:
                     ends = frozenset({undisturbed.status, "cancelled"})
                     workload = replace(workload, exact=False, ends=ends)

@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
 EXAMPLE = ROOT / "playbooks" / "examples" / "order_archive" / "order_archive.yaml"
-ORDERS = 3000
+ORDERS = 12_000
 
 
 def moved(ground: Ground) -> int:

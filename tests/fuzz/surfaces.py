@@ -10,13 +10,13 @@ from typing import Any
 
 import schemathesis
 from hypothesis import strategies as st
-from noetl.dsl.json_schema.check import misfits, schema_problem
 from schemathesis import GenerationMode
 from schemathesis.core import NotSet
 
 from noetl.domain.errors import NoetlError
 from noetl.domain.json_patch import check_operations, merge_patch, patch_document
 from noetl.domain.schedules import Timing, check_cron, check_rate, next_fires
+from noetl.dsl.json_schema.check import misfits, schema_problem
 from noetl.dsl.program import Expr, Text
 from noetl.templating import MappingScope, render
 from tests.unit.api.ground import GATED, HELLO, Ground

@@ -111,6 +111,7 @@ def scene_of(seed: int, ground: Ground = MemoryPlace) -> Scene:
         root.principal, root.key = hostile.text(rng), rng.choice(("", hostile.name(rng)))
     workload = Workload(path, payload, exact=exact)
     wanted = undisturbed(root, sent)
+    workload = replace(workload, ends=frozenset({wanted.status}))
     world = World(programs, setting, rng, ground=ground)
     world.tools.sent = {name: codec.encode(value) for name, value in sent.items()}
     scene = Scene(
