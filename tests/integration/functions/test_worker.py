@@ -98,9 +98,9 @@ def test_an_invocation_runs_its_commands_and_gives_back_the_poison(tmp_path):
         103: 6,
     }
     lines = [json.loads(line) for line in log.splitlines()]
-    assert {
-        line["execution_id"]: line["message"] for line in lines if "hello" in line["message"]
-    } == {str(100 + n): f"[{100 + n} s] hello {n}" for n in range(4)}
+    assert {line["execution_id"]: line["message"] for line in lines if "hello" in line["message"]} == {
+        str(100 + n): f"[{100 + n} s] hello {n}" for n in range(4)
+    }
     summary = lines[-1]
     assert (summary["Commands"], summary["RefusedMessages"], summary["request_id"]) == (4, 1, "request-1")
     assert summary["execution_ids"] == ["100", "101", "102", "103"]
