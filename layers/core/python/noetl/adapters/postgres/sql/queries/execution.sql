@@ -191,7 +191,8 @@ WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = ''
   AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
   AND (:program::text IS NULL OR program = :program) AND (:ids::bigint[] IS NULL OR execution_id = ANY(:ids))
   AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
-      SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"'))))
+      SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"')
+      OFFSET 0)))  -- looked up for each execution: without OFFSET the planner may read the whole outbox first, into a hash table
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
