@@ -19,6 +19,18 @@ from tests.integration.examples.seen import Seen
 from tests.waiting import PATIENCE, wait_until
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "playbooks" / "examples"
+ASK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: ask, path: e2e/ask }
+workload: { url: "" }
+workflow:
+  - step: start
+    tool: { kind: http, url: "{{ workload.url }}" }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: noop, args: { said: "{{ start.said }}" } }
+"""
 
 
 @dataclass

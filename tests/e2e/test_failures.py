@@ -14,7 +14,7 @@ from noetl.domain.events import CommandDone, ContextPatched, Event, encode_event
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.tokens import KeyRing, sign
-from tests.e2e.remote import Remote
+from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
 from tests.waiting import PATIENCE, wait_until
 
@@ -31,18 +31,6 @@ workflow:
             - { when: "{{ ctx.open | default(false) }}", then: { allow: true } }
             - { else: { then: { allow: false } } }
     tool: { kind: noop, args: { note: "{{ ctx.note | default('') }}" } }
-"""
-ASK = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: ask, path: e2e/ask }
-workload: { url: "" }
-workflow:
-  - step: start
-    tool: { kind: http, url: "{{ workload.url }}" }
-    next: { arcs: [{ step: end }] }
-  - step: end
-    tool: { kind: noop, args: { said: "{{ start.said }}" } }
 """
 LOST = """\
 apiVersion: noetl.io/v2

@@ -14,25 +14,13 @@ from psycopg import conninfo
 
 from noetl.local import database
 from noetl.local.layout import Layout
-from tests.e2e.remote import Remote
+from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
 from tests.waiting import PATIENCE, wait_until
 
 EXECUTIONS = 20
 DELIVERIES = 7
 """Before, the fifth delivery of an event was its last one."""
-ASK = """\
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: outage, path: e2e/outage }
-workload: { url: "" }
-workflow:
-  - step: start
-    tool: { kind: http, url: "{{ workload.url }}" }
-    next: { arcs: [{ step: end }] }
-  - step: end
-    tool: { kind: noop, args: { said: "{{ start.said }}" } }
-"""
 
 
 @contextlib.contextmanager
@@ -66,7 +54,7 @@ def database_away(deployment: Any) -> Iterator[None]:
 
 @pytest.fixture
 def held() -> Iterator[tuple[ApiServer, threading.Event, list[str]]]:
-    """An API that answers nobody before the event is set, and who asked."""
+    """An API that answers no request before the event is set, and who asked."""
     asked: list[str] = []
     release, api = threading.Event(), Api()
 

@@ -20,7 +20,7 @@ class AuthenticPrograms:
         self._keys = keys
 
     def get(self, program: str) -> bytes | None:
-        """Raises InfrastructureError(code="program_not_authentic") for what nobody with a key has kept."""
+        """Raises InfrastructureError(code="program_not_authentic") for a program that no process with a key has kept."""
         found = self._store.read(program)
         if found is None:
             return None
