@@ -11,39 +11,49 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RUNNING := $(VENV)/.running
 FILE ?= playbooks/examples/seattle_weather/seattle_weather.yaml
 EMULATED := layers/core/python/noetl/local/requirements
 SEEDS ?= 20000
 KILLS ?= 500
 EXECUTIONS ?= 5000
 STOPS ?= 50
+DATABASE_OUTAGES ?= 100
+SEED ?= 0
 
 .PHONY: help
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-# The environment is made again when the lock or the project's metadata changed, so that nobody tests against last week's.
-$(READY): requirements.lock pyproject.toml
+# Two stamps of one environment: what running needs, and all that tests and deployments need besides. Each is installed again when its
+# lock or the project's metadata changed, so that nobody tests against last week's. Pins are the same in both locks.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+$(RUNNING): requirements-run.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { \
 	  echo "noetl needs Python 3.11 to 3.14; '$(PYTHON)' is $$($(PYTHON) --version 2>&1 | head -n 1)." >&2; \
 	  echo "Name another one: make PYTHON=python3.12" >&2; exit 3; }
-	@echo "setting up $(VENV) (the first time takes a minute or three)"
+	@echo "setting up $(VENV) for running (the first time takes up to a minute)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps -e .
+	@$(INSTALL) --no-compile --require-hashes -r requirements-run.lock
+	@$(INSTALL) --no-build-isolation --no-deps -e .
+	@touch $@
+
+$(READY): requirements.lock $(RUNNING)
+	@echo "adding the tools of tests and deployments to $(VENV) (the first time takes a minute or two)"
+	@$(INSTALL) --require-hashes -r requirements.lock
 	@touch $@
 
 .PHONY: setup
-setup: $(READY) ## make the environment in .venv
+setup: $(READY) ## make the whole environment in .venv
 
 .PHONY: run
-run: $(READY) ## run the example playbook (FILE=… for another one)
+run: $(RUNNING) ## run the example playbook (FILE=… for another one)
 	@$(BIN)/noetl run $(FILE)
 
 NAME ?= weather_loop
 
 .PHONY: example
-example: $(READY) ## run an example beside the API it calls (NAME=…, ARGS=… for noetl run)
+example: $(RUNNING) ## run an example beside the API it calls (NAME=…, ARGS=… for noetl run)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python playbooks/examples/serve.py $(NAME) noetl run playbooks/examples/$(NAME)/$(NAME).yaml $(ARGS)
 
 .PHONY: local
@@ -57,13 +67,20 @@ lint: $(READY) ## style, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# What make test plays of the tests: those that make test-full alone plays have the marker `full`.
+PART ?= -m "not full"
+
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are three
 # processes of them on two cores.
 .PHONY: test
-test: $(READY) ## style, types, direction of imports, and every test but soak and bench
+test: $(READY) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
-	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench tests || passed=$$?; \
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
+
+.PHONY: test-full
+test-full: ## make test without its samples: every test but soak and bench
+	@NOETL_TESTS=full $(MAKE) --no-print-directory test PART=
 
 BUSY ?= 8
 
@@ -71,11 +88,15 @@ BUSY ?= 8
 test-loaded: $(READY) ## make test beside 8 busy processes, which end with it (BUSY=…)
 	@$(BIN)/python -m tests.busy $(BUSY) $(MAKE) --no-print-directory test
 
-# DBOS, for comparison, has an environment of its own.
+# DBOS and Restate, for comparison, have an environment of their own. Restate's server comes from npm; without Node it is left out.
 PEER := .venv-bench
+RESTATE := 1.7.12
 $(PEER)/.ready: tests/bench/peer-requirements.txt
 	@$(PYTHON) -m venv --clear $(PEER)
 	@$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	@mkdir -p $(PEER)/restate
+	@if command -v npm >/dev/null; then \
+	  npm install --silent --no-audit --no-fund --prefix $(PEER)/restate @restatedev/restate-server@$(RESTATE); fi
 	@touch $@
 
 # The command line of the CDK, pinned; one that is installed already does as well: cdk synth -c env=dev
@@ -91,8 +112,13 @@ synth: $(READY) $(CDK) ## templates of an environment, without an account (ENV=d
 	@$(CDK) synth --quiet -c env=$(ENV)
 
 .PHONY: bench
-bench: $(READY) $(PEER)/.ready ## speed, a JSON line per workload, with DBOS beside it
-	@$(BIN)/python tests/bench/run.py --peer $(PEER)/bin/python
+bench: $(READY) $(PEER)/.ready ## speed of what users run, with DBOS and Restate beside it (QUICK=1, JSON=1; RECORD=1 keeps it for docs/speed.md)
+	@$(BIN)/python -m tests.bench.run --peers $(PEER)/bin/python --restate $(PEER)/restate \
+	  $(if $(QUICK),--quick) $(if $(JSON),--json) $(if $(RECORD),--record)
+
+.PHONY: speed-page
+speed-page: $(READY) ## write the tables of docs/speed.md and README.md from docs/speed.json
+	@$(BIN)/python -m tests.bench.speed.page
 
 .PHONY: patient-flow
 patient-flow: $(READY) ## 10 facilities, 1,000 patients each, five kinds of records, into Postgres: its time beside the published ones
@@ -106,13 +132,19 @@ million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, st
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
 .PHONY: cost
-cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod)
-	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV))
+cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; PAGE=1 writes the docs)
+	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV)) $(if $(PAGE),--page)
 
 .PHONY: soak
-soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SEEDS=… KILLS=… STOPS=… EXECUTIONS=…)
+soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SEEDS=… KILLS=… STOPS=… EXECUTIONS=…), then outages
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) NOETL_SOAK_STOPS=$(STOPS) NOETL_SOAK_EXECUTIONS=$(EXECUTIONS) \
 	  $(BIN)/python -m pytest -q -n 2 --timeout=7200 tests/properties tests/faults
+	@$(MAKE) --no-print-directory outages
+
+.PHONY: outages
+outages: $(READY) ## 100 outages of a database of 1 s to 2 minutes, on this machine and on the emulator (DATABASE_OUTAGES=… SEED=first)
+	NOETL_SOAK_OUTAGES=$(DATABASE_OUTAGES) NOETL_FIRST_OUTAGE=$(SEED) \
+	  $(BIN)/python -m pytest -q -n 0 -s tests/faults/test_outages.py tests/e2e/test_outages.py
 
 INPUTS ?= 100000
 
@@ -141,6 +173,10 @@ MEGABYTES ?= 1024
 large-flow: $(READY) ## a gigabyte through HTTP, the result store, DuckDB and Postgres: time and memory (MEGABYTES=…)
 	@$(BIN)/python tests/bench/large_flow.py --megabytes $(MEGABYTES)
 
+.PHONY: wal
+wal: $(READY) ## what a step costs the database: commits, and the WAL and disk of each table and index
+	@$(BIN)/python -m tests.bench.wal --kind $(or $(KIND),tick)
+
 .PHONY: openapi
 openapi: $(READY) ## write docs/openapi.json from the table of routes
 	@$(BIN)/python -c 'from pathlib import Path; from noetl.api.openapi import committed; Path("docs/openapi.json").write_text(committed())'
@@ -153,12 +189,16 @@ limits: $(READY) ## write docs/limits.md from the table of limits
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
 	@$(BIN)/python -m tests.integration.functions.sign_samples
 
+RUN_LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+  --upgrade --constraint requirements.lock --extra aws --extra local --extra build pyproject.toml -o requirements-run.lock
+
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)
 	@$(PYTHON) -m venv --clear build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade --extra aws --extra local --extra infra --extra dev pyproject.toml -o requirements.lock
+	  --upgrade --extra aws --extra local --extra build --extra infra --extra dev pyproject.toml -o requirements.lock
+	@$(RUN_LOCK)
 	@for layer in layers/deps/*.in; do \
 	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --upgrade "$$layer" -o "$${layer%.in}.lock"; done

@@ -58,8 +58,9 @@ class DatabaseConfig:
     """Deletion protection, and a snapshot when the stack goes."""
     rotation_days: int | None = None
     url: str = ""
-    identifier: str = ""
-    """Of the Aurora cluster; empty: noetl-<environment>. Another one makes another cluster."""
+    identifier: str | None = ""
+    """Of the Aurora cluster; empty: noetl-<environment>. None: RDS generated it, in a deployment older than this setting.
+    A change makes CloudFormation replace the cluster, by an empty one."""
 
     @property
     def pauses(self) -> bool:

@@ -11,6 +11,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,16 @@ from noetl.adapters.postgres.migrations import migrate
 from tests import virtual_time
 from tests.databases import TEMPLATE, VIRTUAL, Databases
 from tests.notes import NOTES
+from tests.parts import repeated
+from tests.scopes import COLLECTED, rank, scope_of
 from tests.servers import open_for_tests
 
 # A busy machine is slow, which says nothing about the code.
 hypothesis.settings.register_profile(
-    "noetl", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "noetl",
+    deadline=None,
+    max_examples=repeated(gate=50, full=100),
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("noetl")
 
@@ -106,8 +112,15 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         terminalreporter.write_line(line)
 
 
-TOGETHER = ("tests/e2e/", "tests/faults/", "tests/infra/")
-"""Folders whose tests share something large: each goes to one process of xdist."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Before the mark expression takes effect: remember what is left to make test-full, and begin with what takes longest."""
+    config.stash[COLLECTED] = {
+        function: any(item.get_closest_marker("full") for item in some)
+        for function, some in groupby(items, key=lambda item: item.nodeid.partition("[")[0])
+    }
+    if config.getoption("dist", "no") != "no":
+        items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -115,8 +128,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """By folder: xdist 3.8 marks groups in an attribute that pytest 9.2 does not read any more."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByFolder(LoadScopeScheduling):
+    class ByShare(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid)
+            return scope_of(nodeid)
 
-    return ByFolder(config, log) if config.getoption("dist") == "loadgroup" else None
+    config.option.loadscopereorder = False
+    return ByShare(config, log) if config.getoption("dist") == "loadgroup" else None

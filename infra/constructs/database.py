@@ -23,14 +23,16 @@ APP_ROLE = "noetl_app"
 """What the functions sign in as; functions/migrate makes it."""
 
 
-def log_groups(env: Environment) -> str:
-    """Return what the names of the cluster's log groups begin with, as RDS gives them."""
-    return f"/aws/rds/cluster/{cluster_name(env)}/"
+def cluster_name(env: Environment) -> str | None:
+    """Return the identifier of the Aurora cluster; None where RDS generated it."""
+    identifier = env.database.identifier
+    return env.prefix if identifier == "" else identifier
 
 
-def cluster_name(env: Environment) -> str:
-    """Return the identifier of the Aurora cluster."""
-    return env.database.identifier or env.prefix
+def log_groups(env: Environment) -> str | None:
+    """Return the prefix of the cluster's log groups; None where its name is not known before it exists."""
+    name = cluster_name(env) if env.database.engine == "aurora" else None
+    return name and f"/aws/rds/cluster/{name}/"
 
 
 class _Common(TypedDict):
@@ -87,6 +89,7 @@ class Database(Construct):
             self.server = instance = self._instance()
             endpoint, secret = instance.instance_endpoint, instance.secret
             self.dimensions = {"DBInstanceIdentifier": instance.instance_identifier}
+        self._keep_when_replaced()
         assert secret is not None  # generated, so it exists
         self.owner_secret: secretsmanager.ISecret = secret
         self.app_secret = self._app_secret(endpoint)
@@ -121,15 +124,16 @@ class Database(Construct):
             backup=rds.BackupProps(retention=cdk.Duration.days(config.backup_days)),
             **self._common(),
         )
-        cluster.node.add_dependency(self._logs())
+        if prefix := log_groups(self._env):
+            cluster.node.add_dependency(self._logs(prefix))
         return cluster
 
-    def _logs(self) -> logs.LogGroup:
+    def _logs(self, prefix: str) -> logs.LogGroup:
         """Make the log group that the cluster exports to."""
         return logs.LogGroup(
             self,
             "Logs",
-            log_group_name=f"{log_groups(self._env)}postgresql",
+            log_group_name=f"{prefix}postgresql",
             encryption_key=self._log_key,
             retention=RETENTIONS[self._env.retention.logs],
             removal_policy=cdk.RemovalPolicy.DESTROY,
@@ -153,6 +157,12 @@ class Database(Construct):
             backup_retention=cdk.Duration.days(config.backup_days),
             **self._common(),
         )
+
+    def _keep_when_replaced(self) -> None:
+        """Let a change that makes another database (its name, its engine) leave the present one where it is, with its data."""
+        made = self.server.node.default_child
+        assert isinstance(made, cdk.CfnResource)
+        made.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
 
     def _common(self) -> _Common:
         protected = self._env.database.protected

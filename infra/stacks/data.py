@@ -40,8 +40,8 @@ class DataStack(cdk.Stack):
         self.secrets_key = self._key("SecretsKey", "secrets", "Seals the database, its backups, and secrets")
         self.data_key = self._key("DataKey", "data", "Seals queues, results, logs and alarms")
         seal_logs(self, self.data_key, f"/noetl/{config.name}/*")
-        if config.database.engine == "aurora":
-            seal_logs(self, self.data_key, f"{log_groups(config)}*")
+        if prefix := log_groups(config):
+            seal_logs(self, self.data_key, f"{prefix}*")
         self._let_publish()
         self.token_secret = self._token_secret()
         self.results = self._results()

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -71,6 +72,36 @@ def test_every_dependency_is_locked_with_hashes():
     assert not re.search(r"https?://|file:|--index|--find-links", lock)
 
 
+def test_what_running_needs_is_locked_apart_with_the_same_pins():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+
+    def entries(name: str) -> dict[str, str]:
+        lock = (ROOT / name).read_text("utf-8")
+        found = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:]
+        return {re.match(r"[A-Za-z0-9._-]+", one).group().lower(): one for one in found}
+
+    def names(wanted: list[str]) -> set[str]:
+        return {re.match(r"[A-Za-z0-9._-]+", one).group().lower() for one in wanted}
+
+    running, everything = entries("requirements-run.lock"), entries("requirements.lock")
+    assert running.items() <= everything.items()
+    extras = project["optional-dependencies"]
+    needed = names([*project["dependencies"], *extras["local"], *extras["aws"], *extras["build"]])
+    assert needed <= running.keys()
+    assert not (names([*extras["dev"], *extras["infra"]]) - {"packaging"}) & running.keys()
+
+
+def test_running_installs_what_running_needs_and_tests_the_rest():
+    def recipes(target: str) -> str:
+        plan = ["make", "--dry-run", "--always-make", "--no-print-directory", target]
+        return subprocess.run(plan, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    running, everything = recipes("run"), recipes("setup")
+    assert "-r requirements-run.lock" in running and "-r requirements.lock" not in running
+    assert everything.index("-r requirements-run.lock") < everything.index("-r requirements.lock")
+    assert all("--require-hashes" in line for line in everything.splitlines() if " -r " in line)
+
+
 @pytest.mark.parametrize("settings", [settings, cloud_settings, storage_settings])
 def test_every_setting_is_documented(settings):
     read = set(re.findall(r'"(NOETL_[A-Z_]+)"', inspect.getsource(settings)))
@@ -78,6 +109,28 @@ def test_every_setting_is_documented(settings):
     documented = set(re.findall(r"^\| `(NOETL_[A-Z_]+)`", page, re.MULTILINE))
     assert read
     assert read <= documented
+
+
+def _numeric_defaults() -> list[tuple[str, str]]:
+    """Variables of one machine whose documented default is a number."""
+    page = (DOCS / "configuration.md").read_text("utf-8")
+    known = set(
+        re.findall(r'"(NOETL_[A-Z_]+)"', "".join(map(inspect.getsource, (settings, storage_settings))))
+    )
+    found = re.findall(r"^\| `(NOETL_[A-Z_]+)` \| `(\d+)`", page, re.MULTILINE)
+    return [(name, default) for name, default in found if name in known]
+
+
+@pytest.mark.parametrize(("name", "default"), _numeric_defaults())
+def test_the_documented_default_of_a_setting_is_its_default(name, default):
+    home = {"NOETL_HOME": "/home"}
+    unset = settings.Settings.from_env(home)
+    assert settings.Settings.from_env({**home, name: default}) == unset
+    assert settings.Settings.from_env({**home, name: str(int(default) + 1)}) != unset
+
+
+def test_settings_have_documented_defaults():
+    assert len(_numeric_defaults()) >= 18
 
 
 def test_every_command_is_documented():
@@ -111,6 +164,23 @@ def test_no_limit_has_two_names():
 def test_every_fact_has_a_name_in_the_vocabulary():
     told = {kind.__struct_config__.tag for kind in Fact.__args__} - SILENT
     assert told <= NAMES.keys()
+
+
+def test_every_kind_of_finding_is_documented():
+    section = (
+        (DOCS / "api.md")
+        .read_text("utf-8")
+        .split("## Why does it not progress?\n", 1)[1]
+        .split("\n## ", 1)[0]
+    )
+    text = "".join(file.read_text("utf-8") for file in (PACKAGE / "services").rglob("*.py"))
+    kinds = {
+        name
+        for call in re.findall(r"\bFinding\(\s*([^\n,]+),", text)
+        for name in re.findall(r'"(\w+)"', call)
+    }
+    assert {"failed_step", "failed_arc", "processes_died"} <= kinds
+    assert kinds <= set(re.findall(r"`([a-z_]+)`", section))
 
 
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "playbooks").rglob("README.md")])

@@ -1,10 +1,11 @@
 """What a million step transitions cost: counted on the real services in this process, priced by the table in prices.py.
 
-Usage: python -m tests.bench.cost [--env prod] [--quick]   (from the repository's root; `make cost`)
+Usage: python -m tests.bench.cost [--env prod] [--quick] [--page]   (from the repository's root; `make cost`)
 
 A JSON line per workload and average batch, then one per environment for what it costs while nobody uses it. Three kinds of figures
 stand apart: counts (measured here; only the chunks of a loop, which grow with the worker's speed, differ a little between machines),
-assumptions (how long an invocation lasts), and dollars.
+assumptions (how long an invocation lasts), and dollars. Dollars are the same on every machine: what invocations take here is told, and
+not priced. ``--page`` writes the table of docs/deployment.md (cost_page.py), which a test holds to this.
 What the tasks themselves do is in none of them: they are the same work under every engine.
 """
 
@@ -63,6 +64,8 @@ MILLION = 1_000_000
 BATCHES = (1, 4, 10)
 CALL_MS = {"postgres.round_trips": 2.0, "calls.sqs": 10.0, "s3.put": 30.0, "s3.get": 15.0}
 """Milliseconds that a call adds to an invocation in AWS, which it does not take in memory. Assumed."""
+OWN_MS = {"engine": (1.9, 0.95), "worker": (1.6, 0.85)}
+"""Milliseconds that an invocation computes: by itself, and for each message. Assumed: what an idle machine with two cores took."""
 API_MS = 50
 """Milliseconds of the invocation that starts an execution. Assumed."""
 LOG_OVERHEAD = 26
@@ -92,9 +95,9 @@ class Workload:
 def workloads(quick: bool) -> list[Workload]:
     steps, items = (5, 50) if quick else (10, 500)
     return [
-        Workload("chain", chain(steps), steps, 20 if quick else 40),
+        Workload("chain", chain(steps), steps, 20),
         Workload("chain of large results", chain(steps, "bulk"), steps, 20),
-        Workload("fan-out", fan_out(items), items + 1, 10),
+        Workload("fan-out", fan_out(items), items + 1, 10 if quick else 5),
     ]
 
 
@@ -217,7 +220,8 @@ class Deployment:
         source.ack([one for one in found if one.message_id not in kept])
         self.bill[f"{name}.invocations"] += 1
         self.bill[f"{name}.messages_in"] += len(found)
-        self.milliseconds[name] += math.ceil(took + waited)
+        base, each_message = OWN_MS[name]
+        self.milliseconds[name] += math.ceil(base + each_message * len(found) + waited)
         self.milliseconds[f"{name} here"] += math.ceil(took)
         self.bill["log.lines"] += 1
 
@@ -261,9 +265,9 @@ def measure(workload: Workload, batch: int, env: Environment) -> dict[str, Any]:
 
 
 def assumed(deployed: Deployment, env: Environment, scale: float) -> dict[str, Any]:
-    """How long invocations last: measured here, plus what calls take in AWS."""
+    """How long invocations last: what they compute, plus what calls take in AWS. ``ms_here``: what they took on this machine."""
     bill, took = deployed.bill, deployed.milliseconds
-    found: dict[str, Any] = {"ms_per_call": CALL_MS}
+    found: dict[str, Any] = {"ms_per_call": CALL_MS, "ms_of_its_own": OWN_MS}
     for name in ("engine", "worker"):
         count = bill[f"{name}.invocations"]
         found[name] = {
@@ -431,9 +435,15 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--env", default="prod", help="whose memory sizes and database are priced")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--page", action="store_true", help="write the table of docs/deployment.md")
     options = parser.parse_args()
-    for line in report(load_environment(options.env), quick=options.quick):
+    lines = report(load_environment(options.env), quick=options.quick)
+    for line in lines:
         print(json.dumps(line), flush=True)
+    if options.page:
+        from tests.bench.cost_page import write
+
+        write(lines)
     return 0
 
 

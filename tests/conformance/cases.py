@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from noetl.domain.commands import Command
@@ -71,6 +72,15 @@ def find_cases() -> list[Case]:
         Case(str(file.parent.relative_to(ROOT)), file.parent, load(file))
         for file in sorted(ROOT.glob("*/*/case.yaml"))
     ]
+
+
+def played(names: Iterable[str], on_postgres: Iterable[str], gate: Container[str] = ()) -> list[Any]:
+    """Make parameters: every name in memory, these on Postgres; of them those in ``gate`` in `make test`."""
+    found = [pytest.param("memory", name, id=f"memory-{name}") for name in names]
+    for name in on_postgres:
+        marks = [pytest.mark.postgres, *([] if name in gate else [pytest.mark.full])]
+        found.append(pytest.param("postgres", name, id=f"postgres-{name}", marks=marks))
+    return found
 
 
 def sources_of(case: Case) -> dict[str, str]:

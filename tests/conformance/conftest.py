@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.postgres import PostgresExecutionStore
+from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.ports.execution_store import ExecutionStore, Loaded, LoadRequest
-from noetl.testing.driver import Time
+from noetl.testing.driver import EPOCH, Time
 from noetl.testing.memory import MemoryBackend, real_worker
+from tests.conformance.memory import Looks, explained_backend
 from tests.databases import Databases
 
 
@@ -33,6 +36,7 @@ class PostgresTime:
 
     database: str
     seconds: float = 0.0
+    looks: Looks = field(default_factory=lambda: Looks(3, 1))
 
     def now(self) -> float:
         return self.seconds
@@ -40,6 +44,7 @@ class PostgresTime:
     def pass_by(self, seconds: float) -> None:
         import psycopg
 
+        self.looks.look(EPOCH + self.seconds)
         self.seconds += seconds
         with psycopg.connect(self.database) as connection:
             by = {"by": f"{seconds} seconds"}
@@ -74,15 +79,15 @@ class PostgresBackend:
 
 
 @pytest.fixture
-def memory_backend() -> MemoryBackend:
-    return MemoryBackend()
+def memory_backend() -> Iterator[MemoryBackend]:
+    backend, clock = explained_backend()
+    yield backend
+    clock.looks.look(clock.epoch())
 
 
 @pytest.fixture(scope="session")
-def case_store(databases: Databases) -> Iterator[tuple[str, ExecutionStore, MemoryResultStore]]:
+def case_store(databases: Databases) -> Iterator[tuple[str, PostgresExecutionStore, MemoryResultStore]]:
     """One database for all cases: executions do not share anything but its tables."""
-    from noetl.adapters.postgres import PostgresExecutionStore
-
     results = MemoryResultStore()
     with databases.fresh() as dsn:
         store = PostgresExecutionStore(dsn)
@@ -91,9 +96,10 @@ def case_store(databases: Databases) -> Iterator[tuple[str, ExecutionStore, Memo
 
 
 @pytest.fixture
-def postgres_backend(case_store: tuple[str, ExecutionStore, MemoryResultStore]) -> PostgresBackend:
+def postgres_backend(case_store: tuple[str, PostgresExecutionStore, MemoryResultStore]) -> PostgresBackend:
     database, store, results = case_store
     time = PostgresTime(database)
+    time.looks.of(store, PostgresInspection(store.database))
     return PostgresBackend(cast(ExecutionStore, LaterStore(store, time)), results, time)
 
 

@@ -11,18 +11,25 @@ from noetl.adapters.changes import SUPERSEDED_LANE
 from noetl.domain import codec
 from noetl.services.replay import replay
 from noetl.testing.playing import Observed
-from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play
+from tests.conformance.cases import Case, compact, dump_history, find_cases, load_history, play, played
+from tests.conformance.memory import in_memory
 from tests.conformance.order import check_order
+from tests.parts import sampled
 
 CASES = {case.name: case for case in find_cases()}
 TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}
 INLINE_ROW = 48 * 1024
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_case(name: str, backend, worker, update_history: bool) -> None:
+@pytest.mark.parametrize(("where", "name"), played(CASES, CASES, sampled(CASES, of_each=3)))
+def test_case(where: str, name: str, worker, update_history: bool, request: pytest.FixtureRequest) -> None:
+    """In memory every case; on Postgres three of each feature, and all of them in `make test-full`."""
     case = CASES[name]
-    seen = play(case, backend, worker)
+    if where == "memory":
+        backend, seen = in_memory(name)
+    else:
+        backend = request.getfixturevalue(f"{where}_backend")
+        seen = play(case, backend, worker)
     check_tools(seen, case)
     check_outcome(seen, case.expect)
     check_flow(seen, case.expect, backend.tolerance)

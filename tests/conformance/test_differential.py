@@ -12,12 +12,12 @@ import pytest
 
 from noetl.formatting.format import Formatted, canonical_text, format_text
 from noetl.kinds.registry import default_registry
+from noetl.testing.memory import MemoryBackend
 from noetl.testing.playing import Observed
-from tests.conformance.cases import Case, compact, find_cases, load_history, play, sources_of
-from tests.conformance.conftest import MemoryBackend
+from tests.conformance.cases import Case, compact, load_history, play, played, sources_of
+from tests.conformance.memory import CASES, in_memory
 from tests.conformance.test_conformance import check_flow, check_outcome, check_tools
 
-CASES = {case.name: case for case in find_cases()}
 TWINS = [name for name, case in CASES.items() if case.twin.exists()]
 FULLY_CONVERTED = 145
 """Steps of the cases that the canonical form says exactly as the event form did. May only rise."""
@@ -26,7 +26,6 @@ SAID_IN_BOTH_FORMS = 188
 _WORDS = re.compile(r"\b(?:(?:outcome|output)\.(?:result|data)|response|result)\b")
 _PLACES = ("position", "message", "details")
 """Parts of an error that quote the text of the playbook, or say where it stands in it."""
-_SEEN: dict[str, dict[str, Any]] = {}
 
 
 def canonical(case: Case) -> dict[str, Formatted]:
@@ -36,16 +35,11 @@ def canonical(case: Case) -> dict[str, Formatted]:
     }
 
 
-def played(names: Collection[str]) -> list[Any]:
-    """Every name in memory, and a sample of them on Postgres."""
-    found = [pytest.param("memory", name, id=f"memory-{name}") for name in names]
-    sample = [name for name in names if zlib.crc32(name.encode()) % 8 == 0]
-    return found + [
-        pytest.param("postgres", name, id=f"postgres-{name}", marks=pytest.mark.postgres) for name in sample
-    ]
+def on_postgres(names: Collection[str]) -> list[str]:
+    return [name for name in names if zlib.crc32(name.encode()) % 8 == 0]
 
 
-@pytest.mark.parametrize(("backend", "name"), played(CASES), indirect=["backend"])
+@pytest.mark.parametrize(("backend", "name"), played(CASES, on_postgres(CASES)), indirect=["backend"])
 def test_the_newest_form_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
     rewritten = {file: made.text for file, made in canonical(case).items()}
@@ -70,9 +64,7 @@ def same(case: Case, sources: dict[str, str], backend: Any, worker: Any) -> None
     check_outcome(told, expect)
     check_flow(told, case.expect, backend.tolerance)
     assert {name: compact(steps) for name, steps in told.histories.items()} == load_history(case)
-    if case.name not in _SEEN:
-        _SEEN[case.name] = seen_of(play(case, MemoryBackend(), worker))
-    assert seen_of(told) == _SEEN[case.name]
+    assert seen_of(told) == seen_of(in_memory(case.name)[1])
 
 
 def seen_of(seen: Observed) -> dict[str, Any]:
@@ -102,7 +94,7 @@ def _unaddressed(calls: Any) -> Any:
     return json.loads(re.sub(r"noetl://execution/[0-9]+/(result/[^/\"]*)/[0-9a-f-]{36}", r"\1", text))
 
 
-@pytest.mark.parametrize(("backend", "name"), played(TWINS), indirect=["backend"])
+@pytest.mark.parametrize(("backend", "name"), played(TWINS, on_postgres(TWINS)), indirect=["backend"])
 def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
     same(case, {"playbook.yaml": case.twin.read_text()}, backend, worker)

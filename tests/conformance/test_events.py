@@ -25,20 +25,17 @@ from noetl.domain.vocabulary import (
 )
 from noetl.services.history import HistoryEvent
 from noetl.services.read_history import history
-from noetl.testing.memory import MemoryBackend
-from tests.conformance.cases import find_cases, play
+from tests.conformance.memory import CASES, in_memory
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "event.schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 PAGE = (DOCS / "events.md").read_text()
-CASES = {case.name: case for case in find_cases()}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_event_fits_the_envelope(name: str, worker) -> None:
-    backend = MemoryBackend()
-    seen = play(CASES[name], backend, worker)
+def test_every_event_fits_the_envelope(name: str) -> None:
+    backend, seen = in_memory(name)
     for execution_id in seen.events:
         for vocabulary in VOCABULARIES:
             told = [msgspec.to_builtins(event) for event in history(backend.store, execution_id, vocabulary)]

@@ -20,8 +20,9 @@ from noetl.testing.memory import MemoryBackend
 from noetl.testing.playing import Observed
 from tests.conformance.cases import Case, find_cases, play
 from tests.conformance.test_conformance import check_flow, check_laws, check_outcome
+from tests.parts import repeated
 
-SEEDS = 20
+SEEDS = repeated(gate=4, full=20)
 MARGIN = 60.0
 """Seconds by which work on a real clock may be late."""
 CASES = {case.name: case for case in find_cases()}
@@ -69,7 +70,7 @@ def margins(monkeypatch: pytest.MonkeyPatch, name: str) -> Margins:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_order_in_which_commands_end_changes_nothing(name: str, worker, margins: Margins) -> None:
-    """With twenty seeds; a case in which no two commands are ever ready has one order, which is played twice."""
+    """With several seeds; a case in which no two commands are ever ready has one order, which is played twice."""
     case = CASES[name]
     first: tuple[Any, ...] | None = None
     for seed in range(SEEDS):

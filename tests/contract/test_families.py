@@ -121,7 +121,7 @@ STAYING = {"fam/parent", "fam/staying"}
 class Family:
     """The engine over a store, in one thread; commands run as soon as they may."""
 
-    def __init__(self, harness, texts=FAMILY) -> None:
+    def __init__(self, harness, texts=FAMILY, payload=None) -> None:
         self.store = harness.store
         programs = Programs(MemoryCatalog(), PureTools())
         entries = [programs.register(text, source_name="family.yaml") for text in texts]
@@ -138,9 +138,9 @@ class Family:
             run_command(command, worker, emit)
 
         self.driver = Driver(deps, run, VirtualClock())
-        start = start_event(self.program, {}, now_ms=1_800_000_000_000, random_bits=5)
+        start = start_event(self.program, payload or {}, now_ms=1_800_000_000_000, random_bits=5)
         self.root = start.execution_id
-        self.store.create(start, CreatedExecution("fam/parent", "parent"), ME)
+        self.store.create(start, CreatedExecution(self.program.path, self.program.name), ME)
         self.driver.submit(start)
 
     def ticks(self, count: int) -> bool:
@@ -309,3 +309,49 @@ def test_a_family_is_paused_below_a_member_that_was_paused_alone(harness):
     assert family.live() == {path: {"paused"} for path in members}
     family.say(Resume(family.root, "resume", family.program.hash))
     assert family.live() == {path: {"running"} for path in members}
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_words_reach_what_was_redriven_below_members_that_had_ended_with_all_they_started(
+    harness, make, one_by_one
+):
+    store = harness.store
+    store.commit([make.change()])
+    child, grandchild, last = line = EID + 1, EID + 2, EID + 3
+    for below in reversed(line):
+        born = make.created(parent_execution_id=below - 1)
+        store.commit([make.change(0, below, created=born, status="completed", end=True)])
+    assert _told(harness, make, "pause:1", EID) == {}
+    redrive = Redrive(last, "redrive", "prog")
+    posted = store.post(redrive, ME) if one_by_one else store.post_all([redrive], ME)[last]
+    assert posted.posted
+    store.commit([make.change(1, last)])
+    assert _told(harness, make, "pause:2", EID) == {child: "pause:2"}
+    assert _told(harness, make, "pause:2", child, "completed") == {grandchild: "pause:2"}
+    assert _told(harness, make, "pause:2", grandchild, "completed") == {last: "pause:2"}
+
+
+def test_words_reach_below_two_members_that_ended_one_after_the_other(harness, make):
+    store = harness.store
+    store.commit([make.change()])
+    child, grandchild, last = EID + 1, EID + 2, EID + 3
+    for below in (child, grandchild):
+        store.commit([make.change(0, below, created=make.created(parent_execution_id=below - 1))])
+    over = {"status": "completed", "end": True}
+    store.commit([make.change(1, grandchild, outbox=(make.start(last),), **over)])
+    store.commit([make.change(1, child, **over)])
+    assert _told(harness, make, "pause:1", EID) == {child: "pause:1"}
+    store.commit(
+        [make.change(0, last, created=make.created(parent_execution_id=grandchild), handled=("start",))]
+    )
+    assert _told(harness, make, "pause:2", EID) == {child: "pause:2"}
+    store.commit([make.change(1, last, **over)])
+    assert _told(harness, make, "pause:3", EID) == {}
+
+
+def _told(harness, make, word, execution_id, status="running"):
+    """Return whom a commit of this execution tells the word."""
+    version, seq = harness.snapshot(execution_id).version, int(word[-1])
+    words = (ChildrenWord("pause", word, seq),)
+    events = harness.store.commit([make.change(version, execution_id, status=status, words=words)], ME).events
+    return {event.execution_id: event.event_id for event in events if isinstance(event, Pause)}

@@ -47,6 +47,18 @@ def test_commands_are_told_with_who_has_them(harness, make, inspection):
     assert len(inspection.open_commands(EID, 2)) == 2 and not inspection.open_commands(12, 9)
 
 
+def test_commands_are_told_with_who_died_of_them_and_whether_their_work_is_elsewhere(
+    harness, make, inspection
+):
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1"), make.command("2")))])
+    store.record_lost([(EID, "1", 0)])
+    store.record_lost([(EID, "1", 0), (EID, "2", 7)])
+    found = inspection.open_commands(EID, 10)
+    assert [(one.command_id, one.lost, one.remote) for one in found] == [("1", 2, False), ("2", 0, False)]
+    assert -4 < found[0].due_for < 0 <= found[1].due_for
+
+
 def test_everything_outstanding_is_counted_by_pool(harness, make, inspection):
     store = harness.store
     store.heartbeat(ME, 60)

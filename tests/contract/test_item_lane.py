@@ -258,6 +258,36 @@ def test_a_repeated_flush_does_not_revive_an_item_that_went_on(store, make):
     assert store.open_work(EID) == before
 
 
+@pytest.mark.parametrize("first", ["done", "goes on alone"])
+@pytest.mark.parametrize("together", [False, True])
+def test_the_first_of_two_runs_of_a_chunk_decides_what_became_of_an_item(store, make, first, together):
+    """Two runs of one command need not agree: an item that asks a service is done in one and waits in the other."""
+    (command,) = store.commit([make.change(loops=(make.loop(2, 2),))], ME).commands[:1]
+    command = msgspec.structs.replace(command, loop=msgspec.structs.replace(command.loop, stop=2))
+    alone, goes_on = _suspended(make, command, 0, closed=False)
+    goes_on = msgspec.structs.replace(goes_on, resumed=(alone,))
+    done = make.items(command, 0, closed=False)
+    batches = [done, goes_on] if first == "done" else [goes_on, done]
+    if together:
+        answers, committed = store.commit_items(batches, ME)
+        given = list(committed.commands)
+    else:
+        answers, given = [], []
+        for batch in batches:
+            answer, committed = store.commit_items([batch], ME)
+            answers += answer
+            given += committed.commands
+    assert not any(answer.superseded or answer.early for answer in answers)
+    finals = [row.event_id for row in store.item_events(EID, 1) if row.event_id == ids.item_event(1, 0, 0)]
+    if first == "done":
+        assert given == [] and progress(store).done == 1 and len(finals) == 1
+    else:
+        (again,) = given
+        assert progress(store).done == 0 and not finals
+        store.commit_items([make.items(again, 0)], ME)
+        assert progress(store).done == 1
+
+
 @pytest.mark.parametrize("goes_on", ["alone", "alone, twice", "as the rest of its chunk", "woken"])
 def test_what_goes_on_keeps_the_priority_of_its_execution(store, make, goes_on):
     urgent = EID + 1

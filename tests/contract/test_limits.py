@@ -151,23 +151,26 @@ def test_each_item_of_a_parallel_loop_counts(make, store):
     assert [one.loop.start for one in last.commands] == [3]
 
 
-def test_an_item_that_waits_for_a_slot_of_its_own_gets_it_when_its_command_closes(make, store):
-    """The first message of its command left the command open; it comes again together with the last one."""
+@pytest.mark.parametrize("waits", [False, True], ids=["resumed", "for its child"])
+def test_an_item_that_goes_on_alone_takes_the_slot_of_a_command_that_is_still_open(make, store, waits):
+    """The last message of the command is on its way. An item that waits for its child is not given out when a slot comes free."""
+    store.heartbeat("me", 60)
     loop = make.loop(2, 10, first=2, limits=TWO)
     given = list(store.commit([make.change(loops=(loop,), limited=True)], "me").commands)
     asleep = Outcome("suspended", suspend=Suspend({}, delay=0.0))
     piece = LoopSlice(0, 0, 1, -1, "item", "parallel")
     alone = Command(EID, ids.item_command_id(1, 0, 0), 1, "each", "prog", "io", turn=1, loop=piece)
     row = make.row("item:1:0:0:t1", seq=0, type="retry.scheduled", facts=b"{}", lane=1)
+    heirs = {"waiting" if waits else "resumed": (alone,)}
     first = make.items(
-        given[0], 0, outcomes={0: asleep}, rows=(row,), resumed=(alone,), limited=True, closed=False
+        given[0], 0, outcomes={0: asleep}, rows=(row,), limited=True, closed=False, undone=None, **heirs
     )
-    _, waits = store.commit_items([first], "me")
-    assert waits.commands == (), "both slots are held"
-    _, goes_on = store.commit_items([first, make.items(given[0], limited=True)], "me")
-    assert [one.command_id for one in goes_on.commands] == [alone.command_id]
+    _, goes_on = store.commit_items([first], "me")
+    assert [one.command_id for one in goes_on.commands] == ([] if waits else [alone.command_id])
+    _, closed = store.commit_items([make.items(given[0], limited=True)], "me")
+    assert (closed.commands, store.claim("me", 10)) == ((), [])
     _, rest = store.commit_items(
-        [make.items(one, i, limited=True) for i, one in ((0, goes_on.commands[0]), (1, given[1]))], "me"
+        [make.items(one, i, limited=True) for i, one in ((0, alone), (1, given[1]))], "me"
     )
     assert [event.event_id for event in rest.events] == [ids.loop_done_event(1, 0)]
 

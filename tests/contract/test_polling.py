@@ -54,3 +54,16 @@ def test_a_sequential_chunk_asks_again_with_what_its_loop_knows(harness, make):
     store.release("me")
     (claimed,) = store.claim("other", 10)
     assert (claimed.machine, claimed.attempt, claimed.loop.start) == (MACHINE, 3, 1)
+
+
+def test_what_processes_die_of_is_not_woken_before_its_time(harness, make):
+    """Each time would be one more than the deaths that are allowed, and beside other commands."""
+    store = harness.store
+    store.commit([make.change(issue=(make.command("1", remote=True),))], "me")
+    for _ in range(3):
+        store.record_lost([(EID, "1", 0)])
+    store.release("me")
+    assert store.wake_early([(EID, "1")], "other") == []
+    harness.sleep(60)
+    (claimed,) = store.claim("other", 10)
+    assert claimed.lost == 3

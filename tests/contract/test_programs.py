@@ -8,8 +8,11 @@ import pytest
 
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.memory.programs import MemoryProgramStore
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import PROGRAM_VERSION, Program, decode, encode
+from noetl.runtime.authentic_programs import AuthenticPrograms, digest_of
+from noetl.runtime.stored_programs import StoredPrograms
 from tests.contract.clouds import make_bucket, mocked_aws
 
 HASH = hashlib.sha256(b"text").hexdigest()
@@ -58,3 +61,51 @@ def test_the_key_names_the_version_of_the_format(monkeypatch):
         S3ProgramStore(bucket, client).put(HASH, b"{}")
         (entry,) = client.list_objects_v2(Bucket=bucket)["Contents"]
         assert entry["Key"] == f"programs/v{PROGRAM_VERSION}/{HASH}.json"
+
+
+RING, FOREIGN = KeyRing.of(["the key of this deployment"]), KeyRing.of(["the key of another one"])
+OTHER = hashlib.sha256(b"another text").hexdigest()
+
+
+def program_of(program: str) -> bytes:
+    return encode(Program(v=PROGRAM_VERSION, semantics=1, hash=program, name="honest", path="p"))
+
+
+ATTACKS = {
+    "altered": lambda data, token, other: (data.replace(b"honest", b"forged, and longer"), token),
+    "altered, of the same length": lambda data, token, other: (data.replace(b"honest", b"forged"), token),
+    "swapped, or an older version": lambda data, token, other: other,
+    "another's signature": lambda data, token, other: (data.replace(b"honest", b"forged"), other[1]),
+    "unsigned": lambda data, token, other: (data.replace(b"honest", b"forged"), ""),
+    "signed with another key": None,
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_changed_object_is_run_by_neither_the_engine_nor_a_worker(monkeypatch, name):
+    """What lies in the bucket is changed by one who may write there: the object's name and the remedy are told, and nothing is run."""
+    with mocked_aws(monkeypatch) as make_client:
+        client = make_client("s3")
+        bucket = S3ProgramStore(make_bucket(client), client)
+        engine = AuthenticPrograms(bucket, lambda fresh: RING)
+        for program in (HASH, OTHER):
+            engine.put(program, program_of(program))
+        honest = bucket.read(HASH)
+        assert honest is not None and StoredPrograms(engine)(HASH).name == "honest"
+        if name == "signed with another key":
+            AuthenticPrograms(bucket, lambda fresh: FOREIGN).put(
+                HASH, honest[0].replace(b"honest", b"forged")
+            )
+        else:
+            bucket.write(HASH, *ATTACKS[name](*honest, bucket.read(OTHER)), replace=True)
+        assert bucket.read(HASH) != honest
+        for read in (
+            lambda: StoredPrograms(engine)(HASH),
+            lambda: StoredPrograms(bucket).exactly(HASH, digest_of(honest[0])),
+        ):
+            with pytest.raises(InfrastructureError, match=HASH) as refused:
+                read()
+            assert refused.value.code == "program_not_authentic"
+            assert "the engine compiles its playbook again and replaces it" in (refused.value.hint or "")
+        engine.put(HASH, honest[0])
+        assert bucket.read(HASH) == honest, "the remedy: the honest one takes its place"

@@ -128,3 +128,19 @@ def test_events_are_found_by_id_applied_or_on_their_way(store, make):
     assert (applied.at, applied.facts, applied.event) == (1700000000.25, b"[]", None)
     assert posted.facts is None and decode_event(posted.event).reason == "enough"
     assert list(store.find_events(EID, ("late:x",))) == [] == list(store.find_events(99, ("ext:1",)))
+
+
+def test_step_rows_leave_out_callbacks_of_items(store, make):
+    ids_ = ("start", "await:1.r1.i0:0", "callback:1.r1.i12:3", "callback:2:0", "cmd:1:0")
+    store.commit([make.change(events=tuple(make.row(one, seq=seq) for seq, one in enumerate(ids_, 1)))])
+    assert [row.seq for row in store.step_events(EID)] == [1, 4, 5]
+    assert [row.seq for row in store.step_events(EID, after=1, limit=1)] == [4]
+
+
+def test_callback_slots_are_those_of_the_runs_and_bounded_in_each_loop(store, make):
+    places = ["1", "1.r1.i0", "1.r1.i1", "1.r1.i2", "10.r1.i0", "2", "3.r1.i0"]
+    slots = {("callback", place): {"of": place} for place in places} | {("args", "1"): 1, ("ctx", "1.x"): 2}
+    store.commit([make.change(slots=slots)])
+    assert sorted(store.callback_slots(EID, [1, 3], 2)) == ["1", "1.r1.i0", "1.r1.i1", "3.r1.i0"]
+    assert store.callback_slots(EID, [2], 2) == {"2": {"of": "2"}}
+    assert store.callback_slots(EID, [4], 2) == {}

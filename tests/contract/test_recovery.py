@@ -198,8 +198,9 @@ def test_counters_hold_when_an_item_is_reported_by_two_commands(store, make):
     batch = make.items(command, 0, outcomes={0: outcome}, closed=False)
     row = make.row(ids.item_turn_event(1, 0, 0, 1), seq=0, lane=1)
     store.commit_items([msgspec.structs.replace(batch, rows=(row,), resumed=(alone,))], ME)
-    _, committed = store.commit_items([make.items(command, 0)], ME)
-    store.commit_items([make.items(alone, 0)], ME)
+    _, closed = store.commit_items([make.items(command, 0)], ME)
+    assert closed.commands == () and store.loop_progress(EID)[0].done == 0, "the item goes on alone"
+    _, committed = store.commit_items([make.items(alone, 0)], ME)
     (loop,) = store.loop_progress(EID)
     assert loop.done == 1 and loop.issued >= loop.done
     _, committed = store.commit_items(

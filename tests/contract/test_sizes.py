@@ -11,12 +11,13 @@ import pytest
 
 from noetl.domain.events import CommandDone, ContextPatched, Event, Start
 from noetl.domain.outcomes import CallbackRequest, ChildRequest, Outcome, Patch, Suspend
-from noetl.domain.result_life import KeptResult
-from noetl.domain.sizes import DOCUMENT_KEYS, INTEGER_DIGITS, LOOP_ITEMS, NAME, NUMBER
+from noetl.domain.result_life import KeptResult, own_results
+from noetl.domain.sizes import DOCUMENT_KEYS, INTEGER_DIGITS, LOOP_ITEMS, NAME, NUMBER, REFERENCE
 from noetl.kinds import playbook
 from noetl.ports.execution_store import ExecutionInfo
 from noetl.services.read_execution import error_of
 from noetl.services.replay import replay
+from tests.contract.builders import EID
 from tests.contract.conftest import Harness
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 
@@ -279,3 +280,20 @@ def test_numbers_as_long_as_they_may_be_come_out_as_they_went_in(engine: Engine)
     assert engine.store.slots(execution_id)[("workload", "n")] == longest
     assert engine.info(execution_id).status == "completed"
     assert folds(engine, execution_id)
+
+
+@pytest.mark.parametrize(
+    ("letter", "length", "is_kept"), [("x", 1000, True), ("語", 1000, False), ("語", 340, True)]
+)
+def test_a_reference_that_is_kept_fits_its_index(
+    store: Any, make: Any, letter: str, length: int, is_kept: bool
+) -> None:
+    """An index of Postgres counts bytes, three for such a letter."""
+    prefix = f"noetl://execution/{EID}/result/f/"
+    assert length <= REFERENCE.value
+    rng = random.Random(length)
+    letters = range(ord(letter), ord(letter) + (2 if letter == "x" else 3000))
+    text = prefix + "".join(map(chr, rng.choices(letters, k=length - len(prefix))))
+    kept = own_results(EID, [KeptResult(text, "memory", "f", 7, "step", 0.0)])
+    assert bool(kept) == is_kept
+    store.commit([make.change(kept=tuple(kept))])

@@ -28,6 +28,7 @@ from tests.conformance.test_conformance import check_flow, check_laws, check_out
 from tests.conformance.test_events import check_envelope
 from tests.e2e.remote import Remote
 from tests.e2e.script_server import Played, ScriptServer, serving
+from tests.parts import parted, sampled
 from tests.waiting import PATIENCE, wait_until
 
 AT_ONCE = 8
@@ -225,7 +226,7 @@ class Stage:
         wait_until(lambda: len(remote.events(execution_id)) > known, f"{happening} of {execution_id}")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", parted(CASES, sampled(CASES)))
 def test_case(name: str, stage: Stage) -> None:
     played, outside = stage.playing[name]
     outside.result(PATIENCE)

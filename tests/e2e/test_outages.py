@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 import threading
 import time
@@ -12,13 +13,17 @@ from typing import Any
 import pytest
 from psycopg import conninfo
 
+from noetl.domain.state import TERMINAL
 from noetl.local import database
 from noetl.local.layout import Layout
+from tests import outages
 from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
 from tests.waiting import PATIENCE, wait_until
 
 EXECUTIONS = 20
+FEW = 6
+"""Executions of each of the outages that a soak makes."""
 DELIVERIES = 7
 """Before, the fifth delivery of an event was its last one."""
 
@@ -95,3 +100,42 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
     assert [run.status for run in runs] == ["completed"] * EXECUTIONS
     assert all(run.result == {"said": "at last"} and run.count("step.exit", "start") == 1 for run in runs)
     assert deployment.queue_depth("events-dlq.fifo") == 0
+
+
+@pytest.mark.timeout(round(20 * PATIENCE + outages.MOST))
+@pytest.mark.parametrize("number", outages.NUMBERS)
+def test_executions_go_on_by_themselves_after_outages_of_any_length(
+    number: int, remote: Remote, deployment: Any, held: Any
+) -> None:
+    """With the back-off that a deployment has; the outage begins and ends at any moment of the executions."""
+    rng = random.Random(f"outage {number}")
+    api, release, asked = held
+    away, before = outages.seconds(rng), rng.randint(0, FEW)
+    started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(FEW)]
+    # At least so many calls are under way when the database goes.
+    wait_until(lambda: len(set(asked)) >= before, lambda: f"{before} calls; there are {len(set(asked))}")
+    early = rng.random() < 0.5
+    if early:
+        release.set()
+        time.sleep(rng.random())
+    with database_away(deployment):
+        release.set()
+        time.sleep(away)
+    # The longest pause is about as long as the outage was.
+    wait_until(
+        lambda: all(_ended(remote, one) for one in started),
+        lambda: f"the end of {[one for one in started if not _ended(remote, one)]}, {away:.1f} s away",
+        seconds=4 * PATIENCE + 2 * away,
+    )
+    for one in started:
+        run = remote.follow(one)
+        assert (run.status, run.result) == ("completed", {"said": "at last"}), one
+        assert run.count("step.exit", "start") == 1, one
+    assert deployment.queue_depth("events-dlq.fifo") == 0
+    print(f"outage {number}: {away:.1f} s, {'during' if early else 'before'} the answers, {FEW} executions")
+
+
+def _ended(remote: Remote, execution_id: str) -> bool:
+    """False while the API finds its database away."""
+    answer = remote.deployment.api("GET", f"/api/executions/{execution_id}/status")
+    return answer.status == 200 and answer.body["status"] in TERMINAL

@@ -21,6 +21,7 @@ from noetl.adapters.embedded.locked import locked
 from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.domain import codec
+from noetl.domain.lost_owners import MOST
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import ExecutionInfo
 from tests.faults.runner import Plan
@@ -89,6 +90,8 @@ class Ground:
     """Bytes of the log of calls that were judged."""
     registered: bool = False
     outage: ExitStack = field(default_factory=ExitStack)
+    processes: list[Running] = field(default_factory=list)
+    """Of this round."""
 
     @property
     def data(self) -> Path:
@@ -108,7 +111,9 @@ class Ground:
         assert process.stdin is not None
         process.stdin.write(codec.encode(Plan(str(self.home), self.server.dsn(), **plan)))
         process.stdin.close()
-        return Running(process, errors)
+        running = Running(process, errors)
+        self.processes.append(running)
+        return running
 
     def resume(self, **plan: Any) -> None:
         """Another process goes on until everything has ended."""
@@ -198,6 +203,7 @@ class Ground:
 
         ``started``: executions of ``names``, as far as they were told; what was made without being told of has to be sound as well.
         ``changed``: those that were cancelled, and perhaps redriven: they may have ended so. What is sound is forgotten.
+        A task that ``lost_owners.MOST`` killed processes were running may have been given up; its family has to be sound only.
         """
         store = PostgresExecutionStore(self.server.dsn())
         try:
@@ -210,9 +216,13 @@ class Ground:
             for info in fresh:
                 audit_one(store, info)
             check_ended(store, fresh)
+            given_up = self.given_up(fresh)
+            assert not given_up or self.deaths() >= MOST, f"given up after {self.deaths()} deaths: {given_up}"
             kept = [key for key in store.limit_keys() if key.in_use or key.waiting]
             assert not kept, f"everybody is over, and slots are not free: {kept}"
             for name, root in zip(names, started, strict=False):
+                if root in given_up:
+                    continue
                 workload, undisturbed = workload_of(name), wanted(name)
                 workload = replace(workload, ends=frozenset({undisturbed.status}))
                 if root in changed:
@@ -223,11 +233,29 @@ class Ground:
             store.close()
         self.forget()
 
+    def given_up(self, executions: Iterable[ExecutionInfo]) -> set[int]:
+        """Roots of the families in which a task ended as ``worker_lost``: they may end in another way than undisturbed."""
+        parents = {info.execution_id: info.parent_execution_id for info in executions}
+        with psycopg.connect(self.server.dsn()) as connection:
+            query = "SELECT DISTINCT execution_id FROM noetl.event WHERE facts::text LIKE '%worker_lost%'"
+            found = [row[0] for row in connection.execute(query)]
+        roots = set()
+        for one in found:
+            while (parent := parents.get(one)) is not None:
+                one = parent
+            roots.add(one)
+        return roots
+
+    def deaths(self) -> int:
+        """How many processes of this round were killed."""
+        return sum(one.process.poll() == -signal.SIGKILL for one in self.processes)
+
     def forget(self) -> None:
         """Remove all executions, so that what a round costs does not grow with the rounds before."""
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
             connection.execute("TRUNCATE noetl.execution, noetl.event, noetl.slot, noetl.result_ref CASCADE")
         self.read = self.log.stat().st_size if self.log.exists() else 0
+        self.processes.clear()
 
     def results(self) -> FileResultStore:
         return FileResultStore(self.home / "results")

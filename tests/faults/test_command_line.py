@@ -19,7 +19,7 @@ import pytest
 from tests.faults.ground import Ground
 from tests.waiting import PATIENCE
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 ROUNDS = max(2, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
 PLAYBOOK = """
 apiVersion: noetl.io/v2

@@ -24,6 +24,7 @@ from noetl.ports.execution_store import ExecutionStore
 from noetl.testing.driver import VirtualClock
 from tests.faults.deployment import Deployment, Fate
 from tests.faults.outside import Asked, Strange
+from tests.parts import WHOLE, parted, repeated
 from tests.properties.accounts import family
 from tests.properties.invariants import audit_one, check_ended
 from tests.properties.places import MemoryPlace
@@ -41,10 +42,13 @@ from tests.properties.workloads import (
 from tests.properties.world import World, compile_all
 
 SEEDS = int(os.environ.get("NOETL_SOAK_FUNCTIONS", "60"))
+GATE = range(15)
+"""Seeds of `make test`, which are drawn in memory."""
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
 EVERY_POINT = os.environ.get("NOETL_SOAK_POINTS") == "all"
 POSTGRES_SEEDS = max(4, SEEDS // 10)
-SAMPLE = 40
+POSTGRES_GATE = range(3)
+SAMPLE = repeated(gate=12, full=40)
 SHOWN = 60
 DAMAGE = ("before", "after", "away", "lost")
 """A death before or after the effect, and a port that is away or whose answer is lost."""
@@ -177,13 +181,14 @@ def test_a_function_may_die_at_any_point(name: str) -> None:
     plain = ground.run([path])
     assert plain.calls > 20
     deaths: Counter[str] = Counter()
-    for number, what in points(plain.calls, name in SMALL or EVERY_POINT, random.Random(name)):
+    exhaustive = name == "short" or (name in SMALL and WHOLE)
+    for number, what in points(plain.calls, exhaustive or EVERY_POINT, random.Random(name)):
         ground.numbers = 0
         died = ground.run([path], fate=at(number, what))
         (line,) = [line for line in died.trace if " dies " in line]
         deaths[line.partition(" ")[0]] += 1
     print(f"{name}: {plain.calls} port calls undisturbed, deaths: {dict(deaths)}")
-    assert name not in SMALL or {"api", "engine", "worker"} <= deaths.keys()
+    assert not exhaustive or {"api", "engine", "worker"} <= deaths.keys()
 
 
 @pytest.mark.parametrize("what", ["before", "after"])
@@ -219,7 +224,7 @@ def damage(rng: random.Random, budget: int, chance: float) -> Fate:
     return fate
 
 
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + SEEDS))
+@pytest.mark.parametrize("seed", parted(range(FIRST, FIRST + SEEDS), GATE))
 def test_whatever_else_happens_at_the_same_time(seed: int) -> None:
     """Several executions, deaths and outages by chance, messages twice and in any order, invocations with little time, stalled ones."""
     rng = random.Random(f"functions {seed}")
@@ -273,7 +278,7 @@ def test_a_function_may_die_at_any_point_over_postgres(
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("seed", range(FIRST, FIRST + POSTGRES_SEEDS))
+@pytest.mark.parametrize("seed", parted(range(FIRST, FIRST + POSTGRES_SEEDS), POSTGRES_GATE))
 def test_whatever_else_happens_over_postgres(postgres_ground: Ground, seed: int) -> None:
     rng = random.Random(f"postgres {seed}")
     paths = rng.choices(sorted(WORKLOADS), k=2)

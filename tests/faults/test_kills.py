@@ -18,7 +18,7 @@ from tests.faults.disturbing import kill_sometime, suicide
 from tests.faults.ground import Ground
 from tests.faults.stock import workloads
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 ROUNDS = max(3, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 5)
 OUTAGES = max(2, ROUNDS // 10)
 

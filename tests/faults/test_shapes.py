@@ -18,7 +18,7 @@ from tests.faults.disturbing import kill_sometime, suicide
 from tests.faults.ground import Ground
 from tests.faults.stock import LINGERING, WIDE, shapes, texts
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 FIRST = int(os.environ.get("NOETL_FIRST_ROUND", "0"))
 ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "2"))
 STOPS = int(os.environ.get("NOETL_SOAK_STOPS", "1"))

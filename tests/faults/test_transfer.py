@@ -12,7 +12,7 @@ from tests.faults.ground import ROOT, Ground
 from tests.faults.test_command_line import noetl
 from tests.waiting import PATIENCE, wait_until
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 EXAMPLE = ROOT / "playbooks" / "examples" / "order_archive" / "order_archive.yaml"
 ORDERS = 12_000
 

@@ -26,13 +26,22 @@ SHARED = "arn:aws:sqs:eu-central-1:210987654321"
 
 @pytest.fixture(scope="module")
 def templates(synthesise: Callable[..., Path]) -> Templates:
-    """Dev with two more kinds, an ordinary and a long-running one, with containers, and with playbooks that have triggers."""
+    """Dev with two more kinds, an ordinary and a long-running one, with containers, with playbooks that have triggers, and with a cluster
+    that RDS named."""
     kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
     access = {"duckdb": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::lake/*",)),)}
     workers = replace(load_environment("dev").workers, access=access)
     queues = TriggersConfig(queues=("noetl-dev-in-*", "orders", f"{SHARED}:in-*"))
-    changes = {"workers": workers, "containers": ContainersConfig(), "triggers": queues}
+    database = replace(load_environment("dev").database, identifier=None)
+    changes = {"workers": workers, "containers": ContainersConfig(), "triggers": queues, "database": database}
     return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
+
+
+def test_a_cluster_that_rds_named_keeps_its_name(templates: Templates) -> None:
+    """A name in the template would replace the cluster of an older deployment; the log group that RDS made would be made twice."""
+    assert "DBClusterIdentifier" not in templates.one("AWS::RDS::DBCluster").properties
+    groups = [place.properties["LogGroupName"] for place in templates.all("AWS::Logs::LogGroup")]
+    assert groups and not [name for name in groups if "/aws/rds/" in str(name)]
 
 
 def test_a_kind_brings_its_queue_its_function_and_its_alarms(templates: Templates) -> None:

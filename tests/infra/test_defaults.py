@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,9 @@ both = pytest.mark.parametrize("assembly", ["dev", "prod"], indirect=True)
 ROW = re.compile(
     r"^\| `(AWS::[A-Za-z0-9:]+)` \|([^|]*)\| `([A-Za-z0-9._]+)` \| ([^|]+) \| ([^|]+) \|", re.MULTILINE
 )
+
+LIMIT = re.compile(r"^\| ([A-Z][^|]+) \| ([^|]+) \| (\d*) \| (?:`([a-z_.]+\.[A-Z_]+)`)? ?\| ", re.MULTILINE)
+"""Service, limit, value of AWS, constant that holds to it."""
 
 
 @pytest.fixture
@@ -155,3 +159,40 @@ def test_logs_of_the_database_expire(templates: Templates, name: str) -> None:
     cluster = next(templates.all("AWS::RDS::DBCluster"))
     assert cluster.properties["DBClusterIdentifier"] in group.properties["LogGroupName"]
     assert group.id in cluster.resource["DependsOn"], "RDS would make the group first, without an end"
+
+
+@both
+def test_a_database_that_is_replaced_is_kept(templates: Templates, name: str) -> None:
+    """A changed name makes another cluster; without this, CloudFormation would delete the one with the data (dev) or try to (prod)."""
+    (cluster,) = templates.all("AWS::RDS::DBCluster")
+    assert cluster.resource["UpdateReplacePolicy"] == "Retain"
+    assert cluster.resource["DeletionPolicy"] == {"dev": "Delete", "prod": "Snapshot"}[name]
+
+
+def test_constants_hold_to_the_limits_of_aws() -> None:
+    held = [
+        (limit, int(value), name) for _, limit, value, name in LIMIT.findall(PAGE.read_text("utf-8")) if name
+    ]
+    assert len(held) >= 10
+    for limit, most, name in held:
+        module, _, constant = name.rpartition(".")
+        found = getattr(importlib.import_module(module), constant)
+        assert 0 < getattr(found, "value", found) <= most, f"{limit}: {name} is {found}, AWS gives {most}"
+
+
+@both
+def test_templates_hold_to_the_limits_of_aws(templates: Templates) -> None:
+    limits = {(service, limit): value for service, limit, value, _ in LIMIT.findall(PAGE.read_text("utf-8"))}
+    seconds = int(limits["Lambda", "seconds of an invocation"])
+    room = int(limits["Lambda", "bytes of the environment variables"])
+    at_once = int(limits["Lambda", "most that a mapping may hand over at once"])
+    gateway = int(limits["API Gateway", "seconds that an HTTP API waits"])
+    for place in concerned(templates, "AWS::Lambda::Function", ""):
+        assert place.properties["Timeout"] <= seconds, str(place)
+        used = sum(len(name) + len(text.encode()) for name, text in templates.variables(place).items())
+        # References are longer or shorter when they are resolved: an ARN or the URL of a queue has about 100 characters.
+        assert used <= room * 0.9, f"{place}: {used} bytes of environment variables"
+        if place.properties["FunctionName"].endswith("-api"):
+            assert place.properties["Timeout"] < gateway
+    for place in templates.all("AWS::Lambda::EventSourceMapping"):
+        assert 2 <= place.properties["ScalingConfig"]["MaximumConcurrency"] <= at_once, str(place)

@@ -14,15 +14,17 @@ from infra.config import ConfigError
 from infra.constructs import nag
 from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
+from tests.parts import parted
 
 ROOT = Path(__file__).resolve().parents[2]
 
 FLAGS = json.loads((ROOT / "cdk.json").read_text())["context"]
 
 
-def test_cfn_lint_finds_nothing(dev: Path, prod: Path) -> None:
-    files = [str(path) for folder in (dev, prod) for path in sorted(folder.glob("*.template.json"))]
-    assert len(files) == 16
+@pytest.mark.parametrize("assembly", parted(["dev", "prod"], ["prod"]), indirect=True)
+def test_cfn_lint_finds_nothing(assembly: Path) -> None:
+    files = [str(path) for path in sorted(assembly.glob("*.template.json"))]
+    assert len(files) == 8
     command = [
         str(Path(sys.executable).with_name("cfn-lint")),
         "--config-file",

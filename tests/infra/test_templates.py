@@ -218,6 +218,28 @@ def test_code_of_playbooks_reaches_its_queue_its_results_and_the_engine_only(
 
 
 @both
+def test_who_may_not_list_results_knows_what_a_refusal_means(templates: Templates) -> None:
+    """S3 says "forbidden" about a missing object to a role without s3:ListBucket: the code goes by NOETL_WORKER (CloudSettings.lists)."""
+    bucket = f"<{results_bucket(templates).key}.Arn>"
+    seen = set()
+    for function in ours(templates):
+        allowed = templates.allowed(templates.role_of(function))
+        if not any(action == "s3:GetObject" and of.startswith(bucket) for action, of in allowed):
+            continue
+        lists = ("s3:ListBucket", bucket) in allowed
+        assert lists == ("NOETL_WORKER" not in templates.variables(function)), str(function)
+        seen.add(lists)
+    assert seen == {True, False}
+    for statement in (
+        one for function in ours(templates) for one in templates.statements(templates.role_of(function))
+    ):
+        listing = "s3:ListBucket" in as_list(statement[1]["Action"])
+        assert not listing or "Condition" not in statement[1], (
+            "a GET has no prefix: a condition on it would refuse"
+        )
+
+
+@both
 def test_keys_are_used_by_workers_only_through_their_services(templates: Templates) -> None:
     for function in ours(templates):
         if "-worker-" not in function.properties["FunctionName"]:

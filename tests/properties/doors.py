@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tests.properties.world import Process, World
 
 EPOCH_MS = 1_800_000_000_000
+Word = tuple[int, str, bool]
+"""(execution, what it is told, whether the word is for those below it as well)."""
 
 
 @dataclass
@@ -60,12 +62,13 @@ class Root:
 
 
 class Client:
-    """Speaks of one execution; ``rng`` chooses the words, and how often a request is repeated."""
+    """Speaks of one execution; ``rng`` chooses the words, and how often a request is repeated. ``said``: pauses and cancels, accepted or not."""
 
     def __init__(self, root: Root, rng: random.Random, rude: float) -> None:
         self.root = root
         self.rng = rng
         self.rude = rude
+        self.said: list[Word] = []
         self._asked = 0
 
     def asked(self, process: Process, unique: str) -> Asked:
@@ -73,8 +76,13 @@ class Client:
         principal, reason = (hostile.text(self.rng), hostile.text(self.rng)) if rude else ("user:ada", "why")
         return Asked(principal, unique, process.owner, reason)
 
-    def ask(self, what: str, after: int = 0, execution_id: int | None = None) -> Happening:
-        """``what``: start, pause, resume, cancel, patch or redrive; ``execution_id``: of another member of the family."""
+    def ask(
+        self, what: str, after: int = 0, execution_id: int | None = None, *, below: bool = True
+    ) -> Happening:
+        """``what``: start, pause, resume, cancel, patch or redrive; ``execution_id``: of another member of the family.
+
+        ``below``: the word is for the executions below it as well.
+        """
         self._asked += 1
         unique = f"{what} {self._asked}"
         if self.rng.random() < self.rude:
@@ -86,17 +94,20 @@ class Client:
             if what == "start":
                 return root.start(process)
             target = execution_id or root.execution_id
+            if what in ("pause", "cancel") and (target, what, below) not in self.said:
+                self.said.append((target, what, below))
             if what == "patch":
                 asked = self.asked(process, unique)
                 return (change_execution.patch_context(store, target, asked, patch),)
             try:
-                return (self._change(process, what, target, self.asked(process, unique)),)
+                return (self._change(process, what, target, self.asked(process, unique), below),)
             except InvalidInputError:  # Words that are refused; the client means it all the same.
-                return (self._change(process, what, target, Asked("user:ada", unique, process.owner)),)
+                plain = Asked("user:ada", unique, process.owner)
+                return (self._change(process, what, target, plain, below),)
 
         return Happening(None, after, door=through, what=f"{what} {self.root.path}")
 
-    def _change(self, process: Process, what: str, target: int, asked: Asked) -> Event:
+    def _change(self, process: Process, what: str, target: int, asked: Asked, below: bool) -> Event:
         store = process.driver.deps.store
         if what == "redrive":
             return redrive(store, self.root.world.programs, target, asked)
@@ -105,4 +116,4 @@ class Client:
             "resume": change_execution.resume,
             "cancel": change_execution.cancel,
         }[what]
-        return change(store, target, asked)
+        return change(store, target, asked, cascade=below)

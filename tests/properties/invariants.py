@@ -34,7 +34,8 @@ from tests.properties.accounts import (
 )
 from tests.properties.evidence import Evidence, UseRow
 from tests.properties.laws import law
-from tests.properties.readers import check_readers
+from tests.properties.readers import check_analyze, check_readers
+from tests.properties.scenes.removals import check_old
 from tests.properties.watchdog import check_hope, check_leases, check_loops_in_flight
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ def audit(world: World) -> None:
     check_loops_in_flight(world, evidence, infos)
     check_children(world.place.watch.asked)
     check_readers(world, infos)
+    check_old(world, evidence, infos)
+    check_analyze(world, infos)
     for info in infos:
         if info.version:
             audit_one(store, info)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Protocol
 import psycopg
 
 from noetl.adapters.memory import MemoryExecutionStore
+from noetl.adapters.memory.inspection import MemoryInspection
+from noetl.adapters.memory.retention import MemoryRetention
+from noetl.adapters.memory.schedule_store import MemoryScheduleStore
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.retention import PostgresRetention
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, Parent, Start
 from noetl.ports.execution_store import (
@@ -21,6 +26,8 @@ from noetl.ports.execution_store import (
     ItemsCommitted,
     Poll,
 )
+from noetl.ports.inspection import Inspection
+from noetl.ports.retention import Retention
 from tests.properties.evidence import Evidence, from_memory, from_postgres
 from tests.properties.laws import law
 
@@ -119,6 +126,7 @@ class Place(Protocol):
 
     watch: Watch
     store: ExecutionStore
+    inspection: Inspection
 
     def of_process(self, loops: int) -> ExecutionStore:
         """``loops``: how many loops it remembers."""
@@ -129,6 +137,9 @@ class Place(Protocol):
     def tick(self) -> None:
         """The clock has been moved."""
 
+    def retention(self) -> Retention:
+        """Remove what is over."""
+
 
 class MemoryPlace:
     """``clock``: epoch seconds."""
@@ -138,6 +149,7 @@ class MemoryPlace:
         self.memory = WatchedMemory(clock)
         self.memory.watch = self.watch
         self.store: ExecutionStore = self.memory
+        self.inspection: Inspection = MemoryInspection(self.memory)
 
     def of_process(self, loops: int) -> ExecutionStore:
         return self.store
@@ -148,6 +160,9 @@ class MemoryPlace:
 
     def tick(self) -> None:
         return
+
+    def retention(self) -> Retention:
+        return MemoryRetention(self.memory, MemoryScheduleStore())
 
 
 VIRTUAL_TIME = """
@@ -194,6 +209,7 @@ class PostgresPlace:
         self.clock = clock
         self.tick()
         self.store: ExecutionStore = self.of_process(256)
+        self.inspection: Inspection = PostgresInspection(ground.database)
 
     def of_process(self, loops: int) -> ExecutionStore:
         store = WatchedPostgres(self.ground.database, loops=loops)
@@ -206,3 +222,6 @@ class PostgresPlace:
     def tick(self) -> None:
         micros = round(self.clock() * 1_000_000)
         self.ground.rows.execute(f"SELECT setval('simulated.clock', {micros})".encode())
+
+    def retention(self) -> Retention:
+        return PostgresRetention(self.ground.database)

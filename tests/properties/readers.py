@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from noetl.domain import codec
 from noetl.ports.execution_store import ExecutionInfo
+from noetl.services.analyze import AnalyzeDeps
 from noetl.services.read_execution import describe, list_executions
 from noetl.services.read_history import history
+from tests.conformance.explained import check_explained
 from tests.properties.laws import law
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 MOST = 40
 """Executions that are looked at one by one in an audit; all are listed."""
+SHARE = 6
+"""One in so many executions is analyzed in an audit, others in the next ones."""
 
 
 @law("readers-show-every-row", "always")
@@ -29,3 +33,12 @@ def check_readers(world: World, infos: Iterable[ExecutionInfo]) -> None:
     for info in infos[:MOST]:
         codec.encode(describe(world.store, world.programs, info.execution_id, now=now).to_dict())
         codec.encode(list(history(world.store, info.execution_id)))
+
+
+@law("analyze-names-a-cause", "always")
+def check_analyze(world: World, infos: Iterable[ExecutionInfo]) -> None:
+    """Analyze names a cause for each execution that has not completed, and none that is not there."""
+    deps = AnalyzeDeps(world.store, world.place.inspection, world.programs, world.clock.epoch)
+    world.audits += 1
+    for info in list(infos)[world.audits % SHARE :: SHARE][:MOST]:
+        check_explained(info, deps)

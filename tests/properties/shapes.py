@@ -21,6 +21,9 @@ from tests.properties.doors import Client, Root
 from tests.properties.grammar import Grammar, draw
 from tests.properties.invariants import check_end
 from tests.properties.places import MemoryPlace, Place
+from tests.properties.scenes.members import steer_members
+from tests.properties.scenes.poison import poison
+from tests.properties.scenes.removals import check_removed
 from tests.properties.simulator import Simulation
 from tests.properties.workloads import Seen, Workload, check_keys, compare, observe
 from tests.properties.world import Setting, World, compile_all
@@ -126,9 +129,13 @@ def scene_of(seed: int, ground: Ground = MemoryPlace) -> Scene:
         text,
     )
     if kind == "lingering":
-        scene.controls = rng.choice(("stop", "cancel", "again", "again"))
-    elif kind != "family":
-        scene.controls = rng.choice(("", "pause", "pause", "stop", "cancel", "again", "again"))
+        scene.controls = rng.choice(("stop", "cancel", "again", "again", "members", "members", "poison"))
+    elif kind == "family":
+        scene.controls = rng.choice(("", "members", "poison"))
+    else:
+        scene.controls = rng.choice(
+            ("", "pause", "pause", "stop", "cancel", "again", "again", "members", "poison")
+        )
     if text:
         error = wanted.error
         assert wanted.status in ("completed", "failed") and (error is None or error[1] == "not_found"), (
@@ -175,6 +182,7 @@ def play(seed: int, ground: Ground = MemoryPlace) -> None:
         scene = scene_of(seed, ground)
         with narrow_ids(scene.rng.choice((None, None, 3, 6))):
             _play(scene)
+            check_removed(scene.world)
     except BaseException:
         if scene is not None:
             print(scene.text)
@@ -205,7 +213,8 @@ def _play(scene: Scene) -> None:
     if not root.execution_id:
         assert scene.wanted.status == "refused" or scene.kind == "hostile", simulation.refused
         return
-    check_cancelled(world, root.execution_id)
+    if (root.execution_id, "cancel", False) not in client.said:
+        check_cancelled(world, root.execution_id)
     _end_those_alone(simulation, client)
     check_end(world)
     check_keys(world.tools.calls)
@@ -213,6 +222,8 @@ def _play(scene: Scene) -> None:
     workload = scene.workload
     if scene.kind == "hostile" and seen.status == scene.wanted.status == "failed":
         return  # Several branches were refused; which one is told of is a race.
+    if scene.controls in ("members", "poison") and changed:
+        return  # What its playbook does about a member that is cancelled or fails, no other run can tell.
     if changed or scene.rude:
         ends = {scene.wanted.status} | ({"cancelled"} if changed else set())
         workload = replace(workload, exact=False, ends=frozenset(ends))
@@ -225,6 +236,11 @@ def _controlled(scene: Scene, client: Client, simulation: Simulation) -> bool:
         return False
     rng, world, root = scene.rng, scene.world, scene.root
     simulation.some_moves(rng.randint(5, 120))
+    if scene.controls == "members":
+        steer_members(simulation, client)
+        return scene.kind == "lingering" or any(what == "cancel" for _, what, _ in client.said)
+    if scene.controls == "poison":
+        return poison(simulation, root.execution_id) or scene.kind == "lingering"
     if scene.controls in ("pause", "stop"):
         _still(simulation, client, root)
         simulation.happenings.append(client.ask("resume" if scene.controls == "pause" else "cancel"))
@@ -253,10 +269,14 @@ def _controlled(scene: Scene, client: Client, simulation: Simulation) -> bool:
 
 
 def _end_those_alone(simulation: Simulation, client: Client) -> None:
-    """Cancel what was redriven for itself, under a parent that has ended, and lingers."""
+    """Cancel what lingers: redriven under a parent that has ended, or never cancelled because its start was not answered."""
+    if client.root.path != LINGERING:
+        return
     live = [info for info in simulation.world.store.executions(limit=100_000) if info.status not in TERMINAL]
-    if live and client.root.path == LINGERING:
-        simulation.happenings += [client.ask("cancel", execution_id=info.execution_id) for info in live]
+    known = {info.execution_id for info in live}
+    tops = [info.execution_id for info in live if info.parent_execution_id not in known]
+    if tops:  # The word reaches those below; a parent would fail of a child that is cancelled before it.
+        simulation.happenings += [client.ask("cancel", execution_id=one) for one in tops]
         simulation.run()
 
 

@@ -25,6 +25,21 @@ def test_the_table_lists_every_law_as_the_code_says_it():
     assert sorted(rows) == sorted(wanted)
 
 
+def test_every_module_with_laws_is_loaded():
+    """A law of a module that no test loads would hold nothing, and would be missing in the table unnoticed."""
+    text = "".join(
+        file.read_text("utf-8") for file in Path(__file__).parent.rglob("*.py") if file != Path(__file__)
+    )
+    assert set(re.findall(r'^ *@law\("([a-z-]+)"', text, re.MULTILINE)) == set(LAWS)
+
+
+def test_the_table_of_whole_executions_lists_the_laws_that_are_checked():
+    section = PAGE.read_text("utf-8").split("## Whole executions through the doors\n", 1)[1]
+    text = "".join(file.read_text("utf-8") for file in (Path(__file__).parent / "whole").glob("*.py"))
+    checked = re.findall(r'\.broke\(\s*"([a-z-]+)"', text)
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", section, re.MULTILINE)) == set(checked)
+
+
 def test_every_law_says_what_it_demands():
     assert all(one.says.endswith(".") and len(one.says) > 20 for one in LAWS.values())
     with pytest.raises(AssertionError, match="two laws"):

@@ -9,9 +9,11 @@ import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from tests.parts import parted
 from tests.properties.grammar import Grammar, draw
 from tests.properties.invariants import check_end
 from tests.properties.places import PostgresGround
@@ -37,9 +39,13 @@ SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "400"))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
 
 
-def share(part: float) -> range:
+GATE = 120
+"""Seeds of `make test`."""
+
+
+def share(part: float) -> list[Any]:
     """The seeds of one test, which takes this part of them."""
-    return range(FIRST, FIRST + max(1, int(SEEDS * part)))
+    return parted(range(FIRST, FIRST + max(1, int(SEEDS * part))), range(max(1, int(GATE * part))))
 
 
 SHOWN = 120

@@ -17,13 +17,14 @@ from hypothesis import HealthCheck, Phase, assume, given, note, seed, settings
 from hypothesis import strategies as st
 
 from tests.notes import NOTES
+from tests.parts import repeated
 from tests.properties.whole.laws import check_everything
 from tests.properties.whole.served import Served, served
 from tests.properties.whole.story import Story, play
 
 pytestmark = pytest.mark.postgres
 
-EXECUTIONS = int(os.environ.get("NOETL_SOAK_EXECUTIONS", "150"))
+EXECUTIONS = int(os.environ.get("NOETL_SOAK_EXECUTIONS", repeated(gate=50, full=150)))
 STARTS = 10 if EXECUTIONS < 1000 else 30
 """Executions that a story starts."""
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
@@ -58,7 +59,7 @@ def test_whole_executions_come_to_their_end_and_are_shown(place: Served) -> None
 
     @seed(FIRST)
     @settings(
-        max_examples=max(1, EXECUTIONS // STARTS),
+        max_examples=max(1, -(-EXECUTIONS // STARTS)),
         database=None,
         phases=(Phase.generate,),
         suppress_health_check=list(HealthCheck),

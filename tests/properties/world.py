@@ -10,13 +10,15 @@ from pathlib import Path
 
 from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
 from noetl.runtime.programs import Programs
 from noetl.services.callback_keys import callback_key
-from noetl.services.engine_deps import EngineDeps
+from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.failed_events import TRIES, after_failure
 from noetl.services.hydration import make_hydrate
 from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
@@ -27,6 +29,7 @@ from noetl.testing.memory import NoCredentials
 from tests.properties.chaos import Faults, FaultyPort
 from tests.properties.outside import Outside
 from tests.properties.places import MemoryPlace, Place
+from tests.properties.scenes.poison import UNREADABLE, PartlyReadable
 from tests.properties.tools import PureTools
 
 LEASE = 30.0
@@ -46,7 +49,7 @@ def compile_all(extra: tuple[str, ...] = ()) -> Programs:
 
 def own_programs(shared: Programs, size: int) -> Programs:
     """What a process keeps of the programs there are."""
-    return Programs(shared.catalog, PureTools(), size, shared.cache)
+    return PartlyReadable(shared.catalog, PureTools(), size, shared.cache)
 
 
 @dataclass(slots=True)
@@ -102,6 +105,7 @@ class World:
     rng: random.Random = field(default_factory=lambda: random.Random(0))
     processes: list[Process] = field(default_factory=list)
     born: int = 0
+    audits: int = 0
     spend: Callable[[], None] = lambda: None
     meanwhile: Callable[[str, str], None] = lambda owner, call: None
     seen: Callable[[Event], None] = lambda event: None
@@ -216,11 +220,36 @@ class Process:
         driver.events += store.due_timers(self.owner, limit)[0]
 
     def handle(self, batch: Sequence[Event]) -> None:
-        """What comes back unhandled is handled again when time has passed."""
+        """What comes back unhandled is handled again when time has passed; a batch that breaks the engine is handled one by one."""
         driver = self.driver
-        driver.handle(batch)
+        try:
+            driver.handle(batch)
+        except InfrastructureError:
+            raise
+        except Exception:
+            if not any(event.program == UNREADABLE for event in batch):
+                raise
+            for event in batch:
+                self._handle_alone(event)
         self.early += [event for event in driver.events if any(event is one for one in batch)]
         driver.events = [event for event in driver.events if not any(event is one for one in batch)]
+
+    def _handle_alone(self, event: Event) -> None:
+        """Try an event as every runtime does, until its execution fails instead."""
+        wait: float | None = None
+        for tries in range(1, TRIES + 1):
+            try:
+                self.driver.handle([event])
+                return
+            except InfrastructureError:
+                raise
+            except Exception as error:
+                if event.program != UNREADABLE:
+                    raise
+                handled = Handled()
+                wait = after_failure(event, error, tries, self.driver.deps, handled)
+                self.driver.follow(handled)
+        assert wait is None, f"{event} was set aside: its execution could not fail"
 
     def wake(self) -> None:
         """Delays that are over."""

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,29 @@ from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.locked import locked
 from noetl.adapters.embedded.server import ENGINE, SETTINGS, EmbeddedServer
 
+ROOT = Path(__file__).resolve().parents[3]
 ENDED = ("completed", "failed", "cancelled")
 
 
 class Served:
-    """Context manager. ``home``: an empty folder that other users may look into (Postgres does not run as root)."""
+    """Context manager. ``home``: an empty folder that other users may look into (Postgres does not run as root). ``module``: what is run
+    instead of the command line. ``env``: further variables."""
 
-    def __init__(self, home: Path, *arguments: str) -> None:
-        self.home, self._arguments = home, arguments
+    def __init__(
+        self, home: Path, *arguments: str, module: str = "noetl.cli", env: Mapping[str, str] | None = None
+    ) -> None:
+        self.home, self._arguments, self._module, self._env = home, arguments, module, env or {}
         self._outage = contextlib.ExitStack()
 
     def __enter__(self) -> Served:
         self.log = (self.home / "serve.log").open("wb")
-        program = [sys.executable, "-m", "noetl.cli", "serve", "--json", "--port", "0", *self._arguments]
+        program = [sys.executable, "-m", self._module, "serve", "--json", "--port", "0", *self._arguments]
         self.process = subprocess.Popen(
             program,
             stdout=subprocess.PIPE,
             stderr=self.log,
-            env={**os.environ, "NOETL_HOME": str(self.home), "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "NOETL_HOME": str(self.home), "PYTHONUNBUFFERED": "1", **self._env},
+            cwd=ROOT,
         )
         assert self.process.stdout is not None
         told = self.process.stdout.readline()

@@ -79,6 +79,16 @@ def test_a_deployment_migrates_and_makes_the_role_of_the_functions(empty, role):
     assert again == {"PhysicalResourceId": "kept", "Data": {"Applied": ""}}
 
 
+def test_an_update_that_finds_an_empty_database_changes_nothing(empty):
+    """A changed name of the cluster made another one: going on there would leave every execution behind, without a word."""
+    deploy = work(empty)
+    with pytest.raises(RuntimeError, match=r"database_replaced.*A database that was replaced"):
+        on_event({**event(MIGRATION, "Update"), "PhysicalResourceId": "kept"}, lambda: deploy)
+    assert pending(empty) == list(scripts())
+    on_event(event(MIGRATION), lambda: deploy)
+    on_event({**event(MIGRATION, "Update"), "PhysicalResourceId": "kept"}, lambda: deploy)
+
+
 def test_the_role_does_the_work_and_nothing_else(database, role):
     make = Make()
     make_app_role(database, role, "one")

@@ -17,9 +17,10 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 import noetl
-from noetl.kinds.sandbox.layers import Detected, Layers, choose_layers, detect
+from noetl.kinds.sandbox.layers import WITHOUT, Detected, Layers, choose_layers, detect
 from tests.waiting import PATIENCE, wait_until
 
 HERE = Path(__file__).parent
@@ -75,11 +76,20 @@ class Ground:
             for path in (root, *root.rglob("*")):
                 os.chown(path, user, user)
 
-    def run(self, calls: Calls, layers: Layers | None, *, target: bool = False, **settings: Any) -> Calls:
-        """What each call gave: ``result``, or ``error`` and ``code``."""
+    def run(
+        self,
+        calls: Calls,
+        layers: Layers | None,
+        *,
+        target: bool = False,
+        left_out: str = "",
+        **settings: Any,
+    ) -> Calls:
+        """What each call gave: ``result``, or ``error`` and ``code``. ``left_out``: of the machine's own layers."""
         assert self.program is not None
         environment = libraries()
         environment["PYTHONPATH"] += f"{os.pathsep}{self.root / 'library'}"
+        environment[WITHOUT] = left_out
         environment["HOME"] = str(self.root / "user")
         order = {
             "layers": None if layers is None else asdict(layers),
@@ -324,13 +334,30 @@ def test_the_disk_is_bounded(ground, kind):
     assert found["code"] == "disk_limit"
 
 
-def test_folders_are_removed_whatever_their_modes(ground):
-    hide = "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w').close()\nos.chmod('a/b', 0)\nos.chmod('a', 0)\nresult = os.getcwd()"
-    shell = {"command": "mkdir -p a/b; chmod 0 a/b a; pwd"}
-    found = ground.run(
-        [{"kind": "python", "params": {"code": hide}}, {"kind": "shell", "params": shell}], None
-    )
-    assert not Path(found[1]["result"]["stdout"].strip()).exists()
+HIDERS = {
+    "small files": "while :; do : > f$((n = ${n:-0} + 1)); done",
+    "deep folders": f"i=0; while [ $i -lt 20 ]; do mkdir {'n' * 250}; cd -P {'n' * 250}; i=$((i+1)); done; sleep 3600",
+}
+"""What writes without filling blocks, or where nobody looks."""
+
+
+@pytest.mark.parametrize("way", HIDERS)
+def test_the_disk_is_bounded_where_a_task_hides(ground, way):
+    params = {"interpreter": "bash", "command": HIDERS[way]}
+    found = ground.run([{"kind": "shell", "params": params}], None, task_disk_bytes=8 * 2**20)[0]
+    assert found["code"] == "disk_limit", found
+
+
+def test_folders_are_removed_whatever_their_modes_and_depth(ground):
+    hide = "import os\nos.makedirs('a/b')\nopen('a/b/c', 'w').close()\nos.chmod('a/b', 0)\nos.chmod('a', 0)\n"
+    deep = "for _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\nresult = os.environ['HOME']"
+    calls = [
+        {"kind": "python", "params": {"code": hide + deep}},
+        {"kind": "shell", "params": {"command": "mkdir -p a/b; chmod 0 a/b a; pwd"}},
+    ]
+    python, shell = ground.run(calls, None)
+    for folder in (python["result"], shell["result"]["stdout"].strip()):
+        wait_until(lambda folder=folder: not os.path.lexists(folder), "the removal of a task's folder")
 
 
 def test_what_a_task_may_use(ground):
@@ -371,3 +398,79 @@ result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.isl
     assert set(found[0]["result"]) <= {"pipe", "/dev/null"}
     assert len(found[0]["result"]) == 5
     assert found[1]["result"]["stdout"].strip() == "4", "the last is that of the folder that ls reads"
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        "",
+        "landlock",
+        "namespaces",
+        "socket_filter",
+        "landlock,namespaces",
+        "namespaces,subreaper",
+        "landlock,namespaces,other_user",
+        "landlock,namespaces,other_user,socket_filter,subreaper",
+    ],
+)
+def test_code_runs_right_with_layers_left_out(ground, left_out):
+    """The playbooks of the conformance kit that call code without a script of answers, and a task of each other kind."""
+    if os.geteuid() == 0 and left_out == "landlock,namespaces":
+        ground.program = interpreter_of(ORDINARY)
+    (ground.playbooks / "double.py").write_text(
+        "import json, sys\nprint(json.dumps({'n': 2 * int(sys.argv[1])}))\n"
+    )
+    kit = Path(__file__).parents[3] / "playbooks/conformance/results/python-shapes/playbook.yaml"
+    tasks = [
+        step["tool"]
+        for step in yaml.safe_load(kit.read_text())["workflow"]
+        if step["tool"]["kind"] == "python"
+    ]
+    calls: Calls = [
+        {"kind": "python", "params": {"code": one["code"]}, "input": one["args"]} for one in tasks
+    ]
+    script = {"uri": "double.py", "args": ["4"]}
+    shell = {"command": "cat /etc/passwd | wc -l > count; test -s count; echo '{\"n\": 5}'"}
+    calls += [
+        {"kind": "script", "params": script},
+        {"kind": "shell", "params": shell},
+        {"kind": "python", "params": {"code": "raise ValueError('no')"}},
+        {"kind": "shell", "params": {"command": "exit 3"}},
+    ]
+    found = ground.run(calls, None, left_out=left_out)
+    assert len(tasks) == 3
+    assert [one.get("error") for one in found[:5]] == [None] * 5
+    assert [one["result"] for one in found[:3]] == [{"n": one["args"]["n"]} for one in tasks]
+    assert [one["result"]["data"] for one in found[3:5]] == [{"n": 8}, {"n": 5}]
+    assert ["no" in found[5]["error"], found[6]["code"]] == [True, "exit_3"]
+
+
+def test_the_command_line_tells_which_layers_hold_and_refuses_without_any(tmp_path):
+    """``doctor`` warns, and ``serve`` refuses a narrow token before it opens anything; ``serve`` accepts it when told to (unit tests)."""
+    without = {WITHOUT: "landlock,namespaces,other_user", "NOETL_HOME": str(tmp_path / "home")}
+
+    def noetl(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "noetl.cli", *words]
+        environment = {**os.environ, **without, **more}
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    added = noetl("token", "add", "ci", "--scopes", "write")
+    assert added.returncode == 0 and "nothing confines code" in added.stderr, added
+    refused = noetl("serve", "--port", "0")
+    assert refused.returncode != 0 and "--accept-unconfined-code" in refused.stderr, refused
+    assert "Traceback" not in refused.stderr
+    wrong = noetl("serve", "--port", "0", **{WITHOUT: "landlok"})
+    assert (
+        wrong.returncode != 0 and "'landlok' is no layer" in wrong.stderr and "Traceback" not in wrong.stderr
+    )
+    lines = [
+        json.loads(line)
+        for line in noetl(
+            "doctor", "--json", NOETL_DATABASE_URL="postgresql://127.0.0.1:1/none"
+        ).stdout.splitlines()
+    ]
+    found = {line["name"]: line for line in lines}
+    assert found["confinement"]["status"] == "warning" and WITHOUT in found["confinement"]["fix"]
+    assert found["code: files"]["status"] == "warning" and found["code: leftovers"]["status"] == "ok", found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
-from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import child as child_module
 from noetl.kinds.sandbox.child import Owner
@@ -25,8 +25,8 @@ WHO = "import os, sys\nsys.test_name = getattr(sys, 'test_name', None) or os.ura
 def make_pool():
     pools = []
 
-    def make(capacity, **options):
-        pools.append(ChildPool(capacity, **{"spare_seconds": 60.0, **options}))
+    def make(keep, **options):
+        pools.append(ChildPool(keep, **options))
         return pools[-1]
 
     yield make
@@ -59,7 +59,7 @@ def owner(execution_id: int) -> Owner:
 
 def call(pool: ChildPool, execution_id: int, code: str = WHO):
     clock = watch()
-    with pool.lease(owner(execution_id), clock) as child:
+    with pool.lease(owner(execution_id)) as child:
         return child.call(code, {}, clock)["result"]
 
 
@@ -78,11 +78,11 @@ def test_other_limits_are_another_owner(make_pool):
     clock = watch()
     memory = "import resource\nresult = resource.getrlimit(resource.RLIMIT_AS)[1]"
     for limit in (600 << 20, 700 << 20):
-        with pool.lease(Owner(1, TaskLimits(limit, 1 << 20)), clock) as child:
+        with pool.lease(Owner(1, TaskLimits(limit, 1 << 20))) as child:
             assert child.call(memory, {}, clock)["result"] == limit
 
 
-def test_full_pool_ends_the_longest_idle_child(make_pool):
+def test_the_longest_idle_child_gives_way(make_pool):
     pool = make_pool(2)
     first, second, third = (call(pool, execution) for execution in (1, 2, 3))
     assert len({first, second, third}) == 3
@@ -94,24 +94,10 @@ def test_full_pool_ends_the_longest_idle_child(make_pool):
 def test_idle_children_are_ended(make_pool):
     pool = make_pool(4, idle_seconds=0.2)
     clock = watch()
-    with pool.lease(owner(1), clock) as child:
+    with pool.lease(owner(1)) as child:
         before = child.call(WHO, {}, clock)["result"]
     wait_until(lambda: not child.alive, "the child's end")
     assert call(pool, 1) != before
-
-
-@pytest.mark.parametrize("capacity", [2, 4])
-def test_a_spare_child_waits(make_pool, capacity):
-    """In a full pool a child that has been idle for a while gives way to it."""
-    pool = make_pool(capacity, spare_seconds=0.05)
-    call(pool, 1)
-    call(pool, 2)
-    wait_until(lambda: any(idle.child.owner is None for idle in pool._idle), "a spare child")
-    # A slow machine may have started one for each of the calls.
-    spares = [idle.child for idle in pool._idle if idle.child.owner is None]
-    clock = watch()
-    with pool.lease(owner(3), clock) as child:
-        assert child in spares
 
 
 def test_many_threads_at_once(make_pool):
@@ -119,47 +105,23 @@ def test_many_threads_at_once(make_pool):
 
     def work(number: int) -> tuple[int, int]:
         clock = watch()
-        with pool.lease(owner(number % 5), clock) as child:
+        with pool.lease(owner(number % 5)) as child:
             answer = child.call("result = n * n", {"n": number}, clock)
         return number, answer["result"]
 
     with ThreadPoolExecutor(8) as threads:
         answers = dict(threads.map(work, range(60)))
     assert answers == {number: number * number for number in range(60)}
-    assert pool._count <= 3
 
 
-def test_waiting_for_a_place_ends_with_the_timeout_or_the_execution(make_pool):
-    pool = make_pool(1)
-    held = threading.Event()
-    done = threading.Event()
-
-    def hold() -> None:
-        with pool.lease(owner(1), watch()):
-            held.set()
-            done.wait(PATIENCE)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    try:
-        assert held.wait(PATIENCE)
-        with (
-            pytest.raises(TaskError, match="became free within 0") as caught,
-            pool.lease(owner(2), watch(0.3)),
-        ):
-            pass
-        assert (caught.value.kind, caught.value.code, caught.value.retryable) == (
-            "timeout",
-            "no_free_process",
-            True,
-        )
-        with pytest.raises(TaskError) as caught, pool.lease(owner(2), watch(cancelled=lambda: True)):
-            pass
-        assert caught.value.kind == "cancelled"
-    finally:
-        done.set()
-        holder.join()
-    assert call(pool, 2)
+def test_nobody_waits_for_another_execution(make_pool):
+    """Each of many that are at work has a child at once; afterwards those are kept that were used last."""
+    pool = make_pool(2)
+    with ExitStack() as leases:
+        children = [leases.enter_context(pool.lease(owner(number))) for number in range(5)]
+        assert all(child.call("result = 1", {}, watch())["result"] == 1 for child in children)
+    wait_until(lambda: sum(child.alive for child in children) == 2, "the end of three children")
+    assert [child.alive for child in children] == [True, True, False, False, False]
 
 
 @linux
@@ -167,7 +129,7 @@ def test_a_child_that_died_while_idle_is_replaced(make_pool):
     pool = make_pool(2)
     late = f"import threading\nthreading.Timer(0.1, lambda: os._exit(0)).start()\n{WHO}"
     clock = watch()
-    with pool.lease(owner(1), clock) as child:
+    with pool.lease(owner(1)) as child:
         before = child.call(late, {}, clock)["result"]
     wait_until(lambda: not child.alive, "the child's end")
     assert call(pool, 1) != before

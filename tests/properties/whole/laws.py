@@ -20,22 +20,25 @@ def check(served: Served, rows: list[dict[str, Any]], roots: list[str]) -> None:
     """Hold all laws; what breaks one is noted in ``served.wrong``."""
     if served.wrong:
         return
-    wrong = served.wrong
     listed = [row["execution_id"] for row in rows]
-    wrong += [f"{one} is not listed" for one in roots if one not in set(listed)]
+    for one in roots:
+        if one not in set(listed):
+            served.broke("every-row-is-shown", f"{one} is not listed")
     if len(set(listed)) != len(listed):
-        wrong.append("a row is listed twice")
+        served.broke("every-row-is-shown", "a row is listed twice")
     for row in rows:
         if row.get("unreadable"):
-            wrong.append(f"unreadable: {row}")
+            served.broke("every-row-is-shown", f"unreadable: {row}")
         _shown(served, row)
     _told_by_the_command_line(served, roots)
     if served.ask("GET", "/health").status != 200 or served.ask("GET", "/ready").status != 200:
-        wrong.append("the server is not well")
+        served.broke("the-server-is-well", "/health or /ready is not 200")
     lost = THREADS - {thread.name for thread in threading.enumerate()}
     if lost:
-        wrong.append(f"threads of the server have ended: {sorted(lost)}")
-    wrong += [f"the log: {line[:2000]}" for line in served.log if any(word in line for word in BAD_WORDS)]
+        served.broke("the-server-is-well", f"threads of the server have ended: {sorted(lost)}")
+    for line in served.log:
+        if any(word in line for word in BAD_WORDS):
+            served.broke("the-server-is-well", f"the log: {line[:2000]}")
 
 
 def _shown(served: Served, row: dict[str, Any]) -> None:
@@ -49,21 +52,21 @@ def _shown(served: Served, row: dict[str, Any]) -> None:
     try:
         wait_until(nothing_is_left, f"the end of what is outstanding of {row}", seconds=60.0)
     except (AssertionError, KeyError) as error:
-        served.wrong.append(f"{error} {served.ask('GET', f'{at}/status').json}")
+        served.broke("nothing-is-left", f"{error} {served.ask('GET', f'{at}/status').json}")
         return
     view = served.ask("GET", at).json
     if view["status"] != row["status"] or view["unreadable"] or view["parked"] or view["waits"]:
-        served.wrong.append(f"the view differs from the list: {row} {view}")
+        served.broke("every-row-is-shown", f"the view differs from the list: {row} {view}")
     list(served.pages(f"{at}/steps?limit=500", "steps"))
     _events(served, at)
     result = served.ask("GET", f"{at}/result")
     if result.status != (200 if row["status"] == "completed" else 409):
-        served.wrong.append(f"the result of {row} is answered {result}")
+        served.broke("every-row-is-shown", f"the result of {row} is answered {result}")
     for path in (f"/api/vars/{row['execution_id']}", f"{at}/logs?limit=10", f"{at}/callbacks"):
         if (reply := served.ask("GET", path)).status != 200:
-            served.wrong.append(f"{path} is answered {reply}")
+            served.broke("every-row-is-shown", f"{path} is answered {reply}")
     if (reply := served.ask("POST", f"{at}/analyze")).status != 200 or reply.json["stuck"]:
-        served.wrong.append(f"analyze of {row}: {reply}")
+        served.broke("everything-ends", f"analyze of {row}: {reply}")
 
 
 def _events(served: Served, at: str) -> None:
@@ -72,13 +75,13 @@ def _events(served: Served, at: str) -> None:
     for _ in range(1000):
         reply = served.ask("GET", f"{at}/events?limit=1000{after}")
         if reply.status != 200:
-            served.wrong.append(f"the events of {at} are answered {reply}")
+            served.broke("every-row-is-shown", f"the events of {at} are answered {reply}")
             return
         events += reply.json["events"]
         if reply.json["complete"]:
             return
         after = f"&after={reply.json['next']}"
-    served.wrong.append(f"the history of {at} has no end")
+    served.broke("every-row-is-shown", f"the history of {at} has no end")
 
 
 def _told_by_the_command_line(served: Served, roots: list[str]) -> None:
@@ -94,20 +97,20 @@ def _told_by_the_command_line(served: Served, roots: list[str]) -> None:
     ):
         code, out = served.noetl(*words)
         if code not in ((0, 1, 2) if words[0] == "result" else (0,)):
-            served.wrong.append(f"noetl {words} ends with {code}: {out[:1000]}")
+            served.broke("every-row-is-shown", f"noetl {words} ends with {code}: {out[:1000]}")
     code, out = served.noetl("replay", some, "--json")
     if code != 0 or json.loads(out)["agrees"] is not True:
-        served.wrong.append(f"noetl replay {some} ends with {code}: {out[:2000]}")
+        served.broke("replay-agrees", f"noetl replay {some} ends with {code}: {out[:2000]}")
 
 
 def check_everything(served: Served) -> int:
     """Page through every execution there is, and replay all of them. How many there are."""
     ids = [row["execution_id"] for row in served.pages("/api/executions?limit=37", "executions")]
-    assert len(set(ids)) == len(ids)
+    assert len(set(ids)) == len(ids), "law every-row-is-shown: a row is listed twice"
     code, out = served.noetl("replay", "--all", "--json")
     differing = [line for line in out.splitlines() if not json.loads(line)["agrees"]]
-    assert code == 0 and not differing, (code, differing[:5])
+    assert code == 0 and not differing, ("law replay-agrees", code, differing[:5])
     assert len(out.splitlines()) == len(ids), "the list shows what is there"
     for queue in served.ask("GET", "/api/queue").json["queues"]:
-        assert queue["waiting"] == 0, queue
+        assert queue["waiting"] == 0, ("law nothing-is-left", queue)
     return len(ids)

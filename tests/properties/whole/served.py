@@ -55,6 +55,10 @@ class Served:
     """Count of answers by status and code."""
     _local: threading.local = field(default_factory=threading.local)
 
+    def broke(self, law: str, what: str) -> None:
+        """Note that a law of docs/guarantees.md is broken."""
+        self.wrong.append(f"law {law}: {what}")
+
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Reply:
         """Send one request; ``body``: a JSON value, or bytes as they are. A 5xx and an answer that is no JSON are noted in ``wrong``."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
@@ -68,13 +72,13 @@ class Served:
             found = json.loads(raw)
         except ValueError:
             found = None
-            self.wrong.append(f"no JSON: {about}")
+            self.broke("no-server-error", f"no JSON: {about}")
         code = found.get("code") if isinstance(found, dict) and status >= 400 else ""
         self.answers[f"{status} {code}".strip()] += 1
         if status >= 500:
-            self.wrong.append(f"5xx: {about}")
+            self.broke("no-server-error", f"5xx: {about}")
         elif status >= 400 and not code:
-            self.wrong.append(f"a refusal without a code: {about}")
+            self.broke("no-server-error", f"a refusal without a code: {about}")
         return Reply(status, found, told)
 
     def _send(
@@ -111,7 +115,7 @@ class Served:
         while True:
             reply = self.ask("GET", f"{path}&after={quote(after)}" if after else path)
             if reply.status != 200:
-                self.wrong.append(f"a list is refused: {path}: {reply}")
+                self.broke("every-row-is-shown", f"a list is refused: {path}: {reply}")
                 return
             yield from reply.json[rows]
             if not reply.json["next"] or not reply.json[rows]:
@@ -131,7 +135,7 @@ class Served:
             out.flush()
         told = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
         if code not in EXITS or "Traceback" in told:
-            self.wrong.append(f"noetl {words} ends with {code}: {told[:2000]}")
+            self.broke("no-server-error", f"noetl {words} ends with {code}: {told[:2000]}")
         return code, told
 
 

@@ -82,7 +82,7 @@ def _register(story: Story, rng: random.Random, served: Served) -> dict[str, lis
         text = playbook(rng, name, crowded=rng.random() < 0.4)
         reply = served.register(text)
         if reply.status not in (200, 201):
-            served.wrong.append(f"a right playbook is refused: {reply.json}\n{text}")
+            served.broke("no-server-error", f"a right playbook is refused: {reply.json}\n{text}")
             continue
         found[f"properties/{name}"] = [step["step"] for step in json.loads(text)["workflow"]]
     for number in range(story.wrong):
@@ -93,7 +93,7 @@ def _register(story: Story, rng: random.Random, served: Served) -> dict[str, lis
         if reply.status == 422 and reply.json["code"] == "invalid_playbook":
             for one in reply.json["errors"]:
                 if not (one["line"] >= 1 and one["column"] >= 1):
-                    served.wrong.append(f"no place: {one}\n{text[:3000]}")
+                    served.broke("no-server-error", f"no place: {one}\n{text[:3000]}")
     return found
 
 
@@ -115,7 +115,7 @@ def _start(story: Story, rng: random.Random, served: Served, told: Told, paths: 
             replies = [one.result() for one in asked]
             ids = {reply.json["execution_id"] for reply in replies if reply.status == 201}
             if len(ids) > 1:
-                served.wrong.append(f"one key, several executions: {keyed}: {ids}")
+                served.broke("one-key-one-start", f"several executions: {keyed}: {ids}")
             if not ids:
                 plain = {"path": "properties/leaf", "payload": {"n": number}}
                 ids = {served.ask("POST", "/api/executions", plain).json["execution_id"]}
@@ -165,7 +165,7 @@ def settle(served: Served, rng: random.Random, rude: float, began: float, told: 
         elif time.monotonic() > until:
             for row in live:
                 reply = served.ask("POST", f"/api/executions/{row['execution_id']}/analyze")
-                served.wrong.append(f"stands still: {row}: {reply.json}")
+                served.broke("everything-ends", f"stands still: {row}: {reply.json}")
             return rows
         time.sleep(pause)
         pause = min(1.0, pause * 1.5)

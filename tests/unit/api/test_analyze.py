@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from noetl.cli.app import app
+from noetl.domain.events import LoopAlert
+from noetl.services import analyze as analyze_module
+from noetl.services import command_findings, findings, queue_findings
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 BRANCHING = HELLO.replace("demo/hello", "demo/branch") + (
     '    next: {arcs: [{step: end, when: "{{ start.nothing.at_all > 3 }}"}]}\n'
     "  - step: end\n    tool: {kind: double, value: 1}\n"
+)
+
+LOOPING = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: loops, path: demo/loops}\nworkflow:\n  - step: start\n"
+    "    loop: {in: [1, 2], iterator: item, mode: parallel}\n    tool: {kind: double, value: 1}\n"
 )
 
 
@@ -21,6 +33,26 @@ def analyze(ground: Ground, execution_id: str):
 def test_what_goes_well_needs_nothing(ground):
     found = analyze(ground, ground.run())
     assert (found["status"], found["stuck"], found["findings"]) == ("completed", False, [])
+    assert found["verdict"] == "nothing is wrong: it has ended"
+
+
+def test_a_paused_execution_is_told_what_lifts_the_pause(ground):
+    waiting = ground.run(GATED)
+    ground.ask("POST", f"/api/executions/{waiting}/pause", {})
+    ground.settle()
+    (paused,) = [one for one in analyze(ground, waiting)["findings"] if one["kind"] == "paused"]
+    assert paused["next"] == [f"`noetl unpause {waiting}` lets it go on"]
+
+
+def test_a_command_that_a_process_died_of_is_told(ground):
+    ground.register()
+    execution_id = ground.start()
+    ground.runtime._handle(ground.publisher.sent)
+    (command,) = ground.runtime.commands
+    ground.runtime.commands.clear()
+    ground.store.record_lost([(command.execution_id, command.command_id, command.turn)])
+    (died,) = [one for one in analyze(ground, execution_id)["findings"] if one["kind"] == "processes_died"]
+    assert died["message"].startswith("a command was under way in a process that died; one that 3 processes")
 
 
 def test_a_gate_is_told_with_what_would_open_it_and_who_tried(ground):
@@ -78,3 +110,107 @@ def test_a_token_without_its_command_is_an_error(ground):
         tables.work[int(execution_id)].commands.clear()
     (orphan,) = analyze(ground, execution_id)["findings"]
     assert (orphan["kind"], orphan["severity"]) == ("orphan_token", "error")
+
+
+def test_a_loop_without_commands_is_an_error_unless_its_alert_is_on_the_way(ground):
+    """A loop that told of its failure gives nothing out until the engine has said what becomes of it."""
+    ground.register(LOOPING)
+    execution_id = ground.start("demo/loops")
+    ground.runtime._handle(ground.publisher.sent)
+    ground.publisher.sent.clear()
+    ground.runtime.commands.clear()
+    with ground.store.tables() as tables:
+        work = tables.work[int(execution_id)]
+        ((run, round_),) = work.loops
+        work.commands.clear()
+        (orphan,) = analyze(ground, execution_id)["findings"]
+        assert (orphan["kind"], orphan["severity"]) == ("orphan_loop", "error")
+        alert = LoopAlert(
+            int(execution_id), "alert", work.loops[run, round_].row.program, run, round_, "start", 0, "failed"
+        )
+        tables.post([alert], int(execution_id), None)
+    assert [one["kind"] for one in analyze(ground, execution_id)["findings"]] == ["undelivered"]
+
+
+def test_a_pause_is_told_with_who_asked_for_it_and_what_ends_it(ground):
+    waiting = ground.run(GATED)
+    ground.ask("POST", f"/api/executions/{waiting}/pause", {"reason": "lunch"})
+    ground.settle()
+    paused = analyze(ground, waiting)["findings"][0]
+    assert paused["kind"] == "paused" and re.fullmatch(
+        r"it is paused by \S+: lunch; nothing new is issued", paused["message"]
+    )
+    assert paused["next"] == [f"`noetl unpause {waiting}` lets it go on"]
+
+
+PARENT = (
+    GATED.replace("demo/gated", "demo/parent")
+    .replace("    tool: {kind: double, value: 4}", "    tool: {kind: playbook, path: demo/gated}")
+    .replace("{{ ctx.approved | default(false) }}", "{{ true }}")
+)
+
+
+def test_a_pause_of_the_parent_is_told_as_such(ground):
+    ground.register(GATED)
+    parent = ground.run(PARENT)
+    (child,) = [
+        one["execution_id"]
+        for one in ground.ask("GET", "/api/executions").json["executions"]
+        if one["parent_execution_id"] == parent
+    ]
+    ground.ask("POST", f"/api/executions/{parent}/pause", {})
+    ground.settle()
+    paused = analyze(ground, child)["findings"][0]
+    assert paused["message"].startswith(f"it is paused with execution {parent}, which started it")
+    assert paused["next"] == [f"`noetl unpause {parent}` lets it go on"]
+
+
+UNDOING = HELLO.replace("demo/hello", "demo/undoing") + (
+    "    spec: {compensate: {kind: wait, callback: true}}\n    next: {arcs: [{step: bad}]}\n"
+    "  - step: bad\n    tool: {kind: boom}\n"
+)
+
+
+def test_what_is_being_undone_is_told_with_the_failure(ground):
+    found = analyze(ground, ground.run(UNDOING))
+    assert [one["kind"] for one in found["findings"]] == ["compensating", "waits_for_callback"]
+    assert found["verdict"].startswith(
+        "step bad failed (the pipe burst); what was done before is being undone"
+    )
+
+
+def test_a_failure_of_no_step_is_the_executions(ground):
+    late = HELLO.replace("demo/hello", "demo/late").replace(
+        "workload:", "executor: {spec: {timeout: 60}}\nworkload:"
+    )
+    ground.register(late)
+    execution_id = ground.start("demo/late")
+    ground.decide()
+    ground.runtime.commands.clear()
+    ground.database.now += 61
+    fired, _ = ground.store.due_timers(ground.runtime.owner, 10)
+    ground.runtime._handle(fired)
+    (failure,) = analyze(ground, execution_id)["findings"]
+    assert failure["message"].startswith("the execution failed: the execution took longer than its timeout")
+
+
+def names_of(group):
+    found = group.registered_commands
+    return {one.name or one.callback.__name__.rstrip("_").replace("_", "-") for one in found}
+
+
+def test_every_command_that_is_recommended_exists():
+    """`noetl resume ID` was, and starts an engine instead of ending a pause."""
+    recommended = set()
+    for module in (analyze_module, findings, command_findings, queue_findings):
+        recommended |= set(
+            re.findall(r"`noetl ([a-z-]+)(?: (\{|[a-z-]+))?", Path(module.__file__).read_text())
+        )
+    commands, groups = (
+        names_of(app),
+        {one.name: names_of(one.typer_instance) for one in app.registered_groups},
+    )
+    assert len(recommended) > 5
+    for name, second in recommended:
+        assert name in commands or second in groups[name], f"noetl {name} {second}"
+    assert ("resume", "{") not in recommended, "it takes no execution"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.adapters.http_credentials import HttpCredentials
+from noetl.adapters.http_credentials import PAUSES, HttpCredentials
 from noetl.api.access import principal_of
 from noetl.domain.capability import HEADER, Capability, read_capability
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from noetl.domain.kinds import Credential
 from noetl.domain.tokens import KeyRing, grant
+from noetl.runtime.cloud_keys import EVERY_SECONDS
 from tests.unit.api.ground import Ground, request
 
 RING = KeyRing.of(["a key that no worker has"])
@@ -98,7 +99,6 @@ def test_a_command_gets_what_its_playbook_names_as_long_as_it_is_open(ground, co
 @pytest.mark.parametrize(
     "over",
     [
-        {"ring": OTHER},
         {"attempt": 2},
         {"turn": 1},
         {"run": 9},
@@ -116,6 +116,13 @@ def test_a_command_gets_what_its_playbook_names_as_long_as_it_is_open(ground, co
 def test_nothing_is_given_for_a_token_that_fits_something_else(ground, command, over):
     refused = ask(ground, command, "plain", **over)
     assert (refused.status, refused.json["code"]) == (403, "command_refused"), refused
+
+
+def test_a_token_of_an_unknown_key_is_asked_for_again(ground, command):
+    """Its command may have been signed with a key that was rotated since this function read the keys."""
+    later = ask(ground, command, "plain", ring=OTHER)
+    assert (later.status, later.json["code"]) == (503, "key_unknown"), later
+    assert sum(PAUSES) > EVERY_SECONDS, "the worker's last question comes after the API may read them again"
 
 
 def test_a_worker_without_a_command_has_no_scope(ground, command):
@@ -262,8 +269,8 @@ def test_what_nobody_registered_or_is_computed_is_looked_for_elsewhere(code):
 @pytest.mark.parametrize(
     ("answer", "kind", "code", "asked"),
     [
-        (AWAY, "connection", "credentials_away", 3),
-        ((503, {}), "connection", "credentials_away", 3),
+        (AWAY, "connection", "credentials_away", 4),
+        ((503, {}), "connection", "credentials_away", 4),
         ((403, {"message": "Forbidden"}), "auth", "credential_refused", 1),
         ((403, {"code": "command_refused", "detail": "not open"}), "auth", "credential_refused", 1),
         ((422, {"code": "token_refused", "detail": "401"}), "auth", "token_refused", 1),

@@ -21,3 +21,9 @@ def test_who_changes_tokens_at_the_same_time_loses_none(tmp_path: Path) -> None:
     left = LocalTokens(file)
     assert [entry.name for entry in left.entries()] == NAMES[1::2]
     assert left.principal(tokens[NAMES[0]]) is None and left.principal(tokens[NAMES[1]]) is not None
+
+
+def test_the_file_holds_digests_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.json"
+    token = LocalTokens(file).add("ci", ["read"])
+    assert token not in file.read_text() and file.stat().st_mode & 0o777 == 0o600

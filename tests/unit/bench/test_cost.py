@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 
 from infra.environments import load_environment
+from tests.bench import cost_page
 from tests.bench.cost import BATCHES, MILLION, measure, report, workloads
 from tests.bench.meters import requests, units
 from tests.bench.prices import PRICES, SQS_UNIT
 
+CALLS = (".send", ".receive", ".delete", ".visibility")
+
 
 @pytest.fixture(scope="module")
 def lines():
-    return report(load_environment("prod"), quick=True)
+    return report(load_environment("prod"))
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +52,46 @@ def test_an_engine_invocation_takes_at_most_three_round_trips(chains):
         counts = line["counts_per_million"]
         of_starts = 2 * counts["api.requests"]
         assert counts["postgres.round_trips"] - of_starts <= 3 * counts["engine.invocations"]
+
+
+def test_the_page_says_what_make_cost_computes(lines):
+    """Cell by cell, to a unit of the last digit that is shown: chunks of loops and lines of logs differ a little between machines."""
+    computed, printed = (text.strip().splitlines() for text in (cost_page.table(lines), cost_page.printed()))
+    assert printed[:2] == computed[:2] and len(printed) == len(computed) == 2 + len(BATCHES)
+    for shown, wanted in zip(printed[2:], computed[2:], strict=True):
+        pairs = zip(re.findall(r"[\d.]+", shown), re.findall(r"[\d.]+", wanted), strict=True)
+        for one, other in pairs:
+            unit = 10.0 ** -len(one.partition(".")[2]) if "." in one else 0
+            assert math.isclose(float(one), float(other), abs_tol=1.01 * unit), (
+                f"{shown}\n{wanted}\nmake cost PAGE=1"
+            )
+
+
+def test_what_the_page_says_in_words_is_computed_as_well(lines):
+    page = " ".join(cost_page.PAGE.read_text("utf-8").split())
+    first, _, tenth = (line for line in lines if line.get("workload") == "chain")
+    figures = [
+        (
+            sum(value for name, value in counts.items() if name.startswith(("commands.", "events.", "timers.")) and name.endswith(CALLS)),
+            counts["engine.invocations"] + counts["worker.invocations"],
+            counts["postgres.commits"],
+        )
+        for counts in (first["counts_per_million"], tenth["counts_per_million"])
+    ]  # fmt: skip
+    at_1, at_10 = ([f"{each / MILLION:.1f}" for each in one] for one in figures)
+    assert "at average batch 1 is {} requests to SQS, {} invocations and {} commits".format(*at_1) in page
+    assert "at batch 10 it is {} requests, {} invocations and {} commits".format(*at_10) in page
+    rivals = first["step_functions_dollars_per_million"]
+    assert f"Standard: {rivals['standard']:.1f}, and Express: {rivals['express']:.2f}" in page
+    aurora, small, _ = first["postgres_dollars_per_million"].values()
+    hourly = (
+        f"{aurora['per_hour']:.2f} an hour) is {aurora['at_100_per_s']:.2f} per million at 100 transitions/s"
+    )
+    assert (
+        f"{hourly} and {aurora['at_1000_per_s']:.2f} at 1,000/s; a db.t4g.medium {small['at_100_per_s']:.2f}"
+        in page
+    )
+    assert f"is an object in S3: {PRICES.s3_put:.0f} dollars per million" in page
 
 
 def test_larger_batches_cost_less_and_a_tenth_of_step_functions_is_reached(chains):

@@ -288,7 +288,11 @@ def test_doctor_tries_the_tiers_of_results(tmp_path, monkeypatch):
 def test_doctor_names_what_is_wrong_with_a_fix(tmp_path):
     assert doctor.check_python((3, 10, 1)).status == "failed"
     assert doctor.check_python((3, 12, 1)).status == "ok"
-    assert doctor.check_home(tmp_path / "new" / "home").status == "ok"
+    home = tmp_path / "new" / "home"
+    assert doctor.check_home(home).status == "ok"
+    home.chmod(0o755)
+    told = doctor.check_home(home)
+    assert (told.status, told.fix) == ("warning", f"chmod go-rw {home}")
     (tmp_path / "file").write_text("")
     assert doctor.check_home(tmp_path / "file").status == "failed"
     secrets = tmp_path / "secrets.yaml"

@@ -18,7 +18,7 @@ import noetl
 from noetl.domain import codec
 from noetl.domain.callbacks import digest_of
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, Redrive, decode_event, encode_event
+from noetl.domain.events import Event, Redrive, Start, decode_event, encode_event
 from noetl.domain.facts import Fact
 from noetl.domain.messages import Message
 from noetl.domain.outcomes import ErrorInfo, Outcome
@@ -197,3 +197,9 @@ def test_an_integer_that_python_cannot_write_is_found_with_its_place():
 def test_a_lone_surrogate_where_no_text_fits_is_a_validation_error(field: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         codec.convert({"message": "m", field: "x\ud800y", "code": 1}, ErrorInfo)
+
+
+def test_halves_of_a_pair_that_stand_side_by_side_settle_as_one_character():
+    start = Start(1, "start", "p", "x", payload={"\ud800\udfff": ["\udfff\ud800", BIG]})
+    assert codec.settled(start).payload == {"\U000103ff": ["\udfff\ud800", BIG]}
+    assert codec.settled(codec.settled(start)) == decode_event(encode_event(start))

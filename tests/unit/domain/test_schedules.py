@@ -172,6 +172,11 @@ def test_a_rate_that_is_none_is_refused(rate):
         "europe berlin",
         "a" * 5000,
         "Europe\0",
+        "posixrules",
+        "localtime",
+        "Factory",
+        "right/UTC",
+        "posix/Europe/Berlin",
     ],
 )
 def test_a_zone_that_is_none_is_refused(name):

@@ -177,16 +177,22 @@ def nested(levels: int) -> object:
     ("schema", "payload"),
     [
         (lattice(40, "anyOf", "a"), nested(40)),
-        (lattice(40, "oneOf", "a"), nested(40)),
+        pytest.param(lattice(40, "oneOf", "a"), nested(40), marks=pytest.mark.full),
         ({"uniqueItems": True, "items": {"uniqueItems": True}}, [[{"a": n}, 0] * 100 for n in range(20_000)]),
-        ({"items": {}}, [[]] * 1_000_001),
-        ({"items": {"enum": [[n] for n in range(1000)]}}, [[999]] * 10_000),
+        pytest.param({"items": {}}, [[]] * 1_000_001, marks=pytest.mark.full),
+        pytest.param(
+            {"items": {"enum": [[n] for n in range(1000)]}}, [[999]] * 10_000, marks=pytest.mark.full
+        ),
         ({"items": {"pattern": "[ab]*a[ab]{900}c"}}, ["ab" * 5000] * 100),
         (
             {"items": {"$ref": "#q"}, "$defs": {f"d{n}": {"$anchor": "q" + "x" * n} for n in range(500)}},
             [1] * 5000,
         ),
-        ({"patternProperties": {f"a{n}": {} for n in range(2000)}}, {f"b{n}": 1 for n in range(2000)}),
+        pytest.param(
+            {"patternProperties": {f"a{n}": {} for n in range(2000)}},
+            {f"b{n}": 1 for n in range(2000)},
+            marks=pytest.mark.full,
+        ),
     ],
     ids=["anyOf", "oneOf", "uniqueItems", "items", "enum", "pattern", "anchors", "patternProperties"],
 )

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from itertools import combinations
+
 import pytest
 
 from noetl.api.local_tokens import LocalTokens
+from noetl.cli import serve as serve_command
 from noetl.cli.doctor import check_confinement
 from noetl.domain.errors import InvalidInputError
 from noetl.kinds.sandbox import layers
-from noetl.kinds.sandbox.layers import Detected, Layers, choose_layers
+from noetl.kinds.sandbox.layers import SWITCHES, WITHOUT, Detected, Layers, choose_layers
 from noetl.kinds.sandbox.noetl_guest.syscall_filter import MACHINES, program
 from noetl.kinds.sandbox.places import Places, readable
+from noetl.kinds.sandbox.process import count_threads
 from noetl.runtime import serving
 from noetl.runtime.settings import Settings
 from noetl.runtime.unconfined_code import refuse_unconfined_code
@@ -105,8 +113,56 @@ def test_narrow_tokens_are_refused_where_nothing_confines_code():
         refuse_unconfined_code(choose_layers(HERE), [("one", narrow)])
 
 
+ROOT = Detected("linux", 7, "", "", "", True, "")
+"""A machine with everything, and a worker that is root."""
+LEFT_OUT = [",".join(names) for count in range(6) for names in combinations(SWITCHES, count)]
+
+
+@pytest.mark.parametrize("left_out", LEFT_OUT)
+@pytest.mark.parametrize("machine", [HERE, ROOT], ids=["ordinary", "root"])
+def test_each_combination_of_layers_is_reported(machine, left_out, monkeypatch):
+    """``doctor`` and ``serve`` say the same, and tokens are refused where no layer keeps code from files."""
+    monkeypatch.setattr(layers, "detect", lambda: machine)
+    monkeypatch.setenv(WITHOUT, left_out)
+    there = SWITCHES.keys() - set(left_out.split(","))
+    user = "other_user" in there and machine.root and not {"landlock", "namespaces"} & there
+    lacks = set()
+    if not {"landlock", "namespaces"} & there and not user:
+        lacks |= {"files", "signals", "memory"}
+        lacks |= set() if "socket_filter" in there else {"sockets"}
+    if not {"namespaces", "socket_filter"} & there and not user:
+        lacks.add("sockets")
+    if not {"namespaces", "subreaper"} & there:
+        lacks.add("leftovers")
+    if machine.root and "namespaces" not in there and not user:
+        lacks.add("processes")
+    found = {line.name: line for line in check_confinement()}
+    told = found.pop("confinement", None)
+    assert (told is not None and left_out in told.detail) is bool(left_out)
+    assert {name for name, line in found.items() if line.status == "warning"} == {
+        f"code: {one}" for one in lacks
+    }
+    assert {one.name for one in serve_command._missing()} == lacks
+    confines = layers.layers().confines_files
+    assert confines is ("files" not in lacks)
+    if confines:
+        refuse_unconfined_code(layers.layers(), [("one", ["write"])])
+    else:
+        with pytest.raises(InvalidInputError, match="'one'"):
+            refuse_unconfined_code(layers.layers(), [("one", ["write"])])
+
+
+def test_a_layer_that_nobody_knows_cannot_be_left_out(monkeypatch):
+    monkeypatch.setattr(layers, "detect", lambda: HERE)
+    monkeypatch.setenv(WITHOUT, "landlock, seccomp")
+    with pytest.raises(InvalidInputError, match="'seccomp' is no layer") as refused:
+        layers.layers()
+    assert "socket_filter" in (refused.value.hint or "")
+
+
 def test_a_server_refuses_or_accepts(tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "layers", lambda: Layers(supervisor=True))
+    monkeypatch.setattr(layers, "detect", lambda: HERE)
+    monkeypatch.setenv(WITHOUT, "landlock,namespaces")
     settings = Settings(tmp_path)
     LocalTokens(tmp_path / "tokens.json").add("ci", ["read", "execute"])
 
@@ -128,3 +184,33 @@ def test_doctor_has_a_line_for_each_protection(found, monkeypatch):
     assert {line.name for line in lines if line.status == "warning"} == {f"code: {name}" for name in lacks}
     assert len(lines) == 7
     assert all(line.fix for line in lines if line.status == "warning")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is nothing of it elsewhere")
+def test_a_program_starts_without_costly_libraries():
+    """What ``launch`` imports is read by every task: these took longer than all layers together."""
+    modules = "launch", "landlock", "syscall_filter", "supervise"
+    code = f"import sys; sys.path.insert(0, {layers.GUEST_FOLDER!r}); from noetl_guest import {', '.join(modules)}"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"{code}; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not {"typing", "enum", "re", "json", "socket", "pathlib"} & set(done.stdout.split())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there is nothing of it elsewhere")
+def test_threads_of_a_user_are_counted():
+    release = threading.Event()
+    before = count_threads(os.geteuid())
+    threads = [threading.Thread(target=release.wait) for _ in range(200)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert count_threads(os.geteuid()) > before + 50, "others of this user may end meanwhile"
+    finally:
+        release.set()
+        for thread in threads:
+            thread.join()
+    assert count_threads(0x7FFFFFF0) == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli import errors, wiring
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.runtime.settings import Settings
 
@@ -41,3 +42,41 @@ def test_a_home_that_cannot_be(home, tmp_path):
         Settings(home=Path(tmp_path, home)).make_home()
     assert refused.value.code == "home_unusable"
     assert "NOETL_HOME" in (refused.value.hint or "")
+
+
+PLAYBOOK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: small, path: small}
+workflow:
+  - step: start
+    tool: {kind: python, code: "result = 1"}
+"""
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(
+            lambda: wiring.compile_playbook(PLAYBOOK, "small.yaml", None), id="the cache of programs"
+        ),
+        pytest.param(errors._log_traceback, id="the log of errors"),
+    ],
+)
+def test_whatever_is_kept_first_makes_the_home_folder_private(tmp_path, monkeypatch, first):
+    home = tmp_path / "made" / "home"
+    monkeypatch.setenv("NOETL_HOME", str(home))
+    first()
+    folders = [path for path in (home, *home.rglob("*")) if path.is_dir()]
+    assert len(folders) > 1
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+
+
+def test_a_home_folder_is_made_for_its_owner_alone(tmp_path):
+    own, shared = tmp_path / "made" / "home", tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o755)
+    for home in (own, shared):
+        Settings(home, "").make_home()
+    assert own.stat().st_mode & 0o777 == 0o700
+    assert shared.stat().st_mode & 0o777 == 0o755, "what an operator made stays"

@@ -203,6 +203,24 @@ def test_a_rotated_key_is_looked_up_when_a_token_is_unknown():
     assert status(bench, command.execution_id) == "completed"
 
 
+def test_a_token_of_a_key_that_nobody_knows_comes_again_before_it_is_refused():
+    """The engine had just read the keys when they were rotated: the outcome of the command is not lost."""
+    bench = Bench()
+    bench.handle(bench.put(bench.start()))
+    ((command, _),) = bench.given()
+    after = KeyRing.of(["the key after a rotation", "the key of this deployment"])
+    text = bench.answer(command, grant(command, after))
+    for received in (1, 2):
+        managed = bench.handle([delivery(text, received)])
+        assert (managed.give_back, managed.refused) == (["m"], 0) and after.current in bench.log[-1]
+    assert bench.handle([delivery(text, admit_messages.UNKNOWN_KEY_DELIVERIES)]).refused == 1
+    (row,) = bench.store.item_events(command.execution_id, -1)
+    assert (row.type, status(bench, command.execution_id)) == ("command.superseded", "running")
+    bench.rings = [RING, after]
+    assert bench.handle([delivery(text, 2)]).refused == 0
+    assert status(bench, command.execution_id) == "completed"
+
+
 class Poison:
     """A store that breaks the engine over one execution."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import msgspec
@@ -17,6 +18,7 @@ from noetl.services.send_events import signed_event
 from noetl.services.work_batch import work_batch
 from tests.unit.services.batch_bench import Bench as WorkerBench
 from tests.unit.services.engine_bench import NOW, RING, Bench, delivery
+from tests.waiting import wait_until
 
 HOUR = 3600.0
 RECEIVES = 500
@@ -173,3 +175,42 @@ def test_a_command_that_came_again_is_held_from_the_first_moment(received, held)
     bench.commands.nack = lambda found, seconds=0: (nacked.append(seconds), real(found, seconds))[1]
     deliver(received)
     assert nacked == held
+
+
+PILL, OTHER = 1, 2
+
+
+def test_a_command_is_not_given_up_with_the_one_that_its_workers_died_of(monkeypatch):
+    """They come in one batch each time, for the queue offers again at once what a dead worker had."""
+    died, held = threading.Event(), threading.Event()
+    begun: list[tuple[int, int]] = []
+    before = set(threading.enumerate())
+
+    def tool(params, context):
+        begun.append((received, params["v"]))
+        if received < 4:
+            died.wait()
+        return params["v"]
+
+    def all_begun():
+        """Whoever was started by this worker is in its call, and dies there."""
+        threads = [one for one in threading.enumerate() if one.name == "noetl-io" and one not in before]
+        return held.is_set() and (received, PILL) in begun and len(threads) == len(begun)
+
+    bench = WorkerBench(tool=tool, tries=Tries())
+    batch = bench.put(bench.command(PILL), bench.command(OTHER))
+    monkeypatch.setattr(bench.commands, "nack", lambda *given: held.set())
+    for received in (2, 3):
+        held.clear()
+        tried = [msgspec.structs.replace(one, received=received) for one in batch]
+        threading.Thread(target=work_batch, args=(tried, bench.deps), daemon=True).start()
+        wait_until(all_begun)
+    assert begun[:2] in ([(2, PILL), (2, OTHER)], [(2, OTHER), (2, PILL)])
+    received = 4
+    work_batch([msgspec.structs.replace(one, received=received) for one in batch], bench.deps)
+    outcomes = {event.execution_id: event.outcome for _, event in bench.said()}
+    assert outcomes[100 + PILL].error.kind == "worker_lost"
+    assert outcomes[100 + OTHER].status == "ok"
+    assert begun[2:] == [(3, PILL), (4, OTHER)]
+    bench.left[0] = 0.0
+    died.set()

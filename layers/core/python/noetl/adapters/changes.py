@@ -33,5 +33,5 @@ def applied_timers(rows: Iterable[EventRow]) -> list[tuple[str, int]]:
 
 
 def cascade_of(change: Change) -> str:
-    """Return the event id of the Cancel that ``change`` sends to children it gives up."""
+    """Return the event id of the Cancel that ``change`` sends to abandoned children."""
     return ids.cascade_event(change.execution_id, change.events[-1].seq)

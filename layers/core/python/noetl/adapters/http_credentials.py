@@ -21,8 +21,9 @@ KEEP_SECONDS = 300.0
 UNKNOWN_SECONDS = 60.0
 """How long a name that nobody registered is looked for elsewhere without asking again."""
 KEPT = 512
-PAUSES = (0.2, 1.0)
-"""Between the tries of a request that got no answer, or one that says to come again."""
+PAUSES = (0.2, 1.0, 2.0)
+"""Between the tries of a request that got no answer, or one that says to come again: an API that has just read the token keys reads them
+again after two seconds."""
 _AGAIN = frozenset({429, 500, 502, 503, 504})
 
 Get = Callable[[str, Mapping[str, str]], tuple[int, bytes]]

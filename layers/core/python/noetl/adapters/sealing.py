@@ -6,9 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
 from noetl.domain.errors import InvalidInputError
 
 KEY_BYTES = 32
@@ -17,12 +14,18 @@ NONCE_BYTES = 12
 
 def seal(key: bytes, header: bytes, plain: bytes, context: Mapping[str, str]) -> bytes:
     """header, nonce, then the ciphertext with its tag. The header is public; it and ``context`` cannot be changed unnoticed."""
+    # The library is loaded by the first secret: most processes seal none.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     nonce = os.urandom(NONCE_BYTES)
     return header + nonce + AESGCM(key).encrypt(nonce, plain, _public(header, context))
 
 
 def unseal(key: bytes, header: bytes, sealed: bytes, context: Mapping[str, str]) -> bytes:
     """``sealed`` begins with ``header``. Raises InvalidInputError(code="sealed_invalid")."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
     start = len(header)
     nonce, text = sealed[start : start + NONCE_BYTES], sealed[start + NONCE_BYTES :]
     if len(nonce) < NONCE_BYTES:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
+from noetl.api.result_bodies import Download
 from noetl.domain.sizes import PRIORITY
 from noetl.domain.variables import VariableType
 from noetl.ports.catalog import CatalogEntry
@@ -184,15 +186,25 @@ class PlaybookPage(msgspec.Struct, frozen=True):
 
 
 class StartedAnswer(msgspec.Struct, frozen=True):
-    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``."""
+    """The execution exists; ``GET /api/executions/{execution_id}/status`` tells how it goes. ``scheduled``: it starts at ``trigger_at``.
+
+    Asked with ``wait``, ``status`` is that of the execution, ``ended`` tells whether it has ended, and ``error`` why it failed. Of one that
+    completed, ``result``, ``complete`` and ``downloads`` are as ``GET …/result`` gives them; they are left out where that cannot be told
+    in one answer.
+    """
 
     execution_id: str
     path: str
     version: int | None
     program: str
-    status: Literal["started", "scheduled"] = "started"
+    status: str = "started"
     commands_generated: int = 0
     trigger_at: str | None = None
+    ended: bool | UnsetType = UNSET
+    error: dict[str, Any] | UnsetType | None = UNSET
+    result: Any = UNSET
+    complete: bool | UnsetType = UNSET
+    downloads: list[Download] | UnsetType = UNSET
 
 
 class ExecutionPage(msgspec.Struct, frozen=True):
@@ -223,7 +235,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
 class ExecutionAnswer(msgspec.Struct, frozen=True):
     """``steps``: the last of them, when there are very many (``steps_left_out`` counts the others; ``/steps`` pages through all).
 
-    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks.
+    ``parked``: steps that wait for the context; ``waits``: for slots or moments of keys that are shared; ``awaiting``: for callbacks
+    (``awaiting_left_out`` counts those of items of loops that are not shown: ``/callbacks`` tells all).
     ``unreadable``: rows of the execution that cannot be read, and why."""
 
     execution_id: str
@@ -242,6 +255,7 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     waits: list[WaitView] = []
     awaiting: list[AwaitedCallback] = []
+    awaiting_left_out: int = 0
     unreadable: list[str] = []
 
 

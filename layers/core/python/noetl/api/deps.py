@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from noetl.api.long_work import LongWork
+from noetl.api.waiting import Waiting
 from noetl.domain.errors import NotFoundError
 from noetl.domain.events import Event
 from noetl.domain.results import INLINE_LIMIT
@@ -98,6 +99,8 @@ class ApiDeps:
     """Adds to a metric, by its name in CloudWatch."""
     long_work: LongWork = field(default_factory=LongWork)
     """How many requests may compute for long at the same moment."""
+    waiting: Waiting = field(default_factory=Waiting)
+    """How requests wait for the end of an execution."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
     deliveries: Deliveries | None = None

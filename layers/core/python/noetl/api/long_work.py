@@ -1,4 +1,4 @@
-"""Places for requests that compute for long: those beyond them are refused at once, and told when to come back."""
+"""Limit requests that compute for long: refuse further ones at once, with a Retry-After."""
 
 from __future__ import annotations
 

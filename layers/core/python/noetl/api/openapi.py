@@ -29,7 +29,7 @@ _ABOUT = {
     413: "The body is too large.",
     415: "The body is compressed, or no JSON.",
     422: "It can be read, but does not fit; of playbooks, every diagnostic is told.",
-    429: "Too much waits already; `Retry-After` tells when to ask again.",
+    429: "Too many requests wait already; `Retry-After` says when to ask again.",
     503: "Something this depends on is away; try again.",
 }
 

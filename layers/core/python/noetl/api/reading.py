@@ -87,6 +87,18 @@ def moment_of(text: str, name: str) -> float:
     )
 
 
+def seconds(request: Request, name: str, most: float) -> float | None:
+    """``?name`` as seconds from 0 to ``most``, if it is there. Raises BadRequestError."""
+    text = request.query.get(name)
+    if text is None:
+        return None
+    if _SECONDS.fullmatch(text) and float(text) <= most:
+        return float(text)
+    raise BadRequestError(
+        f"{name}={text[:40]!r} is not a number of seconds from 0 to {most:g}", code="invalid_parameter"
+    )
+
+
 def flag(request: Request, name: str) -> bool:
     """A parameter that is true or false; without it, false. Raises BadRequestError."""
     text = request.query.get(name, "false").lower()

@@ -47,12 +47,12 @@ def head_fault(head: bytes) -> HeadFault | None:
     version = start["version"]
     if version not in (b"1.0", b"1.1"):
         return HeadFault(
-            505, "HTTP Version Not Supported", f"HTTP/{version.decode()} is not spoken here; use HTTP/1.1"
+            505, "HTTP Version Not Supported", f"HTTP/{version.decode()} is not supported; use HTTP/1.1"
         )
     headers: dict[bytes, bytes] = {}
     for line in lines:
         if line[:1] in (b" ", b"\t"):
-            return _bad("a header goes on in the next line (obs-fold), which RFC 9112 forbids")
+            return _bad("a header continues on the next line (obs-fold), which RFC 9112 forbids")
         field = _FIELD.fullmatch(line)
         if field is None:
             return _bad(f"{_shown(line)} is not a header")

@@ -245,7 +245,7 @@ def analyze(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Why an execution stands where it stands: what failed, what is stuck or orphaned, and what to try next."""
+    """Explain why an execution is not progressing: what failed, what is stuck or orphaned, and what to try next."""
     from noetl.cli import analysis
 
     end(analysis.show(execution, as_json=as_json, at=where(home, remote, context)))

@@ -22,7 +22,7 @@ Detach = Annotated[
     typer.Option("--detach", "-d", help="In the background; returns when it is ready, and tells its log."),
 ]
 ProcessName = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="What `stop` and `status` call it.")
+    str | None, typer.Option("--name", metavar="NAME", help="Name for `stop` and `status`.")
 ]
 Stopped = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Which one; none: the only one.")]
 Everyone = Annotated[bool, typer.Option("--all", help="All of them.")]

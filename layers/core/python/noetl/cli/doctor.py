@@ -33,6 +33,7 @@ PACKAGES = (
     "yamlcore",
 )
 _FREE = 1024**3
+_READ_BY_OTHERS = 0o066
 _LARGE_LOG = 256 * 1024**2
 _OLDEST_POSTGRES = 14
 
@@ -120,6 +121,10 @@ def check_home(home: Path) -> Check:
     free = shutil.disk_usage(home).free
     if free < _FREE:
         return Check("home", "warning", f"{home} has {free // 1024**2} MiB left", "free some disk space")
+    if home.stat().st_mode & _READ_BY_OTHERS:
+        return Check(
+            "home", "warning", f"{home} can be read by other users of this machine", f"chmod go-rw {home}"
+        )
     return Check("home", "ok", f"{home} ({free / 1024**3:.0f} GiB free)")
 
 
@@ -219,13 +224,15 @@ def check_processes(home: Path) -> Iterator[Check]:
 
 def check_confinement() -> Iterator[Check]:
     """What keeps code of playbooks within bounds on this machine, a line for each thing that it is for."""
-    from noetl.kinds.sandbox.layers import detect, layers
+    from noetl.kinds.sandbox.layers import WITHOUT, detect, layers
 
     try:
         found, used = detect(), layers()
     except NoetlError as error:
         yield Check("confinement", "failed", error.message, error.hint or "see the message")
         return
+    if left_out := os.environ.get(WITHOUT):
+        yield Check("confinement", "warning", f"layers are left out: {left_out}", f"unset {WITHOUT}")
     for one in used.protections:
         name = f"code: {one.name}"
         if one.by:

@@ -38,7 +38,7 @@ class ReportedError(Exception):
 
 
 class OutputFullError(ReportedError):
-    """The output of a command cannot be written (a full disk), which was told."""
+    """The output of a command cannot be written (a full disk); the error is printed already."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(ENVIRONMENT)
@@ -111,7 +111,7 @@ def _flushed(code: int) -> int:
 
 
 def _unwritten(error: OSError) -> str:
-    hint = "make room on the disk that takes the output, or send it elsewhere; the command itself was done"
+    hint = "free space on the disk of the output, or write to another disk; the command itself succeeded"
     return f"error: the output cannot be written: {error.strerror or error}\n  hint: {hint}"
 
 
@@ -132,7 +132,7 @@ def _debug() -> None:
 
 
 def _unexpected(error: Exception) -> int:
-    """A defect of ours, an environment nobody foresaw, or a machine that has run out of something: one line, and what to do."""
+    """Report a defect, an unforeseen environment or an exhausted machine in one line, with the remedy."""
     short = shortage(error)
     if short is not None:
         place = f" ({error.filename})" if isinstance(error, OSError) and error.filename else ""
@@ -159,7 +159,8 @@ def log_dir() -> Path:
 def _log_traceback() -> Path | None:
     path = log_dir() / "cli.log"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (path.parent.parent, path.parent):  # the home folder too may be made here
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if path.exists() and path.stat().st_size > _LOG_LIMIT:
             path.replace(path.with_suffix(".log.1"))
         with path.open("a", encoding="utf-8", errors="backslashreplace") as log:

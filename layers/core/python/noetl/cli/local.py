@@ -65,7 +65,7 @@ def up(
       noetl local up --port 4600
       noetl local up --endpoint http://localhost:4566     # LocalStack, started by you
 
-    Needs Node 18 or newer with npm, and the package registries the first time; no Docker, no AWS account.
+    Needs Node 22 or newer with npm, and the package registries the first time; no Docker, no AWS account.
     """
     from noetl.local.layout import layout
     from noetl.local.layout import project as find_project

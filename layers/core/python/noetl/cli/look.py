@@ -95,7 +95,7 @@ def result(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """What a completed execution gave, whole, and nothing else.
+    """Print the full result of a completed execution, and nothing else.
 
     \b
       noetl result --save out/

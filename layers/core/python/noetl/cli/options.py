@@ -14,7 +14,10 @@ Home = Annotated[
     typer.Option("--home", help="Folder of engine data, instead of NOETL_HOME or ~/.noetl.", metavar="DIR"),
 ]
 Remote = Annotated[
-    bool, typer.Option("--remote", help="At the server of the context in use (noetl context), not here.")
+    bool,
+    typer.Option(
+        "--remote", help="Use the server of the current context (noetl context) instead of this machine."
+    ),
 ]
 Context = Annotated[
     str | None,
@@ -23,7 +26,7 @@ Context = Annotated[
         metavar="NAME",
         envvar="NOETL_CONTEXT",
         show_envvar=False,
-        help="At the server of this context; NOETL_CONTEXT says it for every command.",
+        help="Use the server of this context; NOETL_CONTEXT sets it for every command.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")]

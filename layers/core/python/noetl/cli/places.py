@@ -9,37 +9,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from noetl.cli.options import Where
 from noetl.cli.text import note
-from noetl.cli.watch import Feed
-from noetl.domain.lost_owners import Takes
-from noetl.domain.task_lines import TaskLine
-from noetl.domain.vocabulary import Vocabulary
-from noetl.ports.results import ResultStore
-from noetl.services.analyze import Analysis
-from noetl.services.awaited import OpenCallback
-from noetl.services.backfill import Backfill, BackfillWish
-from noetl.services.history import HistoryEvent
-from noetl.services.manage_credentials import (
-    CredentialAccessView,
-    CredentialView,
-    CredentialWish,
-    Resealed,
-)
-from noetl.services.manage_limits import LimitView, LimitWish
-from noetl.services.manage_schedules import ScheduleView
-from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
-from noetl.services.prune import Pruned, PruneWish
-from noetl.services.read_execution import ExecutionSummary, ExecutionView
-from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
-from noetl.services.take_callback import AskedFor
 
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
     from noetl.api.endpoints.triggers import FiredAnswer
     from noetl.cli.context_patch import ContextPatch
+    from noetl.cli.options import Where
     from noetl.cli.remote.contexts import Contexts
+    from noetl.cli.watch import Feed
+    from noetl.domain.lost_owners import Takes
+    from noetl.domain.task_lines import TaskLine
+    from noetl.domain.vocabulary import Vocabulary
     from noetl.dsl.diagnostics import Diagnostic
+    from noetl.ports.results import ResultStore
+    from noetl.services.analyze import Analysis
+    from noetl.services.awaited import OpenCallback
+    from noetl.services.backfill import Backfill, BackfillWish
+    from noetl.services.history import HistoryEvent
+    from noetl.services.manage_credentials import (
+        CredentialAccessView,
+        CredentialView,
+        CredentialWish,
+        Resealed,
+    )
+    from noetl.services.manage_limits import LimitView, LimitWish
+    from noetl.services.manage_schedules import ScheduleView
+    from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
+    from noetl.services.prune import Pruned, PruneWish
+    from noetl.services.read_execution import ExecutionSummary, ExecutionView
+    from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb
+    from noetl.services.take_callback import AskedFor
 
 Change = Literal["pause", "resume", "delete"]
 

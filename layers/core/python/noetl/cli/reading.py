@@ -89,6 +89,8 @@ def show_status(name: str, *, as_json: bool, at: Where) -> int:
             out(errors.describe_failure(view.error))
         for awaited in view.awaiting:
             out(f"  {about(awaited)}")
+        if view.awaiting_left_out:
+            out(f"  … and {view.awaiting_left_out} more: noetl callback {execution_id}{at.option}")
         if view.awaiting:
             out(f"  to answer: noetl callback {execution_id} --set NAME=VALUE{at.option}")
         if view.parked:
@@ -164,7 +166,7 @@ def event_line(event: HistoryEvent) -> str:
 
 
 def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int:
-    """What a completed execution gave, and nothing else on stdout. ``save``: files of it go to this folder."""
+    """Print the result of a completed execution, and nothing else on stdout. ``save``: files of it go to this folder."""
     with open_place(at) as place:
         execution_id = resolve_id(place, name)
         status = place.status(execution_id)

@@ -143,7 +143,7 @@ def run(*, as_json: bool, home: str | None) -> int:
             try:
                 live -= _ended(runtime, live, as_json)
             except InfrastructureError as away:
-                note(f"the database is away: {away}")
+                note(f"the database does not answer: {away}")
 
 
 def _waiting(told: queue.SimpleQueue[Fired]) -> list[Fired]:

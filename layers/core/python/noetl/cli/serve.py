@@ -27,11 +27,11 @@ TOKEN_FILE = "token"
 OWN = "owner"
 
 
-Host = Annotated[str, typer.Option(help="Where to listen. Others reach 0.0.0.0.")]
+Host = Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 serves other machines as well.")]
 Port = Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0: a free one.")]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Requests worked on at a time.")]
 NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="No tokens: whoever is on this machine may do everything.")
+    bool, typer.Option("--no-auth", help="Require no tokens: every user of this machine may do everything.")
 ]
 External = Annotated[
     list[str] | None,
@@ -41,11 +41,14 @@ AcceptUnconfined = Annotated[
     bool,
     typer.Option(
         "--accept-unconfined-code",
-        help="Serve tokens narrower than admin also where nothing keeps code of playbooks from the home folder.",
+        help="Accept tokens without the scope admin although nothing keeps code of playbooks from the home folder.",
     ),
 ]
 Grace = Annotated[
-    float, typer.Option(min=0.0, metavar="SECONDS", help="Time to end what runs, when told to end.")
+    float,
+    typer.Option(
+        min=0.0, metavar="SECONDS", help="Time that running tasks have to end after SIGTERM or Ctrl-C."
+    ),
 ]
 
 
@@ -159,7 +162,7 @@ def _warn_of_unconfined_code(scopes: list[str]) -> None:
 
     if is_narrow(scopes) and not layers().confines_files:
         note(
-            "nothing confines code of playbooks on this machine: whoever has this token can read the home folder"
+            "nothing confines code of playbooks on this machine: the holder of this token can read the home folder"
         )
 
 

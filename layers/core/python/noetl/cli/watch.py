@@ -54,7 +54,7 @@ class StoreFeed:
     def progress(self, execution_id: int) -> Progress:
         """Folds what was added since the last call."""
         known = self._progress.setdefault(execution_id, Progress())
-        return read_progress(self._store, execution_id, known)
+        return read_progress(self._store, execution_id, known, items=True)
 
 
 class Silent:

@@ -127,9 +127,11 @@ def open_reading(home: str | None) -> AbstractContextManager[Reading]:
 
 def compile_playbook(text: str, source_name: str, home: str | None) -> Sequence[Diagnostic]:
     """Warnings about a playbook. Raises InvalidPlaybookError."""
+    from noetl.cli.text import note_log
     from noetl.runtime.program_cache import local_cache
 
-    return local_cache(settings(home).home, kinds()).compile(text, source_name).warnings
+    # It puts the honest program in the place of a changed one, so nobody after it could tell.
+    return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name).warnings
 
 
 def kinds() -> Any:

@@ -42,7 +42,10 @@ def start(
         float | None, typer.Option(min=1.0, metavar="SECONDS", help="End after so long without work.")
     ] = None,
     grace: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Time to end what runs, when told to end.")
+        float,
+        typer.Option(
+            min=0.0, metavar="SECONDS", help="Time that running tasks have to end after SIGTERM or Ctrl-C."
+        ),
     ] = 20.0,
     name: ProcessName = None,
     detach: Detach = False,

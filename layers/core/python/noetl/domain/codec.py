@@ -52,7 +52,9 @@ def convert(value: Any, shape: type[T]) -> T:
     except (
         UnicodeEncodeError
     ) as error:  # msgspec reads a text where the shape wants none, and stumbles over half of a surrogate pair
-        raise msgspec.ValidationError("a text with a lone surrogate stands where no text fits") from error
+        raise msgspec.ValidationError(
+            "a text with a lone surrogate is at a place that takes no text"
+        ) from error
 
 
 def encode(value: Any) -> bytes:
@@ -96,6 +98,18 @@ def _document(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return decode(bytes(value))
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def settled(value: T) -> T:
+    """Return ``value`` as every later reader gets it: halves of a surrogate pair that meet are one character in JSON.
+
+    Texts meet that way when they are joined (by ``~``, say). ``value`` itself comes back when it is plain, which costs one encoding.
+    """
+    try:
+        _encoder.encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError, TypeError):
+        return decode_as(decoder(type(value)), _dumps(value))
+    return value
 
 
 def decode(data: bytes | str) -> Any:

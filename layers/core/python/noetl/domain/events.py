@@ -111,7 +111,7 @@ class ItemsDone(msgspec.Struct, frozen=True, tag="items", tag_field="type", omit
         return self.closed or self.rest is not None or any(map(self._alone, self.items))
 
     def _alone(self, item: ItemOutcome) -> bool:
-        """Whether ``item`` was suspended in a command of its own, which goes on as another turn."""
+        """Whether ``item`` was suspended in a command of its own, which continues as another turn."""
         own = ids.item_command_id(self.run, self.round, item.index)
         return item.outcome.status == "suspended" and self.command_id == own
 
@@ -293,7 +293,7 @@ class Pause(msgspec.Struct, frozen=True, tag="pause", tag_field="type", omit_def
 
 
 class Resume(msgspec.Struct, frozen=True, tag="resume", tag_field="type", omit_defaults=True):
-    """A paused execution goes on, with what came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
+    """Resume a paused execution, with the events that came meanwhile. ``cascade``: its children as well. ``word``, ``after``: see Pause."""
 
     execution_id: int
     event_id: str

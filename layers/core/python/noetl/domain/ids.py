@@ -156,7 +156,7 @@ def word_event(what: str, parent: int, seq: int) -> str:
 
 
 def cascade_event(parent: int, seq: int) -> str:
-    """Name the cancel of children that row ``seq`` of ``parent``'s history gives up.
+    """Name the cancel of children that row ``seq`` of ``parent``'s history abandons.
 
     A child may be redriven, and be given up by a later row."""
     return f"cancel:{parent}:{seq}"

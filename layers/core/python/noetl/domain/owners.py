@@ -67,6 +67,11 @@ def until(owner: str) -> float | None:
     return float(told) if told.isdigit() else None
 
 
+def is_aside(owner: str) -> bool:
+    """Whether a row is set aside because nobody could read it."""
+    return owner.startswith(_UNTIL) and owner.endswith(f":{_UNREADABLE}")
+
+
 def holds(owner: str, now: float) -> bool | None:
     """Whether the name alone says that it is alive; None when its lease has to be looked up."""
     if owner in (QUEUE, HELD):

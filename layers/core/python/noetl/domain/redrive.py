@@ -49,9 +49,9 @@ def refusal(state: ExecutionState, step: str) -> str:
     if state.status not in TERMINAL:
         return f"it is {state.status}"
     if not state.program:
-        return "it never began: start it anew"
+        return "it never began: start its playbook again"
     if state.lost:
-        return "its state and its history could not be read when it was cancelled: start it anew"
+        return "its state and its history could not be read when it was cancelled: start its playbook again"
     if step:
         return ""
     if state.status == "completed":
@@ -59,5 +59,5 @@ def refusal(state: ExecutionState, step: str) -> str:
     if not state.left:
         return "nothing was under way when it ended, or it was compensated: name the step to go on from"
     if any(token.run == 1 and token.phase == "arrived" for token in state.left):
-        return "it failed before its first step: start it anew"
+        return "it failed before its first step: start its playbook again"
     return ""

@@ -86,6 +86,11 @@ def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResul
 
 
 def _can_be_kept(one: KeptResult) -> bool:
-    """Whether its row can be written: the reference is part of an index, and a worker may say any numbers."""
-    named = len(one.ref) <= REFERENCE.value and one.ref.isprintable() and len(one.step) <= IDENTIFIER.value
-    return named and 0 <= one.size <= LARGEST_ID and (one.ttl is None or 0 <= one.ttl <= LONGEST)
+    """Whether its row can be written: an index counts the bytes of the reference, and a worker may say any numbers."""
+    if (
+        not one.ref.isprintable()
+        or len(one.ref.encode()) > REFERENCE.value
+        or len(one.step) > IDENTIFIER.value
+    ):
+        return False
+    return 0 <= one.size <= LARGEST_ID and (one.ttl is None or 0 <= one.ttl <= LONGEST)

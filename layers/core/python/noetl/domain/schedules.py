@@ -31,7 +31,10 @@ _FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
 _VALUE = "(?:[0-9]{1,2}|[A-Za-z]{3})"
 _ITEM = rf"(?:\*|{_VALUE}(?:-{_VALUE})?)(?:/[0-9]{{1,2}})?"
 _FIELD = re.compile(rf"{_ITEM}(?:,{_ITEM}){{0,59}}")
-_ZONE = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_ZONE = re.compile(
+    r"(?!(?:posix|right)/|(?:posixrules|localtime|Factory)$)[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*"
+)
+"""Not what some systems keep beside the zones: the machine's own time, which another machine has not, and time with leap seconds."""
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})", re.ASCII)
 
 

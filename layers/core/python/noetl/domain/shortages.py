@@ -1,4 +1,4 @@
-"""What a machine has run out of, as an exception or the output of a program tells it: disk, memory, processes, open files."""
+"""Detect an exhausted resource (disk, memory, processes, open files) in an exception or in output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one gate for sizes: what comes from outside is held against the table of ``domain/sizes.py`` here.
+"""Check the sizes of input against the table of ``domain/sizes.py``, for every door.
 
 Doors call it before anything is kept, and answer what it raises. The engine calls it again, so that a task or a worker that says
 something too large ends its step, and not the engine.
@@ -19,7 +19,7 @@ CODE = "size_limit"
 _SHOWN = 40
 """Characters of a key in a place or a message."""
 _PARTS = 20
-"""Keys of a place that are told; of a longer one, the first ones."""
+"""Most keys of a place that a message shows."""
 
 _REMEDY: dict[Unit, str] = {
     "characters": "give a shorter text",

@@ -83,7 +83,7 @@ LIMIT_KEY = _size("limit_key", "names", 200, "characters",
     "a key of `spec.limits` or `executor.spec.concurrency`",
     "the engine (`template_type`), the API and the command line (`invalid_limit`)")
 LOCK_NAME = _size("lock_name", "names", 200, "characters",
-    "the name that `spec.mutex` gives",
+    "the name in `spec.mutex`",
     "the engine (`template_type`)")
 WORKER_NAME = _size("worker_name", "names", 200, "characters",
     "the name of a worker that fetches commands over HTTP",
@@ -98,11 +98,11 @@ CORRELATION_ID = _size("correlation_id", "names", 255, "characters",
     "`correlation_id` of a request",
     "every door that takes one (`size_limit`)")
 REASON = _size("reason", "names", 2000, "characters",
-    "the reason that a request gives",
+    "the reason in a request",
     "every door that takes one (`size_limit`)")
 REFERENCE = _size("reference", "names", 1000, "characters",
     "the reference of a result",
-    "the API (`invalid_reference`) and the engine, which forgets longer ones")
+    "the API (`invalid_reference`) and the engine, which counts bytes of UTF-8 and forgets longer ones")
 
 # --- payloads and other documents ---
 
@@ -116,7 +116,7 @@ DOCUMENT_DEPTH = _size("document_depth", "documents", 200, "levels",
     "lists and mappings nested in a document, or in the result of a task",
     f"{_GATE}; tasks (`unstorable_result`)")
 INTEGER_DIGITS = _size("integer_digits", "documents", 4000, "digits",
-    "a whole number in a document or in the result of a task, and what `add` gives",
+    "a whole number in a document or in the result of a task, and the sum of an `add`",
     f"{_GATE}; tasks (`unstorable_result`); the compiler (`yaml-number`)")
 PATCH_OPERATIONS = _size("patch_operations", "documents", 1000, "entries",
     "operations of one JSON Patch",
@@ -168,7 +168,7 @@ TEMPLATE_SOURCE = _size("template_source", "templates", MIB, "characters",
     "a text with templates in it",
     "the compiler, and rendering (`template_limit`)")
 TEMPLATE_CODE = _size("template_code", "templates", 20_000, "characters",
-    "what stands inside the braces of one text",
+    "the code inside the braces of one text",
     "rendering (`template_limit`)")
 TEMPLATE_TAGS = _size("template_tags", "templates", 2000, "entries",
     "expressions and block tags of one text",
@@ -308,7 +308,7 @@ CATCH_UP = _size("catch_up", "schedules", 1000, "entries",
     "`catch_up_max`: missed moments that are caught up",
     "the compiler, the API and the command line (`invalid_schedule`)")
 NEXT_MOMENTS = _size("next_moments", "schedules", 100, "entries",
-    "moments that are told ahead",
+    "moments in a preview of a schedule",
     "the API (`invalid_parameter`)")
 TRIGGER_TEXT = _size("trigger_text", "schedules", 1024, "characters",
     "a text in the source of a trigger",

@@ -91,8 +91,9 @@ class Token(msgspec.Struct, omit_defaults=True):
 
 
 class ExecutionState(msgspec.Struct, omit_defaults=True):
+    """What changes with every event comes first, what stays comes last: the database logs a row up to where its old end begins."""
+
     v: int = 1
-    program: str = ""
     status: Status = "running"
     seq: int = 0
     """Number of the last row in the main lane."""
@@ -114,8 +115,6 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     parent: Parent | None = None
     depth: int = 0
     error: ErrorInfo | None = None
-    started: float = 0.0
-    """When it began, or was last redriven: deadlines count from here."""
     steps_done: int = 0
     left: list[Token] = []
     """Tokens that were live when it failed or was cancelled (their arguments are kept too): a redrive goes on from them."""
@@ -126,6 +125,9 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     rounds: int = 0
     """How often it was redriven."""
     priority: int = 0
+    started: float = 0.0
+    """When it began, or was last redriven: deadlines count from here."""
+    program: str = ""
 
 
 Slots = dict[tuple[str, str], Any]

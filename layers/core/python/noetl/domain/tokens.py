@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import CommandDone, ItemsDone
+
+_KEY_ID = re.compile(r"[0-9a-f]{8}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,23 @@ class KeyRing:
         if not keys:
             raise ValueError("no token key")
         return cls(next(iter(keys)), keys)
+
+
+def verified(token: str, holds: Callable[[KeyRing], bool], keys: Callable[[bool], KeyRing]) -> bool:
+    """Whether ``token`` holds under its key. ``keys(fresh)``: the key ring, read again for a key that it lacks.
+
+    Raises InfrastructureError(code="key_unknown") when the ring lacks it even so: a rotation may be younger than the last reading.
+    """
+    ring, kid = keys(False), token.partition(".")[0]
+    if kid not in ring.keys and _KEY_ID.fullmatch(kid):
+        ring = keys(True)
+        if kid not in ring.keys:
+            raise InfrastructureError(
+                f"the token's key {kid} is none of {', '.join(ring.keys)}",
+                code="key_unknown",
+                hint="after a rotation of the token key this passes within seconds",
+            )
+    return holds(ring)
 
 
 def _key_id(secret: str) -> str:

@@ -20,7 +20,7 @@ _CAUSES = (ValueError, TypeError, LookupError, AttributeError, RecursionError, A
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """Which row cannot be read, and why. ``row``: its table and key, as people are told."""
+    """Which row cannot be read, and why. ``row``: its table and key, as messages show them."""
 
     row: str
     why: str

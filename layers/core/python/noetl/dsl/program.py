@@ -191,7 +191,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     exit_reads: Reads = Reads()
     """Names the engine needs when this step ended (cases, sets, arcs)."""
     incoming: int = 0
-    """Number of synchronising arcs (structural, and targets of ``next`` actions) that lead here: with more than one it is a join."""
+    """Number of synchronising arcs (structural, and targets of ``next`` actions) that lead to the step: with more than one it is a join."""
     ways: int = 0
     """Number of different ways among them, over which tokens of one wave can come: what ``all`` and a number count."""
     reaches: tuple[str, ...] = ()

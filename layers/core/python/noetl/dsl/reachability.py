@@ -121,7 +121,7 @@ def _with_numbers(step: Step, numbers: Iterator[int]) -> Iterator[Arc]:
 
 
 def _only_named(step: Step) -> Iterator[str]:
-    """Targets of ``next`` actions that no ordinary arc stands for; as often as one action names them."""
+    """Targets of ``next`` actions without an ordinary arc; as often as one action names them."""
     arcs = Counter(target for target, _ in {(arc.target, arc.index) for arc in step.arcs if arc.sync})
     most: dict[str, int] = {}
     for rule in rules_of(step):

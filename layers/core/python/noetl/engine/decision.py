@@ -137,7 +137,8 @@ class Decider:
         self.moves = 0
 
     def emit(self, fact: Fact) -> None:
-        """Record a fact and fold it. One that cannot be folded raises, and is not recorded: history has to fold again."""
+        """Record a fact and fold it, as readers of history get it. One that cannot be folded raises, and is not recorded."""
+        fact = codec.settled(fact)
         evolve(self.state, self.slots, fact)
         self.decision.facts.append(fact)
 

@@ -126,7 +126,7 @@ class View:
         raise NeedSlots(names=frozenset((key[1],)))
 
     def knows(self, key: Key) -> bool:
-        """Whether the slot was read: when it is not here, the store does not have it."""
+        """Return whether the slot was read: a slot that was read and is missing is not in the store."""
         return key[1] in self.names or key[0] in self.scopes
 
     def scope(self, scope: str) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     settings = context.settings
     owner = Owner(context.execution_id, limits_of(settings), places_of(settings))
     watch = Watch.start(context)
-    with shared_pool().lease(owner, watch) as child:
+    with shared_pool().lease(owner) as child:
         answer = child.call(params.code, context.input, watch)
     if "error" in answer:
         raise _raised(answer["error"], settings.python_memory_bytes)

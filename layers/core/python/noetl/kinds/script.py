@@ -18,7 +18,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.kinds.paths import path_of_file_uri, resolve_inside
 from noetl.kinds.program_task import ProgramParams, run_to_result
-from noetl.kinds.sandbox.process import SEARCH_PATH
+from noetl.kinds.sandbox.environment import SEARCH_PATH
 from noetl.kinds.script_source import Source, fetch, time_left, unpinned
 
 SPEC = KindSpec(

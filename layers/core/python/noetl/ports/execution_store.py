@@ -232,11 +232,17 @@ class ExecutionStore(LimitStore, Protocol):
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         """Main lane, ascending ``seq``, strictly after ``after``."""
 
+    def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        """The same, without rows that tell of callbacks of single items of a loop."""
+
     def item_events(
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
     ) -> Sequence[StoredEvent]: ...
 
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]: ...
+
+    def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
+        """Slots of the scope ``callback`` by place; of the items of a run's loop at most ``limit``."""
 
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
         """Those of ``event_ids`` that were applied, or are in the outbox; what came too late is not found. Applied ones first."""

@@ -10,7 +10,8 @@ import msgspec
 
 class OpenCommand(msgspec.Struct, frozen=True):
     """A command that has not been answered. ``waiting``: for a sub-execution. ``owner``: who has it (domain/owners.py), empty for nobody;
-    ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then)."""
+    ``alive``: whether that one still says so. ``due_for``: seconds since it may be run (negative: until then). ``lost``: processes that died
+    while they ran this turn. ``remote``: its work goes on elsewhere, and it asks how far that is."""
 
     command_id: str
     run: int
@@ -20,6 +21,8 @@ class OpenCommand(msgspec.Struct, frozen=True):
     owner: str
     alive: bool
     due_for: float
+    lost: int = 0
+    remote: bool = False
 
 
 class PoolWork(msgspec.Struct, frozen=True):

@@ -48,7 +48,7 @@ def digest_of(data: bytes) -> str:
 
 def not_authentic(program: str, why: str) -> InfrastructureError:
     return InfrastructureError(
-        f"the stored program {program[:12]} is refused: {why}",
+        f"the stored program {program} is refused: {why}",
         code=NOT_AUTHENTIC,
-        hint="somebody changed the object, or it was kept before programs were signed; the engine compiles its playbook again and replaces it",
+        hint="the object was changed, or an older version stored it unsigned; the engine compiles its playbook again and replaces it",
     )

@@ -19,6 +19,7 @@ from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.api.deps import ApiDeps
 from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
+from noetl.api.waiting import Waiting
 from noetl.domain.callbacks import shown_path
 from noetl.runtime.cloud_deliveries import CloudDeliveries
 from noetl.runtime.cloud_events import events_in
@@ -38,6 +39,8 @@ from noetl.services.manage_credentials import CredentialDeps
 from noetl.services.manage_schedules import declared
 from noetl.services.oauth_tokens import make_exchange
 
+WAIT_SECONDS = 24.0
+"""Seconds within which a request that waits is answered. The function has 29: this leaves time to read a result."""
 _EXECUTION = re.compile(r"/api/executions/(\d{1,19})(?:/|$)", re.ASCII)
 
 
@@ -125,6 +128,7 @@ def _deps(settings: CloudSettings, parts: CloudParts, counted: Callable[[str, fl
             sign_of_life=claims.sign_of_life,
         ),
         counted=counted,
+        waiting=Waiting(longest=WAIT_SECONDS),
         workers=claims,
         names=parts.credential_names(settings.credentials_prefix),
         results=parts.results,

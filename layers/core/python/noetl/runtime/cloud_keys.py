@@ -10,7 +10,7 @@ from noetl.adapters.aws.secrets import secret_texts
 from noetl.domain.tokens import KeyRing
 
 EVERY_SECONDS = 2.0
-"""Least time between two readings: forged messages must not cost a request each, and a token of a new key is refused no longer than this."""
+"""Least time between two readings: forged messages must not cost a request each, and a token of a new key is unknown for no longer."""
 KEPT_SECONDS = 300.0
 """How long a key is signed with before the secret is looked at again: much less than it stays the previous one of a rotation."""
 

@@ -9,14 +9,14 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from noetl.adapters.aws.clients import answering, make_client
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.aws.secrets import database_dsn, role_of
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.connection import Database
-from noetl.adapters.postgres.migrations import migrate
+from noetl.adapters.postgres.migrations import check_known, migrate
 from noetl.adapters.postgres.roles import make_app_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError
 from noetl.ports.programs import ProgramStore
@@ -28,6 +28,7 @@ from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.manage_schedules import declared
 from noetl.services.register_playbook import SUFFIXES, is_playbook_text, playbook_text
 
+T = TypeVar("T")
 MIGRATION, PLAYBOOKS = "Custom::NoetlMigration", "Custom::NoetlPlaybooks"
 PATIENCE = 150.0
 """Seconds: a database that has just been made, or that was paused, takes a while to answer."""
@@ -89,6 +90,8 @@ def on_event(event: Mapping[str, Any], migration: Callable[[], Migration]) -> di
     try:
         work = migration()
         if kind == MIGRATION:
+            if event.get("RequestType") == "Update":
+                _patiently(lambda: check_known(work.dsn), work.patience)
             return {**answer, "Data": {"Applied": ", ".join(migrate_schema(work))}}
         properties = event.get("ResourceProperties") or {}
         return {**answer, "Data": {"Registered": str(register_archive(work, properties))}}
@@ -104,7 +107,7 @@ def migrate_schema(work: Migration) -> list[str]:
     return applied
 
 
-def _patiently(call: Callable[[], list[str]], patience: float) -> list[str]:
+def _patiently(call: Callable[[], T], patience: float) -> T:
     until = time.monotonic() + patience
     while True:
         try:

@@ -26,7 +26,7 @@ def open_results(settings: CloudSettings) -> TieredResults:
     """
     storage = settings.storage
     tiers: dict[str, ResultStore] = {
-        "s3": bucket_tier(settings.results_bucket),
+        "s3": bucket_tier(settings.results_bucket, lists=settings.lists),
         **outside_tiers(storage, settings.http_allow),
     }
     if storage.kv_table:

@@ -83,7 +83,12 @@ class CloudSettings:
     backlog_limit: int = LIMIT
     """Most events, and most commands, that may wait when the API lets in more."""
     back_off: BackOff = USUAL
-    """Pauses of messages while something is away."""
+    """Pauses of messages during an outage."""
+
+    @property
+    def lists(self) -> bool:
+        """Whether the role of this function may list the results bucket: a worker's may not, for it would see every execution."""
+        return not self.worker
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> CloudSettings:

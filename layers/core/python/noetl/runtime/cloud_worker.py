@@ -122,8 +122,8 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     slots = {"io": IO_SLOTS, "cpu": processors, "python": processors}
     Path(WORK_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
     storage, queues = make_client("s3"), make_client("sqs")
-    revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage))
-    programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage))
+    revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage, lists=settings.lists))
+    programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage, lists=settings.lists))
     worker = WorkerDeps(
         programs=programs,
         registry=kinds,
@@ -156,7 +156,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
         message_limit=settings.message_limit,
         credentials=_over_api(settings.api_url, worker.credentials) if settings.api_url else None,
         about=telemetry.about,
-        tries=S3CommandTries(settings.results_bucket, storage),
+        tries=S3CommandTries(settings.results_bucket, storage, lists=settings.lists),
         back_off=settings.back_off,
         exactly=programs.exactly,
     )

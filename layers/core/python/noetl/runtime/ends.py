@@ -22,13 +22,46 @@ MOST = 100_000
 
 
 class Ends(dict[int, str]):
-    """Execution → status. Not for several threads at once."""
+    """Execution → status, and who waits for one of them. Not for several threads at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._awaited: dict[int, list[threading.Event]] = {}
+        self._released = False
 
     def note(self, ended: Iterable[tuple[int, str]]) -> None:
-        """Remember these, and forget the oldest."""
-        self.update(ended)
+        """Remember these, tell those who wait for them, and forget the oldest."""
+        for execution_id, status in ended:
+            self[execution_id] = status
+            _set(self._awaited.get(execution_id, ()))
         while len(self) > MOST:
             del self[next(iter(self))]
+
+    def expect(self, execution_id: int) -> threading.Event:
+        """Give an event that is set when this execution ends, until ``forget``."""
+        event = threading.Event()
+        if self._released or execution_id in self:
+            event.set()
+        self._awaited.setdefault(execution_id, []).append(event)
+        return event
+
+    def forget(self, execution_id: int, event: threading.Event) -> None:
+        """Nobody waits for this event any more."""
+        left = self._awaited[execution_id]
+        left.remove(event)
+        if not left:
+            del self._awaited[execution_id]
+
+    def release(self) -> None:
+        """Let everybody go who waits, now and from now on: this process ends."""
+        self._released = True
+        for events in self._awaited.values():
+            _set(events)
+
+
+def _set(events: Iterable[threading.Event]) -> None:
+    for event in events:
+        event.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,21 +103,21 @@ class EndWaiter:
         return all(one in self.ended for one in wanted)
 
     def _show(self, on_tick: Callable[[], None]) -> None:
-        """Call what shows progress: it reads the database too, and misses a look while that is away."""
+        """Show progress; skip it while the database, which it reads, does not answer."""
         try:
             on_tick()
         except InfrastructureError as away:
-            self.log(f"nothing can be shown while the database is away: {away}")
+            self.log(f"progress cannot be shown, because the database does not answer: {away}")
 
     def _all_wait(self, wanted: Collection[int]) -> bool:
-        """Tell whether what has not ended waits for the outside; not known, and so False, while the database is away."""
+        """Return whether open executions wait for the outside; False while the database does not answer."""
         try:
             self._look(wanted)
             return self.quiet() and not any(
                 outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
             )
         except InfrastructureError as away:
-            self.log(f"the database is away: {away}")
+            self.log(f"the database does not answer: {away}")
             return False
 
     def _look(self, wanted: Collection[int]) -> None:

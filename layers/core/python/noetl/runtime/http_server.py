@@ -23,7 +23,7 @@ from waitress.receiver import ChunkedReceiver
 from waitress.server import BaseWSGIServer, create_server
 from waitress.task import ErrorTask, ThreadedTaskDispatcher
 
-from noetl.api.client_limits import ClientLimits, peer_of
+from noetl.api.client_limits import ClientLimits, Reader, peer_of
 from noetl.api.deps import MAX_BODY
 from noetl.api.dispatch import REQUEST_ID
 from noetl.api.problems import refusal
@@ -158,13 +158,22 @@ class Channel(HTTPChannel):
     parser_class = Parser
     request: Any
     requests_lock: Any  # the stubs do not know it
-    _unread: tuple[float, float] | None = None
-    """When the answer was first seen unread, and the activity before that."""
+    _sent = 0
+    """Bytes of all its answers."""
+    _reading: tuple[float, int] | None = None
+    """When an answer was first seen unread, and what had been sent by then."""
+    _unread: tuple[float, int] | None = None
+    """When the client was last seen to have read something, and what had been sent by then."""
 
     @property
     def idle(self) -> bool:
         """Whether no request of it is being worked on, and no answer is on its way."""
         return not self.requests and not self.total_outbufs_len
+
+    def send(self, data: bytes, do_close: bool = True) -> int:
+        sent: int = super().send(data, do_close=do_close) or 0
+        self._sent += sent
+        return sent
 
     def service(self) -> None:
         super().service()
@@ -193,10 +202,21 @@ class Channel(HTTPChannel):
     def _leaves_unread(self, seconds: float, now: float) -> bool:
         """A thread that writes to such a client waits for it, and closing lets it go."""
         if not self.total_outbufs_len:
-            self._unread = None
-        elif self._unread is None or self._unread[1] != self.last_activity:
-            self._unread = now, self.last_activity
+            self._unread = self._reading = None
+        elif self._unread is None or self._unread[1] != self._sent:
+            self._unread = now, self._sent
+            self._reading = self._reading or self._unread
         return self._unread is not None and now - self._unread[0] > seconds
+
+    def reader(self, now: float) -> Reader | None:
+        """Tell how the client reads its answer; None when the answer is not there yet, or has been read."""
+        writing = bool(self.requests)
+        if self._reading is None or (
+            writing and self.total_outbufs_len <= self.adj.outbuf_high_watermark // 2
+        ):
+            return None
+        since, sent = self._reading
+        return Reader(peer_of(str(self.addr[0])), now - since, self._sent - sent, writing)
 
 
 class HttpServer:
@@ -244,6 +264,15 @@ class HttpServer:
             self._looked = now
             for one in self._channels():
                 one.expire(self._limits, now)
+            self._close_slow_readers(now)
+
+    def _close_slow_readers(self, now: float) -> None:
+        """Take back the threads that write to clients which hardly read; closing the connection lets its thread go."""
+        reading = [(one, reader) for one in self._channels() if (reader := one.reader(now))]
+        threads = len(self._made.task_dispatcher.threads)
+        found = self._limits.too_slow((reader for _, reader in reading), threads, crowded=self.waiting > 0)
+        for place in list(found):
+            reading[place][0].handle_close()
 
     def _accept(self, listener: Any) -> None:
         """Take in a connection, or refuse it: its machine has too many, or all are being worked on."""

@@ -125,7 +125,7 @@ class Inbox:
                 return
 
     def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:
-        """Go on event by event: some need what is away, or the engine fails on them, and no other waits for those."""
+        """Handle events one by one, so that one that meets an outage or an error delays no other."""
         if len(batch) > 1:
             for one in batch:
                 self._handle_patiently([one])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -30,7 +31,7 @@ from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
 from noetl.runtime.local_starts import start_each
-from noetl.runtime.lost_commands import attempt, free_dead
+from noetl.runtime.lost_commands import Company, attempt, free_dead
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
 from noetl.runtime.pools import Pool
@@ -74,6 +75,7 @@ class LocalRuntime:
         self.on_fired = on_fired
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
+        self._company = Company()
         self._changed = threading.Condition()
         self._inbox = Inbox(self._handle, self._after_failure, self._changed, self.log)
         self._running = 0
@@ -126,6 +128,7 @@ class LocalRuntime:
         if self.scheduler is not None:
             self.scheduler.close()
         self.keeper.close()
+        self._company.close()
         until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
@@ -210,6 +213,22 @@ class LocalRuntime:
         )
         self.left_behind.wait()
 
+    @contextmanager
+    def expect_end(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
+        """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process."""
+        with self._changed:
+            event = self._ended.expect(execution_id)
+        try:
+            yield event.wait
+        finally:
+            with self._changed:
+                self._ended.forget(execution_id, event)
+
+    def release_waiting(self) -> None:
+        """End every wait of ``expect_end``."""
+        with self._changed:
+            self._ended.release()
+
     # --- inside ---
 
     def _program_of(self, execution_id: int) -> str:
@@ -293,8 +312,9 @@ class LocalRuntime:
     def _run(self, command: Command) -> None:
         key = (command.execution_id, command.command_id, command.turn)
         try:
-            if command.remote or not self._revoked(command.execution_id, command.run):
-                attempt(command, self.presence, self.opened.worker, self.emit, self.log)
+            with self._company.beside(command) as may_run:
+                if may_run and (command.remote or not self._revoked(command.execution_id, command.run)):
+                    attempt(command, self.presence, self.opened.worker, self.emit, self.log)
             self._broken.pop(key, None)
         except BaseException as error:
             # A kind may call sys.exit(): the thread and the command go on.

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
-from noetl.domain.lost_owners import MOST
+from noetl.domain.lost_owners import ALONE_SECONDS, MOST, suspicious
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.presence import Presence
 from noetl.services.run_command import run_command
@@ -19,7 +22,56 @@ def free_dead(store: ExecutionStore, presence: Presence) -> None:
     with presence.dead() as found:
         for dead in found:
             store.record_lost(dead.running)
+            presence.counted(dead)
             store.release(dead.owner)
+
+
+class Company:
+    """Who runs beside whom in this process: what two processes died of begins with nothing beside it, so that a third death is its own doing.
+
+    Neither side waits longer than ``ALONE_SECONDS``: a suspect for what runs already, all others for a suspect that goes on and on.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._inside = 0
+        self._suspects = 0
+        self._until = 0.0
+        """When the turn of the suspect that came last is over, whatever it does."""
+        self._closed = False
+
+    @contextmanager
+    def beside(self, command: Command) -> Iterator[bool]:
+        """Wait for a place; False when the process ends first, and the command is not to run."""
+        suspect = suspicious(command.lost)
+        with self._changed:
+            if suspect:
+                self._suspects += 1
+                self._until = self._clock() + ALONE_SECONDS
+                self._wait_until(lambda: not self._inside)
+                self._until = self._clock() + ALONE_SECONDS
+            else:
+                self._wait_until(lambda: not self._suspects)
+            self._inside += 1
+            may_run = not self._closed
+        try:
+            yield may_run
+        finally:
+            with self._changed:
+                self._inside -= 1
+                self._suspects -= suspect
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nothing that waits begins any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _wait_until(self, free: Callable[[], bool]) -> None:
+        while not self._closed and not free() and (left := self._until - self._clock()) > 0:
+            self._changed.wait(left)
 
 
 def attempt(

@@ -42,6 +42,7 @@ class Presence:
         self.owner = owner
         self._path = folder / hashlib.sha256(owner.encode()).hexdigest()[:24]
         self._handle = -1
+        self._dead: dict[str, int] = {}
         self._running: dict[Turn, int] = {}
         self._lock = threading.Lock()
 
@@ -88,13 +89,20 @@ class Presence:
             for handle, _ in handles:
                 if record := _read(handle):
                     found.append(record)
+                    self._dead[record.owner] = handle
             yield found
             for handle, path in handles:
                 if _read(handle):
                     path.unlink(missing_ok=True)
         finally:
+            self._dead.clear()
             for handle, _ in handles:
                 os.close(handle)
+
+    def counted(self, record: Record) -> None:
+        """Say of one of the ``dead`` that what it was running is counted: it is not told of again, should the block fail."""
+        with suppress(OSError):
+            os.pwrite(self._dead[record.owner], codec.encode(Record(record.owner)) + b"\n", 0)
 
     def _others(self) -> list[Path]:
         try:

@@ -77,7 +77,8 @@ class ProgramCache:
             token, _, data = path.read_bytes().partition(b"\n")
             if not program_signed(token.decode("ascii", "replace"), path.name, data, self._keys()):
                 self._log(
-                    f"{path} was not written by this home folder's noetl: it is ignored, and compiled again"
+                    f"{path} was not written by this home folder's noetl: it is ignored, and its playbook is compiled again;"
+                    " find out who writes there (`noetl doctor` tells what keeps tasks from it)"
                 )
                 return None
             return codec.decode_as(_DECODER, data)
@@ -90,7 +91,8 @@ class ProgramCache:
             return
         data = codec.encode(kept)
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (*reversed(path.parents[1:3]), path.parent):  # the home folder too may be made here
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=path.parent, suffix=".new")
             with os.fdopen(handle, "wb") as out:
                 out.write(sign_program(path.name, data, self._keys()).encode() + b"\n" + data)

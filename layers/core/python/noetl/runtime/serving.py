@@ -18,11 +18,13 @@ from noetl.api.links import SignedLinks
 from noetl.api.local_tokens import LocalTokens
 from noetl.api.long_work import LongWork
 from noetl.api.same_origin import LOOPBACK
+from noetl.api.waiting import Waiting
 from noetl.api.wsgi import make_application
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.events import Event
 from noetl.kinds.sandbox.layers import layers
 from noetl.ports.inspection import Backlog
+from noetl.runtime.ends import LOOK_SECONDS
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.local_keys import local_keys
@@ -43,7 +45,7 @@ RESUMED = 10
 WAITING_REQUESTS = 500
 """Requests that wait for a thread before others are told to come back."""
 LONG_REQUESTS = 2
-"""Requests that compute for long at the same moment: the others are told to come back, and every thread but these stays free."""
+"""Most requests that compute for long at the same time; others get 429, and all other threads stay free."""
 ANSWERING_SECONDS = 5.0
 """What requests that are being worked on get to end, when the server is told to end."""
 
@@ -108,6 +110,7 @@ class Server:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.runtime.release_waiting()
         self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
         self.runtime.__exit__(kind, error, trace)
@@ -197,6 +200,7 @@ class Server:
             registered=declared(schedules),
             log=self._log,
             long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
+            waiting=Waiting(self._serve.threads // 2, expect=runtime.expect_end, first_pause=LOOK_SECONDS),
             counted=self.metrics.counted,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,

@@ -88,9 +88,12 @@ class Settings:
         return tuple(str(path) for path in own if path is not None)
 
     def make_home(self) -> None:
-        """Make the home folder. Raises InfrastructureError when it cannot be there, or nothing can be written to it."""
+        """Make the home folder, for its owner alone. One that is there keeps its mode: `noetl doctor` warns where others can read it.
+
+        Raises InfrastructureError when it cannot be there, or nothing can be written to it.
+        """
         try:
-            self.home.mkdir(parents=True, exist_ok=True)
+            self.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise _unusable(self.home, error.strerror or str(error)) from error
         if not os.access(self.home, os.W_OK | os.X_OK):
@@ -132,6 +135,7 @@ def client_limits(env: Mapping[str, str]) -> ClientLimits:
         body_seconds=float(_number(env, "NOETL_BODY_SECONDS", int(known.body_seconds), low=1)),
         body_rate=_number(env, "NOETL_BODY_RATE", known.body_rate, low=1),
         silence=float(_number(env, "NOETL_IDLE_SECONDS", int(known.silence), low=1)),
+        answer_rate=_number(env, "NOETL_ANSWER_RATE", known.answer_rate, low=1),
     )
 
 

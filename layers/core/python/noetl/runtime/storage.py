@@ -64,11 +64,12 @@ def outside_tiers(storage: StorageSettings, allow: tuple[str, ...]) -> Mapping[s
     return found
 
 
-def bucket_tier(bucket: str) -> ResultStore:
+def bucket_tier(bucket: str, *, lists: bool = True) -> ResultStore:
+    """``lists``: whether this process's role may list the bucket."""
     from noetl.adapters.aws.clients import make_client
     from noetl.adapters.aws.s3 import S3ResultStore
 
-    return S3ResultStore(bucket, make_client("s3"))
+    return S3ResultStore(bucket, make_client("s3"), lists=lists)
 
 
 def _gcs_key(storage: StorageSettings) -> dict[str, Any]:

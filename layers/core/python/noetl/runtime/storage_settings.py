@@ -66,7 +66,7 @@ class StorageSettings:
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """Folders and files of this machine that are named here."""
+        """Return the folders and files of this machine that the settings name."""
         return tuple(filter(None, (self.cache_dir, self.pvc_dir, self.gcs_key_file)))
 
     def _check(self) -> None:

@@ -26,5 +26,5 @@ def refuse_unconfined_code(layers: Layers, tokens: Iterable[tuple[str, Iterable[
             f"nothing confines code of playbooks on this machine: what the tokens {shown} start can read every secret of the home folder",
             code="code_unconfined",
             hint="remove these tokens (`noetl token remove`), leave code to workers on another machine (--external python),"
-            " or accept it: --accept-unconfined-code. `noetl doctor` tells what is missing",
+            " or accept it: --accept-unconfined-code. `noetl doctor` names the missing layers",
         )

@@ -9,7 +9,7 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFound
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
 from noetl.domain.messages import Message, NewerMessageError
 from noetl.domain.reported import is_own_id
-from noetl.domain.tokens import KeyRing, fits, granted, signed
+from noetl.domain.tokens import KeyRing, fits, granted, signed, verified
 from noetl.ports.execution_store import ExecutionStore
 from noetl.ports.queue import Delivery
 from noetl.ports.results import ResultStore
@@ -18,12 +18,15 @@ from noetl.services.unapplied_row import unapplied_row
 
 SHOWN = 1000
 """Characters of a refused message that the log keeps."""
+UNKNOWN_KEY_DELIVERIES = 3
+"""The delivery at which a message of an unknown key is refused: the pauses before it outlast two readings of the keys."""
 
 
 @dataclass(slots=True)
 class Admitted:
     """``refused``: never retried: they are no messages, or forged (recorded). ``unread``: the queue keeps them until what is away, or a
-    function of a newer version, can read them. ``broken``: messages with which this engine can do nothing, each with the reason."""
+    function of a newer version, can read them; or until keys are read that may have been rotated. ``broken``: messages with which this
+    engine can do nothing, each with the reason."""
 
     events: list[tuple[Delivery, Event]] = field(default_factory=list)
     early: list[tuple[Delivery, Message]] = field(default_factory=list)
@@ -67,8 +70,10 @@ class Door:
                 continue
             try:
                 self._sort(delivery, message, found, timers)
-            except InfrastructureError:
-                raise
+            except InfrastructureError as error:
+                if error.code != "key_unknown":
+                    raise
+                self._put_off(delivery, message, error, found)
             except Exception as error:
                 # Its neighbours go on.
                 self.log(f"message {delivery.message_id} could not be looked at: {error!r}")
@@ -94,6 +99,18 @@ class Door:
         else:
             found.events.append((delivery, message.event))
 
+    def _put_off(
+        self, delivery: Delivery, message: Message, error: InfrastructureError, found: Admitted
+    ) -> None:
+        """Let a message of an unknown key come again a few times: its sender may have read a rotated key before this process."""
+        if delivery.received >= UNKNOWN_KEY_DELIVERIES:
+            self._refuse(delivery, message, error.message, found)
+            return
+        self.log(
+            f"message {delivery.message_id}, delivery {delivery.received}, is left to its queue: {error.message}"
+        )
+        found.unread.append(delivery)
+
     def _refuse(self, delivery: Delivery, message: Message, why: str, found: Admitted) -> None:
         self._tell(delivery, why)
         if message.event is not None:
@@ -101,7 +118,7 @@ class Door:
         found.refused.append(delivery)
 
     def _proven(self, message: Message) -> bool:
-        return _holds(message, self.keys(False)) or _holds(message, self.keys(True))
+        return verified(message.token, lambda ring: _holds(message, ring), self.keys)
 
     def _record(self, delivery: Delivery, event: Event) -> None:
         """A row beside the history of the execution it spoke of, if there is one: it changes nothing."""

@@ -1,4 +1,4 @@
-"""Why an execution stands where it stands, and what to try next. Deterministic: only what is stored is looked at. Reads only.
+"""Explain why an execution does not progress, and what to try next. Deterministic; reads stored data only.
 
 Follow a finding from here: ``_over`` tells of executions that ended, ``_Live`` of those that should go on: what each token waits for, and
 commands that no token stands for.
@@ -13,34 +13,32 @@ from typing import Any
 import msgspec
 
 from noetl.domain import codec
-from noetl.domain.owners import QUEUE, pool_of
 from noetl.domain.state import TERMINAL, ExecutionState, Token
 from noetl.dsl.program import Program
 from noetl.ports.deliveries import Deliveries
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
 from noetl.ports.inspection import Inspection, OpenCommand
 from noetl.services.awaited import awaited_by_command
+from noetl.services.command_findings import CommandFindings
 from noetl.services.execution_state import read_state
 from noetl.services.external_changes import ExternalChange, change_of
 from noetl.services.findings import Analysis as Analysis
 from noetl.services.findings import Finding as Finding
-from noetl.services.findings import limited, not_begun, unreadable_row, waits_for_callback
+from noetl.services.findings import (
+    compensating,
+    limited,
+    not_begun,
+    paused,
+    processes_died,
+    unreadable_row,
+    verdict,
+)
 from noetl.services.history import facts_of
 from noetl.services.manage_limits import waits
 from noetl.services.progress import PAGE, Progress, read_progress
-from noetl.services.queue_findings import dead_letters, delivered
-from noetl.services.read_execution import (
-    error_of,
-    find,
-    parked_steps,
-    summarize,
-    view_status,
-)
+from noetl.services.queue_findings import dead_letters
+from noetl.services.read_execution import error_of, find, parked_steps, summarize
 
-LATE = 60.0
-"""Seconds that a command may be due without anybody taking it before that is called a problem."""
-LONG = 600.0
-"""Seconds that a call may take before it is worth a look."""
 MOST_COMMANDS = 500
 BESIDE = -1
 """Lane of what came too late, or was refused."""
@@ -74,7 +72,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
         else:
             state, unreadable = read_state(info)
             if unreadable is None:
-                findings = list(_Live(info, state, told.progress, outstanding, deps).findings())
+                findings = list(_Live(info, state, told, outstanding, deps).findings())
             else:
                 findings = [unreadable_row(unreadable)]
         findings += map(unreadable_row, told.progress.unreadable)
@@ -86,7 +84,7 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
         str(execution_id),
         summarize(info, now, queued=bool(queued)).status,
         stuck=any(one.severity != "info" for one in findings) and info.status not in TERMINAL,
-        verdict=findings[0].message if findings else "nothing is wrong: it goes on by itself",
+        verdict=verdict(info.status, findings),
         findings=findings,
         changes=told.changes[-CHANGES:],
         outstanding=outstanding,
@@ -95,11 +93,14 @@ def analyze(execution_id: int, deps: AnalyzeDeps) -> Analysis:
 
 @dataclass(slots=True)
 class _Told:
-    """What history says. ``worked``: step runs whose work was done well; ``changes``: what was asked for from outside."""
+    """What history says. ``worked``: step runs whose work was done well; ``changes``: what was asked for from outside; ``paused``: the
+    fact of the last pause; ``undoing``: why what was done is being undone."""
 
     progress: Progress = field(default_factory=Progress)
     worked: set[int] = field(default_factory=set)
     changes: list[ExternalChange] = field(default_factory=list)
+    paused: Mapping[str, Any] = field(default_factory=dict)
+    undoing: Finding = field(default_factory=lambda: compensating({}))
 
     def add(self, row: StoredEvent) -> None:
         self.progress.add(row)
@@ -107,15 +108,21 @@ class _Told:
             name = str(fact.get("name", ""))
             if name == "call.done" or (name == "loop.done" and not fact.get("error")):
                 self.worked.add(int(fact.get("run", 0)))
+            elif name == "execution.paused":
+                self.paused = fact
+            elif name == "compensation.started":
+                self.undoing = compensating(fact)
             if (change := change_of(row, name, fact)) is not None:
                 self.changes.append(change)
 
 
 def _told(store: ExecutionStore, execution_id: int) -> _Told:
     told = _Told()
-    while page := store.events(execution_id, after=told.progress.seq, limit=PAGE):
+    while page := store.step_events(execution_id, after=told.progress.seq, limit=PAGE):
         for row in page:
             told.add(row)
+        if len(page) < PAGE:
+            break
     # What was accepted and could not be done: rows of one place come in one page.
     for row in store.item_events(execution_id, BESIDE, limit=1):
         told.changes += [change for fact in facts_of(row) if (change := change_of(row, row.type, fact))]
@@ -150,7 +157,7 @@ def _failure(info: ExecutionInfo, told: _Told) -> Finding:
     step = progress.error_step
     runs = [run for run in progress.runs.values() if run.step == step]
     where = f" at {error['position']}" if error.get("position") else ""
-    code = error.get("code") or error.get("kind") or "unknown"
+    code = error.get("code") or error.get("kind") or "no code"
     steps = [f"`noetl redrive {info.execution_id}` runs it again from there"]
     if error.get("hint"):
         steps.insert(0, str(error["hint"]))
@@ -160,7 +167,7 @@ def _failure(info: ExecutionInfo, told: _Told) -> Finding:
     return Finding(
         "failed_arc" if arc else "failed_step",
         "error",
-        f"step {step or '(none)'} {what}{where}: {error.get('message', '')} ({code})",
+        f"{f'step {step}' if step else 'the execution'} {what}{where}: {error.get('message') or 'no message'} ({code})",
         step,
         run,
         tuple(steps),
@@ -175,32 +182,38 @@ class _Live:
         self,
         info: ExecutionInfo,
         state: ExecutionState,
-        progress: Progress,
+        told: _Told,
         outstanding: Mapping[str, int],
         deps: AnalyzeDeps,
     ) -> None:
-        self.info, self.state, self.progress, self.deps = info, state, progress, deps
+        self.info, self.state, self.told, self.progress, self.deps = info, state, told, told.progress, deps
         self.outstanding = outstanding
         execution_id = info.execution_id
         found = deps.inspection.open_commands(execution_id, MOST_COMMANDS)
         self.commands = {one.command_id: one for one in found}
         self.complete = len(found) < MOST_COMMANDS
         self.waits = waits(deps.store, execution_id)
-        self.limited = {wait.run for wait in self.waits}
-        self.awaited = awaited_by_command(deps.store, execution_id, state)
+        self.of_commands = CommandFindings(
+            info,
+            deps.store,
+            deps.deliveries,
+            awaited_by_command(
+                deps.store, execution_id, state, [one.command_id for one in found if one.waiting]
+            ),
+            frozenset(wait.run for wait in self.waits),
+        )
         self.loops: dict[int, LoopProgress] = {
             one.run: one for one in deps.store.loop_progress(execution_id) if one.gate != "closed"
         }
 
     def findings(self) -> Iterator[Finding]:
         if self.info.status == "paused":
-            yield Finding(
-                "paused",
-                "warning",
-                "it is paused: nothing new is issued",
-                next=(f"`noetl resume {self.info.execution_id}`",),
-            )
+            yield paused(self.info, self.told.paused)
+        if self.state.undoing:
+            yield self.told.undoing
         yield from self._events()
+        if lost := self.outstanding.get("lost", 0):
+            yield processes_died(lost)
         yield from self._parked()
         yield from map(limited, self.waits)
         for token in self.state.tokens.values():
@@ -253,7 +266,7 @@ class _Live:
         return Finding(
             "waits_for_lock",
             "info" if holders else "warning",
-            f"step {token.step} waits for the lock {token.lock!r}, held by {', '.join(holders) or 'nobody'}",
+            f"step {token.step} waits for the lock {token.lock!r}, held by {', '.join(holders) or 'no step run'}",
             token.step,
             token.run,
         )
@@ -279,7 +292,9 @@ class _Live:
                 yield from self._command(token, command)
             return
         ended = loop.done + loop.failed
-        if ended < (loop.total if loop.gate == "open" else loop.issued):
+        # A loop that has told of a failure gives nothing out until its event is handled.
+        on_the_way = self.outstanding.get("outbox", 0) > 0
+        if ended < (loop.total if loop.gate == "open" else loop.issued) and not on_the_way:
             yield Finding(
                 "orphan_loop",
                 "error",
@@ -307,75 +322,12 @@ class _Live:
             )
 
     def _command(self, token: Token, command: OpenCommand) -> Iterator[Finding]:
-        what = f"step {token.step}: command {command.command_id} (attempt {command.attempt}, turn {command.turn})"
-        if command.waiting and command.command_id in self.awaited:
-            found = self.awaited[command.command_id]
-            yield waits_for_callback(self.info.execution_id, token.step, token.run, found)
-            return
-        if command.waiting and token.run in self.limited:
-            return
-        if command.waiting:
-            run = self.progress.runs.get(token.run)
-            child = run.child if run is not None else None
-            yield self._waiting(token, what, child)
-        elif command.due_for < 0 and token.run not in self.limited:
-            text = f"{what} is tried again in {-command.due_for:.0f} s"
-            yield Finding("delayed", "info", text, token.step, token.run)
-        elif not command.alive or pool_of(command.owner) is not None:
-            yield self._free(token, what, command)
-        elif self.info.status != "paused":
-            yield self._held(token, what, command)
-
-    def _waiting(self, token: Token, what: str, child: int | None) -> Finding:
-        found = self.deps.store.info(child) if child else None
-        if found is None:
-            return Finding("waits_for_child", "info", f"{what} waits for the outside", token.step, token.run)
-        over = found.status in TERMINAL
-        return Finding(
-            "waits_for_child",
-            "warning" if over else "info",
-            f"{what} waits for execution {child}, which is {view_status(found)}",
-            token.step,
-            token.run,
-            ("its end is on the way: ask again in a moment",) if over else (f"`noetl analyze {child}`",),
-        )
-
-    def _free(self, token: Token, what: str, command: OpenCommand) -> Finding:
-        pool = pool_of(command.owner)
-        lost = bool(command.owner) and pool is None
-        lapsed = f"{command.owner} had it and gave no sign of life" if lost else "nobody has taken it"
-        lapsed += "" if pool is None else f"; it is offered to workers of the pool {pool}"
-        return Finding(
-            "orphan_command" if lost else "not_taken",
-            "warning" if lost or command.due_for > LATE else "info",
-            f"{what} has been due for {command.due_for:.0f} s; {lapsed}",
-            token.step,
-            token.run,
-            (
-                "a worker of its pool takes it: `noetl resume`, `noetl serve` or `noetl worker start`",
-                "`GET /api/queue` shows what waits by pool",
-            ),
-        )
-
-    def _held(self, token: Token, what: str, command: OpenCommand) -> Finding:
-        if command.owner == QUEUE:
-            found = delivered(self.info.execution_id, what, token.step, command, self.deps.deliveries)
-            if found is not None:
-                return found
-        who = "the queue has it, or a worker that reads it" if command.owner == QUEUE else command.owner
-        long = command.due_for > LONG
-        tries = ("give the step a timeout: `spec.timeout`", f"`noetl cancel {self.info.execution_id}`")
-        return Finding(
-            "long_running" if long else "running",
-            "warning" if long else "info",
-            f"{what} is being run for {command.due_for:.0f} s ({who})",
-            token.step,
-            token.run,
-            tries if long else (),
-        )
+        found = self.of_commands.of(token, self.progress.runs.get(token.run), command)
+        if found is not None:
+            yield found
 
     def _orphans(self) -> Iterator[Finding]:
-        """Commands whose step run has no token: nobody will hear their answer."""
+        """Yield commands whose step run is over: their outcome changes nothing."""
         for command in self.commands.values():
             if command.run not in self.state.tokens:
                 yield Finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -20,7 +20,7 @@ from noetl.domain.callbacks import (
 from noetl.domain.errors import ConflictError
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.domain.tokens import KeyRing
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.execution_store import ExecutionInfo, ExecutionStore, LoadRequest
 from noetl.services.execution_state import demand_state
 
 
@@ -45,14 +45,31 @@ class OpenCallback(msgspec.Struct, frozen=True):
     url: str
 
 
+SHOWN = 100
+"""Callbacks of a loop's items that are shown at once: there may be as many as items."""
+ALL = 2**31 - 1
+
+
 def awaited(store: ExecutionStore, execution_id: int, state: ExecutionState) -> list[AwaitedCallback]:
-    """What is awaited now, by step run and item. One more read, when something is."""
-    return [_view(place, found, state) for place, found in _standing(store, execution_id, state)]
+    """What is awaited now, by step run and item; of each loop at most ``SHOWN``. One more read, when something is."""
+    return [_view(place, found, state) for place, found in _standing(store, execution_id, state, SHOWN)]
 
 
-def awaited_by_command(store: ExecutionStore, execution_id: int, state: ExecutionState) -> dict[str, Awaited]:
-    """Command → what it waits for."""
-    return {found.command: found for _, found in _standing(store, execution_id, state)}
+def count_awaited(state: ExecutionState) -> int:
+    """Count the callbacks that are awaited now, shown or not."""
+    return sum(token.awaits for token in state.tokens.values())
+
+
+def awaited_by_command(
+    store: ExecutionStore, execution_id: int, state: ExecutionState, commands: Sequence[str]
+) -> dict[str, Awaited]:
+    """Command → what it waits for, of ``commands`` (the place of a callback is the command that waits for it)."""
+    if not commands or not count_awaited(state):
+        return {}
+    loaded = store.load([LoadRequest(execution_id, tuple(commands))]).executions.get(execution_id)
+    found = {place: slot for (scope, place), slot in loaded.slots.items() if scope == SCOPE} if loaded else {}
+    awaits = {place: awaited_in(slot) for place, slot in found.items() if holder(state, place) is not None}
+    return {place: one for place, one in awaits.items() if one is not None}
 
 
 def open_callbacks(
@@ -64,7 +81,7 @@ def open_callbacks(
     state = demand_state(info)
     ring, execution_id = keys(False), info.execution_id
     made = []
-    for place, found in _standing(store, execution_id, state):
+    for place, found in _standing(store, execution_id, state, ALL):
         name = CallbackId(execution_id, place, found.serial)
         token = make_token(run_key(execution_id, name.run, ring), name)
         made.append(OpenCallback(_view(place, found, state), token, f"{base.rstrip('/')}{PATH}{token}"))
@@ -90,13 +107,14 @@ def only_one(found: list[OpenCallback], execution_id: int) -> OpenCallback:
 
 
 def _standing(
-    store: ExecutionStore, execution_id: int, state: ExecutionState
+    store: ExecutionStore, execution_id: int, state: ExecutionState, limit: int
 ) -> Iterator[tuple[str, Awaited]]:
-    if not any(token.awaits for token in state.tokens.values()):
+    runs = [run for run, token in state.tokens.items() if token.awaits]
+    if not runs:
         return
-    slots = store.slots(execution_id)
-    for scope, place in sorted(slots, key=lambda key: (key[0], _order(key[1]))):
-        found = awaited_in(slots[scope, place]) if scope == SCOPE else None
+    slots = store.callback_slots(execution_id, runs, limit)
+    for place in sorted(slots, key=_order):
+        found = awaited_in(slots[place])
         if found is not None and holder(state, place) is not None:
             yield place, found
 

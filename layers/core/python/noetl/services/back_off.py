@@ -1,4 +1,4 @@
-"""Pauses of a message while something is away: longer each time, so that a long outage takes few deliveries."""
+"""Back-off of a message during an outage: longer each time, so that a long outage needs few deliveries."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class BatchDeps:
 
 @dataclass(slots=True)
 class Worked:
-    """What came of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
+    """Result of a batch. ``give_back``: ids of messages that the queue has to keep; all others are done with."""
 
     give_back: list[str] = field(default_factory=list)
     commands: int = 0

@@ -76,7 +76,7 @@ class Decided:
     refused: list[Start] = field(default_factory=list)
     """Starts of executions whose id another execution has."""
     again: list[MainEvent] = field(default_factory=list)
-    """Events that need what was decided here to be committed first."""
+    """Events that have to wait until this decision is committed."""
 
     def too_late(self, execution_id: int, event: MainEvent, now: float, why: str = "") -> None:
         self.late.append((execution_id, late_row(event, now, why)))

@@ -17,7 +17,18 @@ import msgspec
 
 from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError, NoetlError
-from noetl.domain.events import Cancel, Event, Held, Start, WorkGotOn, encode_event
+from noetl.domain.events import (
+    Cancel,
+    ContextPatched,
+    Event,
+    Held,
+    Pause,
+    Resume,
+    Start,
+    TokenInjected,
+    WorkGotOn,
+    encode_event,
+)
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import TERMINAL
 from noetl.dsl.program import Program
@@ -42,12 +53,14 @@ ASIDE_SECONDS = 60.0
 """Pause of an event that is set aside."""
 CONFLICTS = 20
 """Most times that giving up is decided again because others moved the execution on."""
+REQUESTS = ContextPatched | TokenInjected | Pause | Resume
+"""What an execution that compensates does not wait for: it fails anyway, after it has undone what was done."""
 SHOWN = 500
 """Characters of an error that are kept."""
 
 
 def is_outage(error: BaseException) -> bool:
-    """Tell whether something is away for now, so that ``error`` says nothing about the event."""
+    """Return whether ``error`` is an outage, which says nothing about the event."""
     return isinstance(error, InfrastructureError) and error.retryable
 
 
@@ -116,7 +129,9 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
     if snapshot is None or snapshot.version == 0:
         wanted = isinstance(inner, Start)
     else:
-        wanted = state_of(inner.execution_id, snapshot.state).status not in TERMINAL and not snapshot.applied
+        state = state_of(inner.execution_id, snapshot.state)
+        idle = state.undoing and isinstance(inner, REQUESTS)
+        wanted = state.status not in TERMINAL and not snapshot.applied and not idle
     if not wanted:
         row = unapplied_row(inner, encode_event(inner), "failed", brief(error))
         rows = [(inner.execution_id, row)] if snapshot is not None else []

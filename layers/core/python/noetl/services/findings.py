@@ -1,14 +1,18 @@
-"""What looking into an execution comes to."""
+"""Findings about an execution, and the analysis that they make up."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from noetl.domain.callbacks import Awaited
+from noetl.domain.lost_owners import MOST
+from noetl.domain.state import TERMINAL
 from noetl.domain.unreadable import Unreadable
 from noetl.domain.waiting import iso
+from noetl.ports.execution_store import ExecutionInfo
 from noetl.services.external_changes import ExternalChange
 from noetl.services.manage_limits import WaitView
 
@@ -38,6 +42,26 @@ class Analysis(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
 
 
+def verdict(status: str, findings: list[Finding]) -> str:
+    """Return the most serious finding as a sentence, or that nothing is wrong. ``findings``: sorted."""
+    if findings:
+        return findings[0].message
+    return (
+        "nothing is wrong: it has ended" if status in TERMINAL else "nothing is wrong: it is making progress"
+    )
+
+
+def processes_died(commands: int) -> Finding:
+    """Tell that processes of this machine died while they ran commands of the execution."""
+    what = "a command was" if commands == 1 else f"{commands} commands were"
+    return Finding(
+        "processes_died",
+        "info",
+        f"{what} under way in a process that died; one that {MOST} processes die of fails as `worker_lost`",
+        next=("docs/operations.md: a task that kills its process",),
+    )
+
+
 def limited(wait: WaitView) -> Finding:
     """Something waits for a key that executions share."""
     return Finding(
@@ -61,6 +85,33 @@ def waits_for_callback(execution_id: int, step: str, run: int, found: Awaited) -
         step,
         run,
         (f"`noetl callback {execution_id}` shows what answers it",),
+    )
+
+
+def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
+    """Tell who paused it, and what lets it go on. ``fact``: its last pause, as history has it."""
+    parent = info.parent_execution_id if fact.get("word") else None
+    who = f" by {fact['principal']}" if fact.get("principal") else ""
+    why = f": {fact['reason']}" if fact.get("reason") else ""
+    above = "" if parent is None else f" with execution {parent}, which started it"
+    return Finding(
+        "paused",
+        "warning",
+        f"it is paused{above}{who}{why}; nothing new is issued",
+        next=(f"`noetl unpause {info.execution_id if parent is None else parent}` lets it go on",),
+    )
+
+
+def compensating(fact: Mapping[str, Any]) -> Finding:
+    """Tell why what was done is being undone. ``fact``: ``compensation.started``, as history has it."""
+    error = fact.get("error") or {}
+    step = str(fact.get("step", ""))
+    return Finding(
+        "compensating",
+        "info",
+        f"{f'step {step}' if step else 'it'} failed ({error.get('message') or 'see its history'}); "
+        "what was done before is being undone, then it ends as failed",
+        step,
     )
 
 

@@ -14,7 +14,7 @@ from noetl.domain.capability import Capability
 from noetl.domain.errors import NoetlError, NotFoundError
 from noetl.domain.events import Start
 from noetl.domain.kinds import Credential
-from noetl.domain.tokens import KeyRing
+from noetl.domain.tokens import KeyRing, verified
 from noetl.dsl.keychain import mentioned
 from noetl.dsl.program import Program
 from noetl.engine.view import SCOPES, View
@@ -54,7 +54,7 @@ def give_to_command(capability: Capability, name: str, deps: GiveDeps) -> Given:
 
     Raises NotAllowedError, NotFoundError(code="credential_not_found"), TaskError, InfrastructureError.
     """
-    if deps.keys is None or not (capability.holds(deps.keys(False)) or capability.holds(deps.keys(True))):
+    if deps.keys is None or not verified(capability.token, capability.holds, deps.keys):
         raise NotAllowedError("the command's token does not fit")
     execution_id = capability.execution_id
     snapshot = _snapshot(execution_id, deps, capability.command_id)

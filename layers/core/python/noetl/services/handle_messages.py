@@ -33,7 +33,7 @@ LIFETIME = 60.0
 MARGIN_SECONDS = 5.0
 """What is left of an invocation for publishing."""
 EARLY_SECONDS = 1.0
-"""First pause of a message that came before another one of its command, which may itself be waiting for what is away."""
+"""First pause of a message that came before another one of its command, which may itself wait for the end of an outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Managed:
 def handle_messages(
     deliveries: Sequence[Delivery], source: Queue, deps: MessageDeps, deadline: Callable[[], float]
 ) -> Managed:
-    """Handle what ``source`` delivered. ``deadline``: seconds that are left. While something is away, messages are given back."""
+    """Handle the messages of ``source``; give them back during an outage. ``deadline``: seconds left."""
     return _Batch(source, deps, deadline).handle(list(deliveries))
 
 
@@ -150,7 +150,7 @@ class _Batch:
         return failure
 
     def _put_off(self, pairs: list[tuple[Delivery, Event]], away: InfrastructureError) -> None:
-        """Something is away: nothing is known of these events, and they come again."""
+        """Give events back during an outage: they come again."""
         for delivery, event in pairs:
             self.deps.log(
                 f"event {event.event_id} of execution {event.execution_id}, delivery {delivery.received}: {away}"
@@ -159,7 +159,7 @@ class _Batch:
         self.managed.failures += len(pairs)
 
     def _failed(self, delivery: Delivery, event: Event, error: Exception) -> None:
-        """The engine failed on an event: it is tried again here, alone, until its execution fails instead.
+        """Try an event on which the engine failed again, alone, and fail its execution at last.
 
         The tries are counted here, because the queue counts deliveries during an outage as well.
         """
@@ -179,7 +179,7 @@ class _Batch:
             failure = again
 
     def _settled(self, delivery: Delivery, event: Event, error: Exception, tries: int) -> float | None:
-        """Apply the policy for failed events. Returns the pause before the next try; None: nothing is left to do here."""
+        """Apply the policy for failed events. Returns the pause before the next try; None: the event is settled."""
         handled = Handled()
         try:
             if isinstance(error, InfrastructureError) and is_outage(error):

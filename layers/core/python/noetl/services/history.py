@@ -307,7 +307,7 @@ def _item_call(outcome: Mapping[str, Any], status: Any, step: str, meta: dict[st
 
 
 def facts_of(row: StoredEvent) -> list[dict[str, Any]]:
-    """What a row tells, as plain JSON; nothing when it cannot be read."""
+    """Return the facts of a row as plain JSON; none when it cannot be read."""
     found = attempt(lambda: read_facts(row), row.event_id)
     return [] if isinstance(found, Unreadable) else found
 

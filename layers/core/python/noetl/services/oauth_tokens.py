@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus, urlencode
 
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
-from noetl.kinds.http.client import Answer, Limits, Request, send
-from noetl.kinds.net_guard import Allowed, parse_url
 from noetl.services.manage_credentials import Token
+
+if TYPE_CHECKING:
+    from noetl.kinds.http.client import Answer, Request
 
 SECONDS = 20.0
 DEFAULT_LIFE = 3600.0
@@ -25,9 +26,13 @@ _EXTRA = ("scope", "audience", "resource")
 
 def make_exchange(http_allow: tuple[str, ...] = ()) -> Callable[[str, Mapping[str, Any]], Token]:
     """``http_allow``: internal hosts that may be asked, as for the kind ``http``."""
-    limits = Limits(SECONDS, SECONDS, SECONDS, MAX_BYTES, Allowed(http_allow))
 
     def exchange(name: str, data: Mapping[str, Any]) -> Token:
+        # The client is loaded by the first token: most processes ask for none.
+        from noetl.kinds.http.client import Limits, send
+        from noetl.kinds.net_guard import Allowed
+
+        limits = Limits(SECONDS, SECONDS, SECONDS, MAX_BYTES, Allowed(http_allow))
         answer = send(_request(data), limits, follow_redirects=False)
         return _token(name, answer)
 
@@ -36,6 +41,9 @@ def make_exchange(http_allow: tuple[str, ...] = ()) -> Callable[[str, Mapping[st
 
 def _request(data: Mapping[str, Any]) -> Request:
     """``client_auth: body`` puts id and secret into the form; they stand in the Authorization header unless it is said."""
+    from noetl.kinds.http.client import Request
+    from noetl.kinds.net_guard import parse_url
+
     form = {"grant_type": "client_credentials"}
     form |= {field: str(data[field]) for field in _EXTRA if data.get(field)}
     headers = {"content-type": "application/x-www-form-urlencoded", "accept": "application/json"}

@@ -53,7 +53,7 @@ class StepRun:
     child: int | None = None
     error: dict[str, Any] | None = None
     awaits: int = 0
-    """Callbacks that it waits for (all items of its loop)."""
+    """Callbacks that it waits for (all items of its loop, where these were read)."""
     until: float | None = None
     """When it goes on, while it waits for a time."""
     resting: bool = False
@@ -76,7 +76,7 @@ class Progress:
     error_step: str = ""
     reason: str = ""
     unreadable: list[Unreadable] = field(default_factory=list)
-    """Rows that say nothing here."""
+    """Rows that do not count for progress."""
 
     def add(self, row: StoredEvent) -> None:
         """Fold the next main-lane row."""
@@ -124,12 +124,18 @@ class Progress:
         return any(r.loop is not None and r.status not in OVER for r in self.runs.values())
 
 
-def read_progress(store: ExecutionStore, execution_id: int, progress: Progress | None = None) -> Progress:
-    """Fold what history holds beyond ``progress`` (or all of it), and how far live loops are."""
+def read_progress(
+    store: ExecutionStore, execution_id: int, progress: Progress | None = None, *, items: bool = False
+) -> Progress:
+    """Fold what history holds beyond ``progress`` (or all of it), and how far live loops are.
+
+    ``items``: also callbacks of single items, which count for ``StepRun.awaits`` alone. There may be as many as items.
+    """
     progress = progress or Progress()
+    look = store.events if items else store.step_events
     had_loops = progress.looping
     while True:
-        page = store.events(execution_id, after=progress.seq, limit=PAGE)
+        page = look(execution_id, after=progress.seq, limit=PAGE)
         for row in page:
             progress.add(row)
         if len(page) < PAGE:

@@ -16,7 +16,7 @@ RETRY = "mend the cause, then `noetl invoke maintenance events/maintenance/retry
 
 
 def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[Finding]:
-    """Tell which messages of the execution were given up."""
+    """Yield a finding for each dead letter of the execution."""
     if deliveries is None:
         return
     try:
@@ -28,7 +28,7 @@ def dead_letters(execution_id: int, deliveries: Deliveries | None) -> Iterator[F
         if letter.why:
             text, next_ = f"the engine laid it aside: {letter.why}", RETRY
         else:
-            text = "its queue gave it up after hundreds of deliveries"
+            text = "its queue moved it there after hundreds of deliveries"
             next_ = "maintenance sends it back by itself, once `GET /ready` is green"
         yield Finding(
             "dead_letter",
@@ -53,7 +53,12 @@ def delivered(
     if tries is not None and tries.why:
         text = f"{what} was delivered {tries.received} times and given back, last at {iso(tries.at)}: {tries.why}; {age}"
         return Finding(
-            "backing_off", "warning", text, step, command.run, ("it goes on by itself when that is back",)
+            "backing_off",
+            "warning",
+            text,
+            step,
+            command.run,
+            ("it continues by itself when the outage is over",),
         )
     if tries is not None:
         text = (

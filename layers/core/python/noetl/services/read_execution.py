@@ -19,7 +19,7 @@ from noetl.ports.answers import EVERY, ExecutionFilter
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
-from noetl.services.awaited import awaited
+from noetl.services.awaited import awaited, count_awaited
 from noetl.services.execution_state import demand_state, read_state
 from noetl.services.hydration import NOT_VALUES, make_hydrate
 from noetl.services.manage_limits import WaitView, waits
@@ -83,7 +83,8 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
 class ExecutionView(msgspec.Struct, frozen=True):
     """``error`` has message, kind, code, hint, position, step and details (``input``: what the call was made with).
     ``outstanding``: counts of commands, timers, outbox. ``waits``: what waits for keys that executions share. ``awaiting``: callbacks that
-    it waits for. ``unreadable``: rows that cannot be read, and why; the rest of the view does without them.
+    it waits for (``awaiting_left_out`` counts those of items of loops that are not shown). ``unreadable``: rows that cannot be read, and
+    why; the rest of the view does without them.
     """
 
     summary: ExecutionSummary
@@ -94,6 +95,7 @@ class ExecutionView(msgspec.Struct, frozen=True):
     outstanding: dict[str, int]
     waits: list[WaitView] = []
     awaiting: list[AwaitedCallback] = []
+    awaiting_left_out: int = 0
     unreadable: list[str] = []
 
     @property
@@ -133,6 +135,7 @@ def describe(
     waiting = waits(store, execution_id) if info.status not in TERMINAL else []
     awaiting = attempt(lambda: awaited(store, execution_id, state), f"a callback of execution {execution_id}")
     unread = [one for one in (unreadable, awaiting) if isinstance(one, Unreadable)]
+    shown = [] if isinstance(awaiting, Unreadable) else awaiting
     return ExecutionView(
         summary=summarize(info, now, queued=any(not wait.step for wait in waiting)),
         steps=[step_view(run, now) for run in progress.runs.values()],
@@ -141,7 +144,8 @@ def describe(
         parked=parked_steps(state, programs),
         outstanding=dict(store.open_work(execution_id)),
         waits=waiting,
-        awaiting=[] if isinstance(awaiting, Unreadable) else awaiting,
+        awaiting=shown,
+        awaiting_left_out=max(0, count_awaited(state) - len(shown)) if shown else 0,
         unreadable=[str(one) for one in (*unread, *progress.unreadable)],
     )
 

@@ -69,7 +69,7 @@ def put(row: ScheduleRow, *, store: ScheduleStore, schedules: Schedules | None, 
 
 
 def _dated(row: ScheduleRow, old: ScheduleRow | None, now: float) -> ScheduleRow:
-    """Return it with its anchor and next time: the same timing goes on counting, another one begins now."""
+    """Return it with its anchor and next time: an unchanged timing keeps its count, a changed one begins now."""
     if old is not None and _rhythm(old) == _rhythm(row):
         row = replace(row, anchor=old.anchor)
         keeps = old.active and row.enabled and old.next_at is not None

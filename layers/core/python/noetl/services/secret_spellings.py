@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import cached_property
 from html.entities import html5
 
+from noetl.services import secret_signs
 from noetl.services.secret_blocks import Blocks, Span, merged
 
 ROUNDS = 3
 """Escapes within escapes that are undone: an address in an address in JSON."""
 WIDEST = 12
-"""Bytes that a byte of a secret takes up at most: a number of HTML in JSON in JSON, a pair of hexadecimal digits and what stands between."""
+"""Bytes that a byte of a secret takes up at most: a number of HTML in JSON in JSON, a pair of hexadecimal digits and its separator."""
 # Every alternative begins with a letter of its own: so `re` skips to the next of them fast.
 _ESCAPES = (
     rb"%(?P<percent>[0-9A-Fa-f]{2})"
@@ -51,11 +53,14 @@ class KnownSecrets:
         encoded: Iterable[bytes] = (),
     ) -> None:
         known = set(secrets)
+        self._texts = known
         self._plain = Blocks(known)
         self._quoted = any(b'"' in one or b"'" in one for one in known)
         self._escape = _ESCAPE_OR_QUOTES if self._quoted else _ESCAPE
-        self._hexadecimal = Blocks(one for one in hexadecimal if len(one) >= 8)
-        self._lines = Blocks(one for one in encoded if len(one) >= 8)
+        pairs = {one for one in hexadecimal if len(one) >= 8}
+        lines = {one for one in encoded if len(one) >= 8}
+        self._hexadecimal, self._lines = Blocks(pairs), Blocks(lines)
+        self._sign = secret_signs.of_texts(known, pairs, lines)
         self.longest = max(
             self._plain.longest, WIDEST * self._hexadecimal.longest // 2, 2 * self._lines.longest
         )
@@ -63,19 +68,28 @@ class KnownSecrets:
 
     def found_in(self, data: bytes) -> list[Span]:
         """Where secrets stand, ascending; those that overlap as one."""
-        return merged([*self._spelled(data, ROUNDS), *self._with_gaps(data)])
+        near = self._sign(data)
+        return merged([*self._spelled(data, ROUNDS, near), *(self._with_gaps(data) if near else ())])
 
     def __contains__(self, data: bytes) -> bool:
-        return bool(self._spelled(data, ROUNDS) or self._with_gaps(data))
+        near = self._sign(data)
+        return bool(self._spelled(data, ROUNDS, near) or (near and self._with_gaps(data)))
 
-    def _spelled(self, data: bytes, rounds: int) -> list[Span]:
-        found = self._plain.found_in(data)
+    @cached_property
+    def _hidden(self) -> secret_signs.Sign:
+        """Made when an escape is seen for the first time."""
+        return secret_signs.of_escapes(self._texts, quoted=self._quoted)
+
+    def _spelled(self, data: bytes, rounds: int, near: bool) -> list[Span]:
+        found = self._plain.found_in(data) if near else []
         if not rounds or not (self._quoted or any(begin in data for begin in _BEGINS)):
+            return found
+        if not self._hidden(data):
             return found
         undone = self._escape.sub(_cached, data)
         if undone == data:
             return found
-        deeper = self._spelled(undone, rounds - 1)
+        deeper = self._spelled(undone, rounds - 1, self._sign(undone))
         return [*found, *_traced(self._escape, data, deeper)] if deeper else found
 
     def _with_gaps(self, data: bytes) -> list[Span]:

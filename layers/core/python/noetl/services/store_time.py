@@ -14,7 +14,7 @@ EVERY_SECONDS = 60.0
 
 
 class StoreTime:
-    """Goes on from the store's last word. ``clock``: monotonic seconds; ``wall``: seconds that also count while the machine sleeps."""
+    """Continues from the store's last answer. ``clock``: monotonic seconds; ``wall``: seconds that also count while the machine sleeps."""
 
     def __init__(
         self, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time

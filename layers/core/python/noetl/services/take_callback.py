@@ -141,7 +141,7 @@ def _known(token: str, deps: CallbackDeps) -> CallbackId:
 
 
 def _remembered(token: str, deps: CallbackDeps) -> CallbackId | None:
-    """Return what a token names whose key is gone from the ring, while somebody waits for it: the wait may last longer than any key."""
+    """Return the open callback of a token whose key left the ring: a wait may outlive every key."""
     found = token_name(token)
     if found is None:
         return None

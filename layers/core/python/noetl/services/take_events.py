@@ -23,7 +23,7 @@ from noetl.domain.sizes import BATCH_EVENTS, INLINE_BYTES
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
 from noetl.ports.execution_store import EventRow, ExecutionStore
 from noetl.ports.queue import Delivery
-from noetl.services.admit_messages import Door
+from noetl.services.admit_messages import UNKNOWN_KEY_DELIVERIES, Door
 
 MOST_EVENTS = BATCH_EVENTS.value
 STALE_SECONDS = 60.0
@@ -139,7 +139,10 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
 
 def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], list[tuple[str, Event]]]:
     """What became of each, and what was let in. Raises InfrastructureError when the store is away."""
-    deliveries = [Delivery(f"http-{place}", "", text) for place, text in enumerate(texts)]
+    # No queue brings a request again, so each is its last delivery.
+    deliveries = [
+        Delivery(f"http-{place}", "", text, UNKNOWN_KEY_DELIVERIES) for place, text in enumerate(texts)
+    ]
     found = deps.door.admit(deliveries)
     let_in = {delivery.message_id: event for delivery, event in found.events}
     told: list[EventTold] = []

@@ -34,6 +34,7 @@ class TemplateWriter:
             raise InvalidInputError(
                 f"the template is nested more than {MOST_DEPTH} deep", code="template_too_large"
             )
+        self.meter.tick()  # a document of plain values takes its time as well
         if isinstance(value, str):
             return self._text(value, path) if "{" in value else value
         if isinstance(value, Mapping):

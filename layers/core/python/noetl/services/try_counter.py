@@ -35,6 +35,16 @@ class TryCounter:
             self.store.put(command, CommandTries(began + 1, received, self.now()))
         return began + 1
 
+    def is_last(self, command: Command, received: int) -> bool:
+        """Tell whether the next try is the last one, or one too many: no worker ended the others."""
+        if self.store is None or received < self.most:
+            return False
+        try:
+            known = self.store.get(command.execution_id, command.command_id, command.attempt, command.turn)
+        except InfrastructureError:
+            return False  # to begin it asks again, and gives it back
+        return known is not None and known.began >= self.most - 1
+
     def excuse(self, command: Command, tries: int, received: int, why: str) -> None:
         """Note that this was no try. What cannot be noted counts as one."""
         if self.store is None:

@@ -75,6 +75,7 @@ class _Batch:
         self.tries = TryCounter(deps.tries, BROKEN_TRIES, deps.now, self.worker.log)
         self.changed = threading.Condition()
         self.jobs: list[_Job] = []
+        self.under_way: list[_Job] = []
         self.waiting: deque[tuple[_Job, Outgoing]] = deque()
         self.waiting_since = 0.0
         self.closed = False
@@ -83,8 +84,9 @@ class _Batch:
 
     def work(self, deliveries: Sequence[Delivery]) -> Worked:
         self._admit(deliveries)
-        self._start()
-        self._see_through()
+        for jobs in self._apart():
+            self._start(jobs)
+            self._see_through()
         self._hand_back()
         return self.worked
 
@@ -137,15 +139,24 @@ class _Batch:
 
     # --- commands, each in a thread of its pool ---
 
-    def _start(self) -> None:
+    def _apart(self) -> list[list[_Job]]:
+        """What is begun together. A last try is made alone, when all else is sent: workers that died in the middle of several commands
+        died of one of them, and the others must not be given up with it."""
+        if len(self.jobs) == 1:
+            return [self.jobs]
+        last = [job for job in self.jobs if self.tries.is_last(job.command, job.delivery.received)]
+        return [[job for job in self.jobs if job not in last], *([job] for job in last)]
+
+    def _start(self, jobs: list[_Job]) -> None:
+        self.under_way = jobs
         pools: dict[str, deque[_Job]] = {}
-        for job in self.jobs:
+        for job in jobs:
             pool = job.command.pool if job.command.pool in self.deps.slots else "io"
             pools.setdefault(pool, deque()).append(job)
-        for pool, jobs in pools.items():
-            for _ in range(min(len(jobs), max(1, self.deps.slots[pool]))):
+        for pool, queue in pools.items():
+            for _ in range(min(len(queue), max(1, self.deps.slots[pool]))):
                 threading.Thread(
-                    target=self._run_all, args=(jobs,), name=f"noetl-{pool}", daemon=True
+                    target=self._run_all, args=(queue,), name=f"noetl-{pool}", daemon=True
                 ).start()
 
     def _run_all(self, jobs: deque[_Job]) -> None:
@@ -250,7 +261,7 @@ class _Batch:
         try:
             self._emit(job, worker_lost(job.command, why))
         except InfrastructureError as away:
-            self._fail(job, f"is lost, which could not be told: {away}", str(away))
+            self._fail(job, f"is lost, but its outcome could not be sent: {away}", str(away))
             return
         self.worker.log(f"command {job.command.command_id} is lost: {why}")
         with self.changed:
@@ -269,7 +280,7 @@ class _Batch:
     def _see_through(self) -> None:
         lease = self.deps.lease_seconds
         beat = self.clock() + min(1.0, lease / 3) if lease else float("inf")
-        if lease and any(job.delivery.received > 1 for job in self.jobs):
+        if lease and any(job.delivery.received > 1 for job in self.under_way):
             # The worker before this one may have died of one of them: the wait after the next death begins now.
             self._keep_hold(lease)
         while True:
@@ -288,7 +299,7 @@ class _Batch:
                 beat = self.clock() + lease / 3
 
     def _unfinished(self) -> bool:
-        return not all(job.ended for job in self.jobs)
+        return not all(job.ended for job in self.under_way)
 
     def _due(self) -> bool:
         """Whether to send what there is: a full request, the last outcomes, or outcomes that have waited long enough."""

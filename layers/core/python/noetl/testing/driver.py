@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from noetl.domain.commands import Command
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.ports.execution_store import Fence, LoadRequest
-from noetl.services.engine_deps import EngineDeps
+from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.handle_events import handle_events
 
 EPOCH = 1_800_000_000.0
@@ -129,7 +130,19 @@ class Driver:
                 self.execute(command)
 
     def handle(self, batch: Sequence[Event]) -> None:
-        handled = handle_events(batch, self.deps)
+        """Handle a batch. What was committed before an event broke the engine is followed up, as in every runtime."""
+        handled = Handled()
+        try:
+            handle_events(batch, self.deps, handled)
+        except InfrastructureError:
+            raise
+        except Exception:
+            self.follow(handled)
+            raise
+        self.follow(handled)
+
+    def follow(self, handled: Handled) -> None:
+        """Take what came of events: commands to run, events to handle, executions that have ended."""
         for command in handled.commands:
             self.take(command)
         self.events.extend(handled.events)

@@ -7,22 +7,21 @@ from typing import Any
 
 import msgspec
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.aws.s3_streams import MISSING
+from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.s3_streams import is_missing
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.ports.command_tries import CommandTries
 
-_HIDDEN = MISSING | {"AccessDenied", "403"}
-"""Workers may read objects and list none: S3 then says "forbidden" where it means "missing"."""
 _DECODER = codec.decoder(CommandTries)
 
 
 class S3CommandTries:
-    """``executions/<execution id>/tries/<SHA-256 of command, attempt and turn>``."""
+    """``executions/<execution id>/tries/<SHA-256 of command, attempt and turn>``. ``lists``: whether the role may list the bucket."""
 
-    def __init__(self, bucket: str, client: Any) -> None:
+    def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
         self._bucket = bucket
+        self._lists = lists
         self._client = client
 
     def get(self, execution_id: int, command_id: str, attempt: int, turn: int) -> CommandTries | None:
@@ -30,7 +29,7 @@ class S3CommandTries:
         try:
             data: bytes = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
         except FAILURES as error:
-            if error_code(error) in _HIDDEN:
+            if is_missing(error, lists=self._lists):
                 return None
             raise away(error, "s3") from error
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.aws.s3_streams import MISSING, S3Reader, S3Writer
+from noetl.adapters.aws.s3_streams import S3Reader, S3Writer, is_missing
 from noetl.adapters.program_hash import check_hash
 from noetl.adapters.result_uri import result_key
 from noetl.domain.errors import ConflictError, InfrastructureError, NotFoundError
@@ -31,12 +31,15 @@ class S3ResultStore(OneTier):
     """``executions/<execution id>/<SHA-256 of the URI>``; ``permanent/<SHA-256 of the URI>`` for what no execution takes along (the
     lifecycle of the bucket goes by these prefixes). Encryption at rest is the bucket's default.
 
-    The role needs s3:ListBucket on the bucket, or S3 says "forbidden" where it means "missing".
+    ``lists``: whether the role may list the bucket (``is_missing``).
     """
 
-    def __init__(self, bucket: str, client: Any, name: Literal["s3", "minio"] = "s3") -> None:
+    def __init__(
+        self, bucket: str, client: Any, name: Literal["s3", "minio"] = "s3", *, lists: bool = True
+    ) -> None:
         self._bucket = bucket
         self._client = client
+        self._lists = lists
         self.name: str = name
 
     def put(self, uri: str, data: bytes) -> None:
@@ -46,7 +49,7 @@ class S3ResultStore(OneTier):
             raise ConflictError(f"{uri} exists with other content", code="result_exists")
 
     def get(self, uri: str) -> bytes:
-        found = _read(self._client, self._bucket, self._key(uri))
+        found = _read(self._client, self._bucket, self._key(uri), self._lists)
         if found is None:
             raise NotFoundError(
                 f"{uri} is not in bucket {self._bucket}",
@@ -59,7 +62,7 @@ class S3ResultStore(OneTier):
         return S3Writer(self._client, self._bucket, self._key(uri), uri)
 
     def reader(self, uri: str, start: int = 0) -> S3Reader:
-        return S3Reader(self._client, self._bucket, self._key(uri), start, uri)
+        return S3Reader(self._client, self._bucket, self._key(uri), start, uri, lists=self._lists)
 
     def path(self, uri: str) -> Path | None:
         return None
@@ -119,11 +122,12 @@ class S3ResultStore(OneTier):
 
 
 class S3ProgramStore:
-    """``programs/v<version of the Program format>/<hash>.json``."""
+    """``programs/v<version of the Program format>/<hash>.json``. ``lists``: whether the role may list the bucket."""
 
-    def __init__(self, bucket: str, client: Any) -> None:
+    def __init__(self, bucket: str, client: Any, *, lists: bool = True) -> None:
         self._bucket = bucket
         self._client = client
+        self._lists = lists
 
     def get(self, program: str) -> bytes | None:
         found = self.read(program)
@@ -133,7 +137,7 @@ class S3ProgramStore:
         self.write(program, data, "", replace=False)
 
     def read(self, program: str) -> tuple[bytes, str] | None:
-        found = _object(self._client, self._bucket, self._key(program))
+        found = _object(self._client, self._bucket, self._key(program), self._lists)
         return None if found is None else (found["Body"].read(), found.get("Metadata", {}).get(TOKEN, ""))
 
     def write(self, program: str, data: bytes, token: str, *, replace: bool) -> bool:
@@ -153,6 +157,7 @@ class S3Revocations:
     """``revoked/<execution id>`` and ``revoked/<execution id>/<run>``: empty objects.
 
     Asking between items is cheap: a mark that is not there is not looked for again for ``remember`` seconds, one that is there never.
+    ``lists``: whether the role may list the bucket.
     """
 
     def __init__(
@@ -160,10 +165,12 @@ class S3Revocations:
         bucket: str,
         client: Any,
         *,
+        lists: bool = True,
         remember: float = REMEMBER_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bucket = bucket
+        self._lists = lists
         self._client = client
         self._remember = remember
         self._clock = clock
@@ -188,7 +195,7 @@ class S3Revocations:
         try:
             self._client.head_object(Bucket=self._bucket, Key=key)
         except FAILURES as error:
-            if error_code(error) not in MISSING:
+            if not is_missing(error, lists=self._lists):
                 raise away(error, "s3") from error
             self._note(key, False)
             return False
@@ -209,20 +216,20 @@ def _mark(execution_id: int, run: int | None) -> str:
     return whole if run is None else f"{whole}/{int(run)}"
 
 
-def _read(client: Any, bucket: str, key: str) -> bytes | None:
+def _read(client: Any, bucket: str, key: str, lists: bool) -> bytes | None:
     """None when there is no such object."""
-    found = _object(client, bucket, key)
+    found = _object(client, bucket, key, lists)
     data: bytes | None = None if found is None else found["Body"].read()
     return data
 
 
-def _object(client: Any, bucket: str, key: str) -> dict[str, Any] | None:
+def _object(client: Any, bucket: str, key: str, lists: bool) -> dict[str, Any] | None:
     """The answer with an object, read to its end; None when there is none."""
     try:
         found: dict[str, Any] = client.get_object(Bucket=bucket, Key=key)
         return {**found, "Body": io.BytesIO(found["Body"].read())}
     except FAILURES as error:
-        if error_code(error) in MISSING:
+        if is_missing(error, lists=lists):
             return None
         raise away(error, "s3") from error
 

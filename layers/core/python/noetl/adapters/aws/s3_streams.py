@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away, error_code, error_message
 from noetl.domain.errors import ConflictError, NotFoundError
 
 PART_BYTES = 8 * 1024 * 1024
 """Of one part of an upload, and most that is held: S3 wants at least 5 MiB and at most 10,000 parts, so objects end at 80 GiB
 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html)."""
-MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
+_MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
+_HIDDEN = frozenset({"AccessDenied", "403", "Forbidden"})
 _EXISTS = frozenset({"PreconditionFailed", "412"})
+_DENIED = re.compile(r"not authorized to perform: ([A-Za-z0-9:]+)", re.ASCII)
+
+
+def is_missing(error: Exception, *, lists: bool) -> bool:
+    """Whether S3 says that there is no such object. ``lists``: whether the role may list the bucket.
+
+    To a role that may not, S3 says "forbidden" instead: a missing object would tell it what there is. A refusal that names another action
+    is a refusal (https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html#API_HeadObject_RequestSyntax, "Permissions").
+    """
+    code = error_code(error)
+    if lists or code not in _HIDDEN:
+        return code in _MISSING
+    denied = _DENIED.search(error_message(error))
+    return denied is None or denied[1] == "s3:ListBucket"
 
 
 class S3Writer:
@@ -74,7 +90,9 @@ class S3Writer:
 class S3Reader:
     """Raises NotFoundError(code="REFERENCE_NOT_AVAILABLE") when it is made for an object that is not there."""
 
-    def __init__(self, client: Any, bucket: str, key: str, start: int, what: str) -> None:
+    def __init__(
+        self, client: Any, bucket: str, key: str, start: int, what: str, *, lists: bool = True
+    ) -> None:
         wanted = {"Bucket": bucket, "Key": key}
         if start:
             wanted["Range"] = f"bytes={start}-"
@@ -82,7 +100,7 @@ class S3Reader:
         try:
             self._body = client.get_object(**wanted)["Body"]
         except FAILURES as error:
-            if error_code(error) in MISSING:
+            if is_missing(error, lists=lists):
                 raise NotFoundError(
                     f"{what} is not in bucket {bucket}", code="REFERENCE_NOT_AVAILABLE"
                 ) from None

@@ -14,10 +14,11 @@ from noetl.domain.firing import CatchUp
 from noetl.ports.schedules import ScheduleEntry
 
 MAX_INPUT = 256 * 1024
+MOST_RETRIES = 185
 RETRY: dict[CatchUp, dict[str, int]] = {
     "none": {"MaximumEventAgeInSeconds": 60, "MaximumRetryAttempts": 5},
     "once": {"MaximumEventAgeInSeconds": 3600, "MaximumRetryAttempts": 30},
-    "all": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": 185},
+    "all": {"MaximumEventAgeInSeconds": 86_400, "MaximumRetryAttempts": MOST_RETRIES},
 }
 """How long a moment is delivered again; a minute is the least and a day the most that the service takes."""
 TIME = "<aws.scheduler.scheduled-time>"

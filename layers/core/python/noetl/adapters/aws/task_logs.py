@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
+from noetl.adapters.aws.clients import FAILURES, answering, away
+from noetl.adapters.aws.s3_streams import is_missing
 from noetl.adapters.line_pages import as_text, bad_cursor, from_text
 from noetl.domain.task_lines import LinePage, TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
@@ -88,7 +89,7 @@ class S3TaskLogs:
                 Bucket=self._bucket, Key=f"{_folder(execution_id)}{name}.jsonl"
             )["Body"].read()
         except FAILURES as error:
-            if error_code(error) in ("NoSuchKey", "404", "NotFound"):
+            if is_missing(error, lists=True):  # it was listed just now
                 return b""
             raise away(error, "s3") from error
         return data

@@ -14,9 +14,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-from yamlcore import CCoreLoader
-
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 
@@ -86,6 +83,10 @@ class FileCredentials:
 
 
 def _parse(path: Path, text: str) -> dict[str, Credential]:
+    # YAML is loaded for a file that is there: most processes read none.
+    import yaml
+    from yamlcore import CCoreLoader
+
     try:
         _check_nesting(path, text)
         document = yaml.load(text, Loader=CCoreLoader)
@@ -103,6 +104,9 @@ def _parse(path: Path, text: str) -> dict[str, Credential]:
 
 def _check_nesting(path: Path, text: str) -> None:
     """Refuse what would exhaust the parser, before anything is built; aliases have no business here."""
+    import yaml
+    from yamlcore import CCoreLoader
+
     depth = 0
     for event in yaml.parse(text, Loader=CCoreLoader):
         if isinstance(event, yaml.CollectionStartEvent):

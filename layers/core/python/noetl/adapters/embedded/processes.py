@@ -213,7 +213,7 @@ def _call(command: list[str], data: Path, text: str = "") -> subprocess.Complete
 
 
 def failed(what: str, cause: Exception | str, code: str) -> InfrastructureError:
-    """Say what failed; what the machine has run out of, with a remedy, when the cause tells that, else the cause as it is."""
+    """Describe the failure: the exhausted resource with a remedy if the cause names one, else the cause."""
     found = shortage_in(cause) if isinstance(cause, str) else shortage(cause)
     if found is not None:
         return InfrastructureError(f"{what}: {found.reason}", code=code, hint=found.remedy, retryable=False)
@@ -271,6 +271,7 @@ def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
 
 def _spawn(data: Path, command: list[str], identity: dict[str, Any]) -> subprocess.Popen[bytes]:
     """In a session of its own, so that Ctrl-C in a terminal does not reach it."""
+    _log(data).touch(mode=0o600)  # it repeats statements, and others may pass through its folder
     with _log(data).open("wb") as out:
         return subprocess.Popen(
             command,

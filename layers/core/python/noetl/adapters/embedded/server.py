@@ -34,6 +34,7 @@ SETTINGS = {
     "max_wal_senders": "0",
     "max_wal_size": "512MB",
     "checkpoint_timeout": "15min",
+    "wal_compression": "pglz",
     "jit": "off",
     "log_min_messages": "fatal",
     "log_checkpoints": "off",
@@ -131,7 +132,7 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
 
 @contextlib.contextmanager
 def _writable(folder: Path) -> Iterator[None]:
-    """What the system refuses here (a full disk, no more processes) is told as what it is. Raises InfrastructureError."""
+    """Report a refusal of the system (full disk, no more processes). Raises InfrastructureError."""
     try:
         yield
     except OSError as error:

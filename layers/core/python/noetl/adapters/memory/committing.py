@@ -286,5 +286,5 @@ def _cancels(tables: Tables, change: Change) -> list[Event]:
 
 
 def _concerns(change: Change, awaited_by: int | None) -> bool:
-    """Tell whether a child that this run waits for goes with what ``change`` gives up."""
+    """Return whether ``change`` abandons a child that this run waits for."""
     return change.cancel_children or awaited_by in change.drop_runs

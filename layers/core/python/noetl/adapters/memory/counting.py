@@ -6,10 +6,18 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from noetl.adapters.loops import completed, counted_rows, loop_alert, refill, resumed_item, stripped
+from noetl.adapters.loops import (
+    CountedRow,
+    completed,
+    counted_rows,
+    loop_alert,
+    refill,
+    resumed_item,
+    stripped,
+)
 from noetl.adapters.memory.limits import settle
-from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, loop_of
-from noetl.domain import codec
+from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, Work, loop_of
+from noetl.domain import codec, ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.ports.execution_store import Committed, ExecutionIdTakenError, ItemBatch, ItemsCommitted
@@ -90,7 +98,7 @@ def _count(
     if entry is None or loop is None or (entry.attempt, entry.turn) != (event.attempt, event.turn):
         return None
     new = {part.row.event_id: part for part in counted_rows(batch) if part.row.event_id not in work.history}
-    fresh = list(new.values())
+    fresh = [part for part in new.values() if not _decided_otherwise(batch, part, work)]
     alone, rest = _continuations(batch, {part.row.seq for part in fresh})
     counts = [part for part in fresh if part.counts]
     if event.undone is not None and entry.left - len(counts) - len(alone) > event.undone:
@@ -119,6 +127,21 @@ def _count(
         loop.alerted = True
         events += tables.post([loop_alert(batch, loop.row.step, loop.row.program)], event.execution_id, owner)
     return len(counts)
+
+
+def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work) -> bool:
+    """Tell whether another run of the same parallel chunk said something else of the item first.
+
+    The first row of an item decides: it is done, or it goes on in a command of its own.
+    """
+    event, index = batch.event, part.row.seq
+    alone = ids.item_command_id(event.run, event.round, index)
+    if alone == event.command_id:
+        return False
+    if part.counts:
+        return alone in work.commands
+    goes_on = any(command.command_id == alone for command in (*batch.resumed, *batch.waiting))
+    return goes_on and ids.item_event(event.run, event.round, index) in work.history
 
 
 def _continuations(

@@ -5,10 +5,12 @@ Nothing survives the process. Values are kept encoded, so nobody shares a mutabl
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -18,8 +20,9 @@ from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.memory import committing, counting, polling, recovery
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.trees import root_of
+from noetl.adapters.memory.trees import fits, root_of
 from noetl.domain import codec, ids
+from noetl.domain.callbacks import SCOPE
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
 from noetl.domain.owners import QUEUE
@@ -53,6 +56,8 @@ from noetl.ports.execution_store import (
 
 _NOTHING = Published()
 PLACE = attrgetter("lane", "seq", "event_id")
+_OF_ITEM = re.compile(r"(await|callback):.*\.i")
+"""Events of the main lane that tell of a callback of one item of a loop."""
 
 
 class MemoryExecutionStore(MemoryLimits):
@@ -313,7 +318,7 @@ class MemoryExecutionStore(MemoryLimits):
                 for entry in newest
                 if (before is None or entry.execution_id < before)
                 and status in (None, entry.status)
-                and _fits(entry, wanted, self._tables)
+                and fits(entry, wanted, self._tables)
             ][:limit]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
@@ -323,6 +328,11 @@ class MemoryExecutionStore(MemoryLimits):
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
     ) -> Sequence[StoredEvent]:
         return self._page(execution_id, lane, after, limit)
+
+    def step_events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
+        with self._lock:
+            rows = [row for row in self._lane(execution_id, 0) if row.seq > after]
+        return [row for row in rows if not _OF_ITEM.match(row.event_id)][:limit]
 
     def _page(self, execution_id: int, lane: int, after: int, limit: int) -> list[StoredEvent]:
         """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
@@ -339,6 +349,13 @@ class MemoryExecutionStore(MemoryLimits):
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
         with self._lock:
             return {key: codec.decode(value) for key, value in self._tables.work[execution_id].slots.items()}
+
+    def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
+        places = sorted(place for scope, place in self.slots(execution_id) if scope == SCOPE)
+        own = [place for place in places if place in map(str, runs)]
+        items = [[place for place in places if place.startswith(f"{run}.")][:limit] for run in runs]
+        slots = self.slots(execution_id)
+        return {place: slots[SCOPE, place] for place in [*own, *chain.from_iterable(items)]}
 
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
         with self._lock:
@@ -365,23 +382,6 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             history = list(self._tables.work[execution_id].history.values())
         yield from sorted((row for row in history if row.lane > 0), key=PLACE)
-
-
-def _fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool:
-    created, started = entry.created, entry.started_at
-    return (
-        wanted.path in (None, created.path)
-        and wanted.parent in (None, created.parent_execution_id)
-        and (wanted.started_after is None or started >= wanted.started_after)
-        and (wanted.started_before is None or started < wanted.started_before)
-        and wanted.program in (None, entry.program)
-        and (wanted.ids is None or entry.execution_id in wanted.ids)
-        and (
-            not wanted.statuses
-            or entry.status in wanted.statuses
-            or (wanted.pausing and any(one.pauses for one in tables.steering(entry.execution_id)))
-        )
-    )
 
 
 def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:

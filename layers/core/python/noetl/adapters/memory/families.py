@@ -1,4 +1,4 @@
-"""What a paused execution and one that goes on mean to their children, begun or not, as sql/functions/20_main_lane_parts.sql does it."""
+"""Pause and resume of an execution, applied to its children (as sql/functions/20_main_lane_parts.sql)."""
 
 from __future__ import annotations
 

@@ -59,6 +59,8 @@ def _open(tables: Tables, entry: CommandEntry) -> OpenCommand:
         entry.owner or "",
         tables.alive(entry.owner),
         tables.clock() - entry.not_before,
+        entry.losses,
+        tables.command(entry).remote,
     )
 
 

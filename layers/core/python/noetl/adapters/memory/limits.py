@@ -51,7 +51,7 @@ def settle(
         commands = tables.work[execution_id].commands
         asked = (execution_id, heir) in tables.uses
         if (
-            before not in commands
+            (before not in commands or not commands[before].left)
             and heir in commands
             and (execution_id, before) in tables.uses
             and not asked
@@ -105,7 +105,8 @@ def _of_loops(
         work = tables.work[execution_id]
         for entry in work.commands.values():
             loop = work.loops.get((entry.run, entry.round))
-            if loop is not None and loop.row.limits and (execution_id, entry.command_id) not in tables.uses:
+            asks = entry.left and (execution_id, entry.command_id) not in tables.uses
+            if loop is not None and loop.row.limits and asks:
                 found.append((entry, loop.row.limits, loop.row.priority, loop.row.step))
     return sorted(found, key=lambda one: one[0].order)
 

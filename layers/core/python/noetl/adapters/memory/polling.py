@@ -31,6 +31,8 @@ def wake_early(tables: Tables, commands: Sequence[tuple[int, str]], owner: str |
         entry = tables.work[execution_id].commands.get(command_id)
         if entry is None or entry.payload is None or entry.waiting or entry.not_before <= tables.clock():
             continue
+        if entry.losses > 1:
+            continue
         command = tables.command(entry)
         if command.remote:
             found.append(_given_out(tables, entry, command, owner, 0.0))

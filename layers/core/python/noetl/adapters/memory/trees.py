@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain.ids import is_start
+from noetl.ports.answers import ExecutionFilter
 
 
 def children(tables: Tables, execution_id: int) -> list[ExecutionEntry]:
@@ -82,3 +83,21 @@ def over_at(tables: Tables, root: ExecutionEntry) -> float | None:
     if not tree_is_old(tables, root, float("inf")) or is_wanted(tables, root):
         return None
     return max(one.ended_at or 0.0 for one, _ in tree(tables, root))
+
+
+def fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool:
+    """Say whether a list of executions, as asked for, has this one in it."""
+    created, started = entry.created, entry.started_at
+    return (
+        wanted.path in (None, created.path)
+        and wanted.parent in (None, created.parent_execution_id)
+        and (wanted.started_after is None or started >= wanted.started_after)
+        and (wanted.started_before is None or started < wanted.started_before)
+        and wanted.program in (None, entry.program)
+        and (wanted.ids is None or entry.execution_id in wanted.ids)
+        and (
+            not wanted.statuses
+            or entry.status in wanted.statuses
+            or (wanted.pausing and any(one.pauses for one in tables.steering(entry.execution_id)))
+        )
+    )

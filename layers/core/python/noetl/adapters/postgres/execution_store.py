@@ -12,8 +12,9 @@ from noetl.adapters.postgres import asking, doubts, handing, polling, shapes, sn
 from noetl.adapters.postgres.changes import Writing
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.items import LOOPS, Counting, KnownLoops
-from noetl.adapters.postgres.limit_store import PostgresLimits, creation
+from noetl.adapters.postgres.limit_store import creation
 from noetl.adapters.postgres.literals import documents, flag, number, numbers, records, text, texts, unname
+from noetl.adapters.postgres.looking import PostgresLooking
 from noetl.adapters.postgres.slots import LOOP, integers, whole_command
 from noetl.adapters.postgres.unread import Unread
 from noetl.adapters.postgres.variables import variable_rows
@@ -55,7 +56,7 @@ MAX_ID = 2**63 - 1
 _NOTHING = Published()
 
 
-class PostgresExecutionStore(PostgresLimits):
+class PostgresExecutionStore(PostgresLooking):
     """``database``: a connection string, or a Database shared with other adapters.
 
     ``pooled``: behind RDS Proxy or pgbouncer (see Database). ``loops``: how many loops are remembered. Safe to use from several threads.
@@ -392,8 +393,3 @@ class PostgresExecutionStore(PostgresLimits):
             start = demand(partial(decode_event, payload or b""), f"the Start of execution {execution_id}")
             return start if isinstance(start, Start) else None
         return None
-
-    def open_work(self, execution_id: int) -> Mapping[str, int]:
-        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
-        names = ("commands", "timers", "outbox", "lost")
-        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}

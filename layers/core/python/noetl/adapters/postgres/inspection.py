@@ -35,7 +35,7 @@ class PostgresInspection:
 
 
 def _open(row: Row) -> OpenCommand:
-    command_id, run, attempt, turn, waiting, owner, alive, due_for = row
+    command_id, run, attempt, turn, waiting, owner, alive, due_for, lost, remote = row
     return OpenCommand(
         (command_id or b"").decode(),
         int(run or 0),
@@ -45,6 +45,8 @@ def _open(row: Row) -> OpenCommand:
         (owner or b"").decode(),
         alive == b"t",
         float(due_for or 0),
+        int(lost or 0),
+        remote == b"t",
     )
 
 

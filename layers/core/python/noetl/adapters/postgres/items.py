@@ -52,7 +52,7 @@ class KnownLoops:
             return self._loops.get(key)
 
     def of(self, keys: Iterable[LoopKey]) -> dict[LoopKey, LoopRow]:
-        """Return those of ``keys`` that are here, for the caller to keep."""
+        """Return those of ``keys`` that are cached, for the caller to keep."""
         return {key: loop for key in keys if (loop := self.get(key)) is not None}
 
     def put(self, key: LoopKey, loop: LoopRow) -> None:

@@ -58,6 +58,28 @@ def migrate(dsn: str) -> list[str]:
         ) from error
 
 
+def check_known(dsn: str) -> None:
+    """Check that the database was migrated before.
+
+    Raises InfrastructureError: ``database_unreachable``, or ``database_replaced`` for one that no migration has touched.
+    """
+    try:
+        with _connect(dsn) as connection:
+            known = _recorded(connection)
+    except psycopg.OperationalError as error:
+        raise InfrastructureError(
+            f"the database cannot be reached: {error}", code="database_unreachable"
+        ) from error
+    if not known:
+        raise InfrastructureError(
+            "the database is empty, and this deployment had migrated one: a changed name or engine made another one, and the one "
+            "before was kept",
+            code="database_replaced",
+            hint='docs/operations.md, "A database that was replaced"',
+            retryable=False,
+        )
+
+
 def pending(dsn: str) -> list[str]:
     """Names of what ``migrate`` would apply. Raises InfrastructureError as it does for a database of another version."""
     with _connect(dsn) as connection:

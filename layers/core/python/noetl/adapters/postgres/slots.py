@@ -108,7 +108,7 @@ def admitted(answers: Sequence[Row], owner: str | None, unread: Unread) -> tuple
 
 
 class Slots:
-    """Collects what a commit is told. ``unread``: what cannot be read of it."""
+    """Collects the input of a commit. ``unread``: the part of it that cannot be read."""
 
     def __init__(self, unread: Unread) -> None:
         self.unread = unread

@@ -17,7 +17,7 @@ from noetl.ports.trigger_store import TriggerRow
 
 _SHOWN_ERROR = 2000
 _NOTHING = EventBridgeSource({})
-"""Stands for a source that cannot be read."""
+"""Replaces a source that cannot be read."""
 _SOURCE: msgspec.json.Decoder[Source] = codec.decoder(Source)
 
 

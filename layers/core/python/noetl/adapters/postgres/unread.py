@@ -1,4 +1,4 @@
-"""Rows of commands and of the outbox that cannot be read: told, and set aside.
+"""Unreadable rows of commands and of the outbox: log them, and set them aside.
 
 A row that is set aside has an owner whose name says until when (domain/owners.py). Until then claims pass over it. Afterwards the next
 claim tries it again, so that a row which a newer version wrote, or an operator repaired, is taken up by itself.

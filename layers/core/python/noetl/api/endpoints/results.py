@@ -34,13 +34,20 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
         return Answer(
             200, _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
         )
-    found = deliver_result(deps.store, deps.results, execution_id, most=deps.max_answer)
-    text = Answer(200, _result_answer(deps, execution_id, found)).body()
-    if found.whole and escaped_size(text) > deps.max_answer:
-        return Answer(
-            200, _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
-        )
+    text = ""
+    for one in result_answers(deps, execution_id, most=deps.max_answer):
+        text = Answer(200, one).body()
+        if escaped_size(text) <= deps.max_answer:
+            break
     return Answer(200, text=text)
+
+
+def result_answers(deps: ApiDeps, execution_id: int, *, most: int) -> Iterator[ResultAnswer]:
+    """Give the result in the largest form below ``most`` bytes of JSON, then (when that was all of it) with references."""
+    found = deliver_result(deps.store, deps.results, execution_id, most=most)
+    yield _result_answer(deps, execution_id, found)
+    if found.whole:
+        yield _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
 
 
 def _result_answer(deps: ApiDeps, execution_id: int, found: Delivered) -> ResultAnswer:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from noetl.api import bodies
-from noetl.api.endpoints import executions, logs, results
+from noetl.api.endpoints import executions, logs, results, waiting
 from noetl.api.exchange import BYTES
 from noetl.api.result_bodies import ResultAnswer
 from noetl.api.routes.shape import AFTER, FLAG, ONE, Parameter, Route, limit
+from noetl.api.waiting import LONGEST
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.read_execution import STATUSES
 
@@ -29,6 +30,16 @@ _VOCABULARY = Parameter(
 )
 
 
+def _wait(about: str) -> Parameter:
+    """A deployment answers sooner than asked for, and so does a server where many requests wait."""
+    return Parameter(
+        "wait", f"{about} It may be sooner.", {"type": "number", "minimum": 0, "maximum": LONGEST}
+    )
+
+
+_WAIT = _wait("Answer when the execution has ended, or after so many seconds.")
+
+
 def _start(path: str, name: str) -> Route:
     return Route(
         "POST",
@@ -36,9 +47,15 @@ def _start(path: str, name: str) -> Route:
         name,
         "Start an execution. It is durable when this answers; the same Idempotency-Key with the same body gives the same answer.",
         "execute",
-        executions.start,
+        waiting.start,
         {201: bodies.StartedAnswer},
         "executions",
+        query=(
+            _wait(
+                "Answer when the execution has ended, with status, error and result (which needs the scope `read` as well), or with its id and"
+                " status after so many seconds."
+            ),
+        ),
         body=bodies.StartBody,
         keyed=True,
         refuses=(429,),
@@ -65,9 +82,10 @@ ROUTES: tuple[Route, ...] = (
         "getExecution",
         "An execution with its steps.",
         "read",
-        executions.get_execution,
+        waiting.get_execution,
         {200: bodies.ExecutionAnswer},
         "executions",
+        query=(_WAIT,),
     ),
     Route(
         "GET",
@@ -75,9 +93,10 @@ ROUTES: tuple[Route, ...] = (
         "getExecutionStatus",
         "Where an execution stands; cheap enough to poll.",
         "read",
-        executions.get_status,
+        waiting.get_status,
         {200: bodies.StatusAnswer},
         "executions",
+        query=(_WAIT,),
     ),
     Route(
         "GET",
@@ -105,7 +124,7 @@ ROUTES: tuple[Route, ...] = (
         "GET",
         f"{ONE}/result",
         "getExecutionResult",
-        "What a completed execution gave; what is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
+        "The result of a completed execution; one that is too large for an answer can be downloaded. 409 while it runs, and when it failed.",
         "read",
         results.get_result,
         {200: ResultAnswer},

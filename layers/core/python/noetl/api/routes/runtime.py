@@ -12,7 +12,7 @@ ROUTES: tuple[Route, ...] = (
         "POST",
         f"{ONE}/analyze",
         "analyzeExecution",
-        "Why an execution stands where it stands: what failed, what is stuck or orphaned, what it waits for, and what to try next.",
+        "Explain why an execution is not progressing: what failed, what is stuck or orphaned, what it waits for, and what to try next.",
         "read",
         looking.analyze_execution,
         {200: Analysis},

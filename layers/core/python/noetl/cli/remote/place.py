@@ -125,6 +125,7 @@ class RemotePlace(RemoteTriggers):
             found.outstanding,
             found.waits,
             found.awaiting,
+            found.awaiting_left_out,
             found.unreadable,
         )
 

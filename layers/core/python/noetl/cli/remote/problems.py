@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from noetl.domain.errors import (
     NotFoundError,
     TaskError,
 )
+from noetl.domain.untrusted_text import escape_block, escape_line
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 
 _FAMILIES: Mapping[int, type[NoetlError]] = {
@@ -29,7 +29,6 @@ _FAMILIES: Mapping[int, type[NoetlError]] = {
     422: InvalidInputError,
 }
 _TEXT = 2000
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -> NoetlError:
@@ -45,7 +44,7 @@ def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -
     details = told.get("details")
     return family(
         message if "code" in told else f"{context}: {message}",
-        code=_text(told.get("code")) or _CODES.get(status, f"http_{status}"),
+        code=_line(told.get("code")) or _CODES.get(status, f"http_{status}"),
         hint=hint or _HINTS.get(status),
         retryable=bool(told.get("retryable", status in (429, 502, 503, 504))),
         details=details if isinstance(details, Mapping) else None,
@@ -66,13 +65,13 @@ def diagnostics(found: list[Any]) -> list[Diagnostic]:
         if isinstance(one, Mapping):
             told.append(
                 Diagnostic(
-                    _text(one.get("code")),
-                    _text(one.get("message")),
+                    _line(one.get("code")),
+                    _line(one.get("message")),
                     _number(one.get("line")),
                     _number(one.get("column")),
                     "warning" if one.get("severity") == "warning" else "error",
-                    _text(one.get("fix")) or None,
-                    _text(one.get("path")),
+                    _line(one.get("fix")) or None,
+                    _line(one.get("path")),
                 )
             )
     return told
@@ -98,7 +97,12 @@ def _mapping(body: bytes) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     """Somebody else's text, without what would steer a terminal."""
-    return _CONTROL.sub("?", value[:_TEXT]) if isinstance(value, str) else ""
+    return escape_block(value[:_TEXT]) if isinstance(value, str) else ""
+
+
+def _line(value: Any) -> str:
+    """The same for what is one line among others."""
+    return escape_line(value[:_TEXT]) if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> int:

@@ -15,9 +15,9 @@ from noetl.dsl.json_schema.effort import Effort, EffortExceededError
 from noetl.dsl.json_schema.structure import SchemaProblem, find_problem, lookup_cost
 
 MOST = 10
-"""Problems of one payload that are told."""
+"""Most problems of one payload that a message lists."""
 _FOUND = 1000
-"""Problems after which no more are looked for: the first by place are told."""
+"""Problems after which the check stops; the message lists the first ones by place."""
 _LONGEST = 300
 """Characters of one problem: its message quotes what was given, which may be large."""
 
@@ -49,7 +49,7 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
     else:
         return [_told(one.absolute_path, one.message) for one in found[:MOST]]
     raise InvalidInputError(
-        f"`input` of the playbook is no schema a payload can be held against: {told}",
+        f"`input` of the playbook is no valid schema for payloads: {told}",
         code="input_schema",
         hint="correct the playbook, and register it again",
     )

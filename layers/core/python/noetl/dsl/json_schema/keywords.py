@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema, each counted, with patterns in linear time: what ``jsonschema`` does not bound is done here instead.
+"""The keywords of JSON Schema, each counted, with patterns in linear time, in place of unbounded checks of ``jsonschema``.
 
 Where it costs a square (``uniqueItems``, the ``unevaluated…`` keywords) or Python's ``re`` (patterns) this module has its own; everything
 else is the library's.

@@ -83,7 +83,7 @@ def read_parquet(
 
 
 def parquet_options(redaction: Redaction | None) -> str:
-    """What COPY is told for a file that ``redact_parquet`` gets: with secrets to take out, texts stand in it as they are."""
+    """Return COPY options for ``redact_parquet``: with secrets to redact, texts are stored plainly."""
     return "FORMAT parquet" if redaction is None else "FORMAT parquet, COMPRESSION uncompressed"
 
 

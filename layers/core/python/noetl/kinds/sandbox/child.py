@@ -17,7 +17,6 @@ from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places, library_path
 from noetl.kinds.sandbox.process import (
-    Confined,
     TaskLimits,
     as_message,
     confinement,
@@ -49,28 +48,16 @@ class Child:
 
     def __init__(self) -> None:
         """Starts the process and returns before it is ready; ``owner`` is None until ``adopt``."""
-        answers, theirs = os.pipe()
+        pipes = [os.pipe() for _ in range(3)]
+        (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
-            self._confined: Confined = start_confined(
-                "serve",
-                str(theirs),
-                task_folder(),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=(theirs,),
-            )
+            self._confined = start_confined("serve", task_folder(), (stdin, stdout, stdout), own=(answers,))
         except BaseException:
-            os.close(answers)
+            self._close_own()
             raise
         finally:
-            os.close(theirs)
-        process = self._confined.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._answers = answers
-        self._requests = process.stdin.fileno()
-        self._output = process.stdout.fileno()
+            for descriptor in (stdin, stdout, answers):
+                os.close(descriptor)
         os.set_blocking(self._requests, False)
         os.set_blocking(self._output, False)
         self._poller = select.poll()
@@ -139,16 +126,12 @@ class Child:
         if self._closed:
             return
         self._closed = True
-        process = self._confined.process
-        for stream in (
-            process.stdin,
-            process.stdout,
-        ):  # first: a child that was given to nobody yet only waits for its input
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        self._close_own()  # first: a child that was given to nobody yet only waits for its input
         self._confined.kill()
-        os.close(self._answers)
+
+    def _close_own(self) -> None:
+        for descriptor in (self._requests, self._output, self._answers):
+            os.close(descriptor)
 
     def _send(self, data: bytes, watch: Watch, output: LogLines) -> None:
         view = memoryview(data)

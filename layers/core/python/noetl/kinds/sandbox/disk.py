@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -11,6 +12,8 @@ from noetl.domain.errors import TaskError
 
 LOOK_SECONDS = 0.5
 BLOCK = 512
+LEAST = 4096
+"""Bytes that a file counts, however small: it takes an inode."""
 
 
 class DiskUse:
@@ -27,17 +30,29 @@ class DiskUse:
         if now < self._next:
             return
         self._next = now + LOOK_SECONDS
-        if folder_bytes(self._folder, self._limit) > self._limit:
+        used = folder_bytes(self._folder, self._limit)
+        if used is None:
+            raise TaskError(
+                f"{what} made folders deeper than a path may be, where its files cannot be counted, and was stopped",
+                kind="storage_quota",
+                code="disk_limit",
+                hint="keep the paths of its folders shorter than 4,096 bytes",
+            )
+        if used > self._limit:
             raise TaskError(
                 f"{what} wrote more than {self._limit} bytes to its folder and was stopped",
                 kind="storage_quota",
                 code="disk_limit",
-                hint="keep less at a time, write large results as streams, or raise NOETL_TASK_DISK_MB",
+                hint="keep less at a time and in fewer files, write large results as streams, or raise NOETL_TASK_DISK_MB",
             )
 
 
-def folder_bytes(folder: Path, enough: int) -> int:
-    """What lies in ``folder``, as it takes room on the disk; not counted further than just above ``enough``."""
+def folder_bytes(folder: Path, enough: int) -> int | None:
+    """What lies in ``folder``, as it takes room on the disk; not counted further than just above ``enough``.
+
+    Every file and folder counts as a block at least: a disk has only so many. None: there are folders too deep to look into, which
+    could hold anything.
+    """
     total = 0
     left = [str(folder)]
     while left and total <= enough:
@@ -45,9 +60,13 @@ def folder_bytes(folder: Path, enough: int) -> int:
             with os.scandir(left.pop()) as entries:
                 for entry in entries:
                     about = entry.stat(follow_symlinks=False)
-                    total += about.st_blocks * BLOCK
+                    total += max(about.st_blocks * BLOCK, LEAST)
                     if stat.S_ISDIR(about.st_mode):
                         left.append(entry.path)
-        except OSError:
+                    if total > enough:
+                        break
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return None
             continue  # it went away, or the task has closed it
     return total

@@ -13,17 +13,28 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 
 GUEST_FOLDER = str(Path(__file__).resolve().parent)
 PROBE = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.probe import main; main()"
 PROBE_SECONDS = 30.0
 SCOPES_SINCE = 6
 """The first ABI of Landlock that keeps a task from other processes: their signals, their abstract sockets."""
+WITHOUT = "NOETL_WITHOUT_LAYERS"
+"""Layers that are not to be used although they are there: to see how code runs on a machine that lacks them."""
+SWITCHES = {
+    "landlock": ("landlock",),
+    "namespaces": ("namespaces", "process_limit"),
+    "socket_filter": ("socket_filter",),
+    "other_user": ("other_user",),
+    "subreaper": ("subreaper",),
+}
+"""What each word of that takes away."""
 OTHER_USERS = range(0x70000000, 0x78000000)
 """Numbers that no account has: each task of a root worker gets one where nothing else confines it."""
 
@@ -46,6 +57,8 @@ class Detected:
     """Limits on the processes of a user do not count for root."""
     process_limit: str = "not Linux"
     """A process namespace may have a limit of its own (since Linux 6.14)."""
+    subreaper: str = ""
+    """A process may get all orphans below it (since Linux 3.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,9 @@ class Layers:
     process_limit: bool = False
     """Processes of a task are refused above a number."""
     supervisor: bool = False
-    """A process between worker and task, which ends what the task started."""
+    """A process between worker and task that gets every orphan, and ends what the task started."""
+    watched: bool = False
+    """The worker looks at the size of a task's folder."""
 
     @property
     def confines_files(self) -> bool:
@@ -97,7 +112,8 @@ def choose_layers(found: Detected) -> Layers:
         socket_filter=not found.socket_filter and not (namespaces and scoped),
         other_user=other_user,
         process_limit=other_user or not found.root or (namespaces and not found.process_limit),
-        supervisor=True,
+        supervisor=not found.subreaper,
+        watched=True,
     )
 
 
@@ -108,7 +124,7 @@ def _protections(layers: Layers) -> Iterator[Protection]:
     sockets = "a filter of system calls" if layers.socket_filter else ""
     scope = landlock if layers.landlock >= SCOPES_SINCE else ""
     supervisor = "a supervising process" if layers.supervisor else ""
-    watched = "a worker that looks at its folder" if layers.supervisor else ""
+    watched = "a worker that looks at its folder" if layers.watched else ""
     for name, by, missing in (
         (
             "files",
@@ -162,6 +178,23 @@ def detect() -> Detected:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def without(found: Detected, left_out: str) -> Detected:
+    """``found`` as if this machine lacked what ``left_out`` names: words of ``SWITCHES`` with commas. Raises InvalidInputError."""
+    names = {word.strip() for word in left_out.split(",") if word.strip()}
+    if unknown := sorted(names - SWITCHES.keys()):
+        raise InvalidInputError(
+            f"{WITHOUT}: {unknown[0][:40]!r} is no layer",
+            code="unknown_layer",
+            hint=f"name some of {', '.join(SWITCHES)}, with commas",
+        )
+    changes: dict[str, Any] = {}
+    for name in names:
+        changes |= dict.fromkeys(SWITCHES[name], f"left out by {WITHOUT}")
+    if "landlock" in changes:
+        changes["landlock"] = 0
+    return replace(found, **changes)
+
+
 def layers() -> Layers:
-    """Those of this machine. Raises InfrastructureError."""
-    return choose_layers(detect())
+    """Those of this machine, without what ``WITHOUT`` leaves out. Raises InfrastructureError and InvalidInputError."""
+    return choose_layers(without(detect(), os.environ.get(WITHOUT, "")))

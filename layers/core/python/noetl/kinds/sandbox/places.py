@@ -43,7 +43,7 @@ MOST_CHILDREN = 2000
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a worker gives tasks beside the system and the interpreter. ``hidden`` wins over ``read``."""
+    """Folders that tasks may use beside the system and the interpreter. ``hidden`` wins over ``read``."""
 
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()

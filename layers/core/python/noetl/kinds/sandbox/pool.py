@@ -1,7 +1,6 @@
-"""Warm children between calls: each kept for the execution it has worked for, ended when idle for long.
+"""Children between calls: each is kept for the execution it has worked for, and ended when nobody calls it for long.
 
-A spare child that nobody owns is started ahead of need, so that the first call of an execution seldom waits
-for an interpreter to start.
+Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code. So nobody waits for a place.
 """
 
 from __future__ import annotations
@@ -14,14 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
-from noetl.kinds.sandbox.watch import Watch
 
 IDLE_SECONDS = 60.0
-SPARE_SECONDS = 0.25
-"""Longer than an execution that is under way pauses between calls; shorter, and children would be churned."""
-WAIT_SLICE_SECONDS = 0.25
+KEPT_PER_PROCESSOR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,180 +27,107 @@ class _Idle:
 
 
 class ChildPool:
-    """At most ``capacity`` processes, the spare one included. Safe to use from many threads."""
+    """Safe to use from many threads. At most ``keep`` children are idle."""
 
-    def __init__(
-        self, capacity: int, idle_seconds: float = IDLE_SECONDS, spare_seconds: float = SPARE_SECONDS
-    ) -> None:
-        """A child that nobody calls is ended after ``idle_seconds``.
-
-        In a full pool it gives way to a spare one after ``spare_seconds``.
-        """
-        self._capacity = max(1, capacity)
+    def __init__(self, keep: int, idle_seconds: float = IDLE_SECONDS) -> None:
+        """A child that nobody calls is ended after ``idle_seconds``, or when ``keep`` others have been idle for less time."""
+        self._keep = max(1, keep)
         self._idle_seconds = idle_seconds
-        self._spare_seconds = spare_seconds
-        self._lock = threading.Lock()
-        self._freed = threading.Condition(self._lock)
-        """For callers: a child or a place for one is free."""
-        self._ordered = threading.Condition(self._lock)
-        """For the keeper, which must not wake at every call."""
+        self._changed = threading.Condition()
         self._idle: list[_Idle] = []
         """Longest idle first."""
-        self._count = 0
-        self._wants_spare = False
+        self._unwanted: list[Child] = []
         self._keeper: threading.Thread | None = None
         self._closed = False
         self._process_id = os.getpid()
 
     @contextmanager
-    def lease(self, owner: Owner, watch: Watch) -> Iterator[Child]:
+    def lease(self, owner: Owner) -> Iterator[Child]:
         """A child that works for ``owner`` only. It is kept afterwards, or ended when the body raised.
 
-        Waits for a free place. Raises TaskError ``timeout`` (code ``no_free_process``) or ``cancelled``, and
-        InfrastructureError when no process can be started.
+        Raises InfrastructureError when no process can be started.
         """
-        child = self._take(owner, watch)
+        child = self._take(owner) or _start(owner)
         try:
             yield child
         except BaseException:
-            self._end([child])
+            child.close()
             raise
         self._give_back(child)
 
     def close(self) -> None:
         """End all idle children; those at work end when they are given back."""
-        with self._lock:
+        with self._changed:
             self._closed = True
-            children = [idle.child for idle in self._idle]
+            children = [*(idle.child for idle in self._idle), *self._unwanted]
             self._idle.clear()
-            self._freed.notify_all()
-            self._ordered.notify()
+            self._unwanted.clear()
+            self._changed.notify()
         if os.getpid() == self._process_id:
-            self._end(children)
+            for child in children:
+                child.close()
 
-    def _take(self, owner: Owner, watch: Watch) -> Child:
-        while True:
-            ended: list[Child] = []
-            with self._lock:
-                child = self._pick(owner, ended)
-                room = child is None and self._count < self._capacity
-                if room:
-                    self._count += 1
-                elif child is None and not ended:
-                    self._freed.wait(WAIT_SLICE_SECONDS)
-            self._end(ended)
-            if room:
-                child = self._start()
-            if child is not None:
-                if child.owner is None:
-                    self._hand_over(child, owner)
-                return child
-            watch.refuse_cancelled("the code")
-            if watch.left <= 0:
-                raise TaskError(
-                    f"no process for python code became free within {watch.context.timeout:g} s",
-                    kind="timeout",
-                    code="no_free_process",
-                    retryable=True,
-                )
-
-    def _hand_over(self, child: Child, owner: Owner) -> None:
-        try:
-            child.adopt(owner)
-        except BaseException:
-            self._end([child])
-            raise
-        self._order_spare()
-
-    def _pick(self, owner: Owner, ended: list[Child]) -> Child | None:
-        """Under the lock: own child, else the spare. In a full pool, another owner's goes to ``ended``."""
-        for wanted in (owner, None):
+    def _take(self, owner: Owner) -> Child | None:
+        """The child of ``owner`` that was used last, if one lives."""
+        with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
                 child = self._idle[place].child
-                if child.owner != wanted:
-                    continue
-                del self._idle[place]
-                if child.alive:
-                    return child
-                ended.append(child)
-        if self._count >= self._capacity and self._idle and not ended:
-            ended.append(self._idle.pop(0).child)
+                if child.owner == owner:
+                    del self._idle[place]
+                    if child.alive:
+                        return child
+                    self._unwanted.append(child)
         return None
 
-    def _start(self) -> Child:
-        try:
-            return Child()
-        except OSError as error:
-            self._end([], lost=1)
-            raise InfrastructureError(f"no process for python code can be started: {error}") from error
-
     def _give_back(self, child: Child) -> None:
-        with self._lock:
+        with self._changed:
             if not self._closed and not child.worn:
                 self._idle.append(_Idle(child, time.monotonic()))
-                self._freed.notify()
+                if self._keeper is None:
+                    self._keeper = threading.Thread(
+                        target=self._end_idle, name="noetl-python-pool", daemon=True
+                    )
+                    self._keeper.start()
+                if len(self._idle) > self._keep:
+                    self._unwanted.append(self._idle.pop(0).child)
+                if self._unwanted or len(self._idle) == 1:
+                    self._changed.notify()
                 return
-        self._end([child])
+        child.close()
 
-    def _end(self, children: list[Child], lost: int = 0) -> None:
-        """Outside the lock: end these; ``lost`` more places became free."""
-        for child in children:
-            child.close()
-        if children or lost:
-            with self._lock:
-                self._count -= len(children) + lost
-                self._freed.notify_all()
-
-    def _order_spare(self) -> None:
-        with self._lock:
-            self._wants_spare = all(idle.child.owner is not None for idle in self._idle)
-            if self._keeper is None and not self._closed:
-                self._keeper = threading.Thread(target=self._keep, name="noetl-python-pool", daemon=True)
-                self._keeper.start()
-            self._ordered.notify()
-
-    def _keep(self) -> None:
-        """The keeper thread: starts spare children, ends idle ones."""
+    def _end_idle(self) -> None:
+        """The keeper thread: the end of a process takes time that no call should wait for."""
         while True:
-            with self._lock:
+            with self._changed:
+                if not self._unwanted and not self._closed:
+                    self._changed.wait(self._until_next_look())
                 if self._closed:
                     return
-                ended = self._expired(self._idle_seconds)
-                start = self._wants_spare and self._count < self._capacity
-                if start:
-                    self._wants_spare = False
-                    self._count += 1
-                elif self._wants_spare and not ended and self._capacity > 1:
-                    ended = self._expired(self._spare_seconds, most=1)
-                if not start and not ended:
-                    self._ordered.wait(self._until_next_look())
-                    continue
-            self._end(ended)
-            if start:
-                self._start_spare()
-
-    def _start_spare(self) -> None:
-        try:
-            child = self._start()
-        except InfrastructureError:
-            return  # the next call starts its own, and reports it if that fails too
-        self._give_back(child)
-
-    def _expired(self, seconds: float, most: int | None = None) -> list[Child]:
-        """Under the lock: takes out children that were idle for that long, the longest idle first."""
-        limit = time.monotonic() - seconds
-        old = [idle for idle in self._idle if idle.since <= limit][:most]
-        self._idle = [idle for idle in self._idle if idle not in old]
-        return [idle.child for idle in old]
+                limit = time.monotonic() - self._idle_seconds
+                while self._idle and self._idle[0].since <= limit:
+                    self._unwanted.append(self._idle.pop(0).child)
+                children, self._unwanted = self._unwanted, []
+            for child in children:
+                child.close()
 
     def _until_next_look(self) -> float | None:
-        """Seconds; a child that is at work now is idle no earlier than a whole period from now."""
-        if not self._count:
+        """Seconds; None while nobody is idle."""
+        if not self._idle:
             return None
-        if self._wants_spare and self._capacity > 1:
-            return self._spare_seconds
-        first = min((idle.since for idle in self._idle), default=time.monotonic())
-        return max(0.01, first + self._idle_seconds - time.monotonic())
+        return max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic())
+
+
+def _start(owner: Owner) -> Child:
+    try:
+        child = Child()
+    except OSError as error:
+        raise InfrastructureError(f"no process for python code can be started: {error}") from error
+    try:
+        child.adopt(owner)
+    except BaseException:
+        child.close()
+        raise
+    return child
 
 
 _shared: ChildPool | None = None
@@ -212,13 +135,13 @@ _shared_lock = threading.Lock()
 
 
 def shared_pool() -> ChildPool:
-    """The pool of this process: two children for every processor."""
+    """The pool of this process."""
     global _shared
     pool = _shared
     if pool is not None and pool._process_id == os.getpid():
         return pool
     with _shared_lock:
         if _shared is None or _shared._process_id != os.getpid():
-            _shared = ChildPool(2 * (os.cpu_count() or 1))
+            _shared = ChildPool(KEPT_PER_PROCESSOR * (os.cpu_count() or 1))
             atexit.register(_shared.close)
         return _shared

@@ -7,9 +7,9 @@ same user (Linux), because what it holds, credentials above all, is what confine
 from __future__ import annotations
 
 import contextlib
+import marshal
 import os
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,19 +18,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Protocol
 
+from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, layers
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
+from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.places import Places, readable, writable
+from noetl.kinds.sandbox.template import BOOT, Mode, fork
 
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.{mode} import main; main()"
 PR_SET_DUMPABLE = 4
 END_SECONDS = 10.0
 """What a supervisor gets to end all that a task started, before it is ended itself."""
-SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"
-LOADER_VARIABLES = ("LD_LIBRARY_PATH",)
-"""Kept from the parent: some interpreters, Lambda's among them, do not start without."""
+
+Streams = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,21 @@ class TaskLimits:
     processes: int = 512
 
 
+class Process(Protocol):
+    """What is known of a process that was started: that of ``subprocess``, or a fork of the template."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def returncode(self) -> int | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 class Confined:
     """A running process and the folder it works in."""
 
-    def __init__(self, process: subprocess.Popen[bytes], folder: Path, lifeline: int) -> None:
+    def __init__(self, process: Process, folder: Path, lifeline: int) -> None:
         self.process = process
         self.folder = folder
         self._lifeline = lifeline
@@ -66,7 +78,7 @@ class Confined:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        _remove(self.folder)
+        remove_tree(self.folder)
 
 
 def task_folder() -> Path:
@@ -75,46 +87,72 @@ def task_folder() -> Path:
 
 
 def start_confined(
-    mode: Literal["serve", "launch"],
-    argument: str,
+    mode: Mode,
     folder: Path,
+    streams: Streams,
     *,
-    stdin: int,
-    stdout: int,
-    stderr: int,
-    pass_fds: Sequence[int] = (),
+    own: Sequence[int] = (),
     env: Mapping[str, str] | None = None,
+    order: Mapping[str, Any] | None = None,
 ) -> Confined:
-    """Start the guest in ``mode``. Standard streams are descriptors or the constants of ``subprocess``.
+    """Start the guest in ``mode``: a fork of the template on Linux, an interpreter elsewhere.
 
-    ``env`` is added to the scrubbed environment. The process takes over ``folder``, which is removed when none can be
-    started: OSError.
+    ``streams``: descriptors that become its standard input, output and error; ``own``: more that it is given. The caller
+    closes them. ``env`` is added to the scrubbed environment, ``order`` to what the guest is told. The process takes
+    over ``folder``, which is removed when none can be started: OSError.
     """
-    theirs, lifeline = -1, -1
+    theirs, lifeline, told = -1, -1, -1
     try:
         protect_own_memory()
         theirs, lifeline = os.pipe()
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", BOOT.format(mode=mode), GUEST_FOLDER, str(theirs), argument],
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            pass_fds=(*pass_fds, theirs),
-            close_fds=True,
-            env=_environment(folder) | dict(env or {}),
-            cwd=folder,
-            start_new_session=True,
-            bufsize=0,
-        )
+        environment = {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder), **(env or {})}
+        told = _told({"folder": str(folder), "env": environment, **(order or {})})
+        if sys.platform == "linux":
+            process: Process = fork(mode, (theirs, told, *streams, *own))
+        else:
+            process = _start_interpreter(mode, (theirs, told, *own), streams, folder, environment)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         if lifeline >= 0:
             os.close(lifeline)
         raise
     finally:
-        if theirs >= 0:
-            os.close(theirs)
+        for descriptor in (theirs, told):
+            if descriptor >= 0:
+                os.close(descriptor)
     return Confined(process, folder, lifeline)
+
+
+def _told(order: dict[str, Any]) -> int:
+    """A descriptor from which ``order`` is read; it lies in no folder."""
+    if sys.platform == "linux":
+        told = os.memfd_create("noetl-order")
+    else:
+        with tempfile.TemporaryFile() as file:
+            told = os.dup(file.fileno())
+    with open(told, "wb", closefd=False) as file:
+        file.write(marshal.dumps(order))
+    os.lseek(told, 0, os.SEEK_SET)
+    return told
+
+
+def _start_interpreter(
+    mode: Mode, numbers: Sequence[int], streams: Streams, folder: Path, environment: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    stdin, stdout, stderr = streams
+    boot = BOOT.format(mode=mode)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", boot, GUEST_FOLDER, *map(str, numbers)],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=numbers,
+        close_fds=True,
+        env=environment,
+        cwd=folder,
+        start_new_session=True,
+        bufsize=0,
+    )
 
 
 def confinement(folder: Path, limits: TaskLimits, places: Places, own: Sequence[str] = ()) -> Confinement:
@@ -140,23 +178,27 @@ def confinement(folder: Path, limits: TaskLimits, places: Places, own: Sequence[
         used.socket_filter,
         0 if used.namespaces or user else count_threads(os.geteuid()),
         user,
+        used.supervisor,
     )
 
 
 def count_threads(user: int) -> int:
     """Of all processes of ``user``, as its limit counts them."""
     total = 0
-    for status in Path("/proc").glob("[0-9]*/status") if sys.platform == "linux" else ():
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            facts = dict(line.split(":", 1) for line in status.read_text().splitlines())
-            if int(facts["Uid"].split()[0]) == user:
-                total += int(facts["Threads"])
+    wanted = str(user).encode()
+    for place in Path("/proc").iterdir() if sys.platform == "linux" else ():
+        if not place.name.isdigit():
+            continue
+        with contextlib.suppress(OSError, IndexError):
+            status = (place / "status").read_bytes()
+            if status.partition(b"\nUid:")[2].split(None, 1)[0] == wanted:
+                total += int(status.partition(b"\nThreads:")[2].split(None, 1)[0])
     return total
 
 
 def as_message(wanted: Confinement) -> dict[str, Any]:
     """As the guest reads it."""
-    return wanted._asdict()
+    return dict(vars(wanted))
 
 
 @cache
@@ -184,21 +226,3 @@ def describe_end(returncode: int) -> tuple[str, str]:
     name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
     reason = {"SIGKILL": ", perhaps for want of memory", "SIGXCPU": ", its processor time was used up"}
     return "process_crashed", f"killed by {name}{reason.get(name, '')}"
-
-
-def _remove(folder: Path) -> None:
-    """Also what a task closed to itself. It has ended, so nothing is exchanged on the way."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        with contextlib.suppress(OSError):
-            folder.chmod(0o700)
-            for place, names, _ in os.walk(folder):
-                for path in (Path(place, name) for name in names):
-                    if not path.is_symlink():
-                        path.chmod(0o700)
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in LOADER_VARIABLES if name in os.environ}
-    return {"PATH": SEARCH_PATH, "LANG": "C.UTF-8", "HOME": str(folder), "TMPDIR": str(folder), **kept}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +20,7 @@ from noetl.kinds.sandbox.process import (
     start_confined,
     task_folder,
 )
+from noetl.kinds.sandbox.template import Forked
 from noetl.kinds.sandbox.watch import Watch
 
 CHUNK = 1 << 20
@@ -51,60 +50,69 @@ class Program:
 
 
 def run_program(program: Program, limits: TaskLimits, places: Places, watch: Watch) -> Finished:
-    """Run a program to its end. Whatever it leaves running is ended with it.
+    """Run a program to its end, and end every process that it leaves running.
 
     Raises TaskError ``timeout``, ``cancelled``, ``output_limit`` or ``disk_limit``, and InfrastructureError when no
     process can be started.
     """
-    pipe = subprocess.PIPE
+    pipes: list[tuple[int, int]] = []
     try:
+        pipes += [os.pipe() for _ in range(3)]
+        (stdin, given), (stdout, written), (stderr, told) = pipes
         folder = task_folder()
         wanted = confinement(folder, limits, places, program.own)
-        order = json.dumps({"confinement": as_message(wanted), "command": list(program.command)})
         confined = start_confined(
-            "launch", order, folder, stdin=pipe, stdout=pipe, stderr=pipe, env=program.env
+            "launch",
+            folder,
+            (stdin, written, told),
+            env=program.env,
+            order={"confinement": as_message(wanted), "command": list(program.command)},
         )
-    except OSError as error:
-        raise InfrastructureError(f"{program.command[0]} cannot be started: {error}") from error
-    run = _Run(confined, program.stdin, limits, watch)
+    except BaseException as error:
+        for ends in pipes:
+            for descriptor in ends:
+                os.close(descriptor)
+        if isinstance(error, OSError):
+            raise InfrastructureError(f"{program.command[0]} cannot be started: {error}") from error
+        raise
+    for descriptor in (stdin, written, told):
+        os.close(descriptor)
+    run = _Run(confined, (given, stdout, stderr), program.stdin, limits, watch)
     try:
         return run.to_the_end()
     finally:
         run.close()
         confined.kill()
-        for stream in (confined.process.stdin, confined.process.stdout, confined.process.stderr):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
 
 
 class _Run:
     """The descriptors of one run and what came through them."""
 
-    def __init__(self, confined: Confined, stdin: bytes, limits: TaskLimits, watch: Watch) -> None:
-        process = confined.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._process = process
-        self._stdin = process.stdin
+    def __init__(
+        self,
+        confined: Confined,
+        streams: tuple[int, int, int],
+        stdin: bytes,
+        limits: TaskLimits,
+        watch: Watch,
+    ) -> None:
+        self._process = confined.process
+        self._stdin, *outputs = streams
         self._unsent = memoryview(stdin)
-        self._streams = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
-        self._logs = {descriptor: LogLines(watch.log) for descriptor in self._streams}
+        self._streams = {descriptor: bytearray() for descriptor in outputs}
+        self._logs = {descriptor: LogLines(watch.log) for descriptor in outputs}
         self._limit = limits.output_bytes
         self._disk = DiskUse(confined.folder, limits.disk_bytes)
         self._watch = watch
         self._poller = select.poll()
-        for descriptor in self._streams:
+        for descriptor in outputs:
             os.set_blocking(descriptor, False)
             self._poller.register(descriptor, select.POLLIN)
-        os.set_blocking(self._stdin.fileno(), False)
-        self._poller.register(self._stdin.fileno(), select.POLLOUT)
-        self._open = set(self._streams)
-        self._end = -1
-        with contextlib.suppress(AttributeError, OSError):
-            self._end = os.pidfd_open(process.pid)
-            self._poller.register(self._end, select.POLLIN)
+        os.set_blocking(self._stdin, False)
+        self._poller.register(self._stdin, select.POLLOUT)
+        self._open = set(outputs)
+        if isinstance(self._process, Forked):
+            self._poller.register(self._process.fileno(), select.POLLIN)
 
     def to_the_end(self) -> Finished:
         """Serve the program until it has ended; what it started may hold its output open, and is not waited for."""
@@ -115,19 +123,27 @@ class _Run:
             for descriptor, _ in self._poller.poll(int(CHECK_SECONDS * 1000)):
                 if descriptor in self._streams:
                     self._take(descriptor)
-                elif descriptor != self._end:
+                elif descriptor == self._stdin:
                     self._give(descriptor)
         for descriptor in tuple(self._open):
             self._take(descriptor)
         for log in self._logs.values():
             log.close()
         stdout, stderr = (bytes(data) for data in self._streams.values())
+        assert self._process.returncode is not None
         return Finished(self._process.returncode, stdout, stderr)
 
     def close(self) -> None:
-        """Give up the handle of the process."""
-        if self._end >= 0:
-            os.close(self._end)
+        """Close the streams."""
+        self._close_stdin()
+        for descriptor in self._streams:
+            os.close(descriptor)
+
+    def _close_stdin(self) -> None:
+        if self._stdin >= 0:
+            self._poller.unregister(self._stdin)
+            os.close(self._stdin)
+            self._stdin = -1
 
     def _take(self, descriptor: int) -> None:
         while self._watch.left > 0:
@@ -155,5 +171,4 @@ class _Run:
             except BrokenPipeError:
                 self._unsent = self._unsent[:0]
         if not self._unsent:
-            self._poller.unregister(descriptor)
-            self._stdin.close()
+            self._close_stdin()

@@ -29,7 +29,7 @@ CREATE TABLE noetl.catalog (
 CREATE INDEX catalog_program ON noetl.catalog (program);
 
 -- leaving_at: it ended long ago, and is being removed, for good. A tree of executions is being removed when its root is. awaited_by: the run of
--- the parent that waits for this execution; NULL when none does.
+-- the parent that waits for this execution; NULL when none does. leads_on: something below it may be live although it has ended.
 CREATE TABLE noetl.execution (
     execution_id BIGINT PRIMARY KEY CHECK (execution_id > 0),
     namespace TEXT NOT NULL DEFAULT 'default',
@@ -47,14 +47,15 @@ CREATE TABLE noetl.execution (
     ended_at TIMESTAMPTZ,
     leaving_at TIMESTAMPTZ,
     awaited_by BIGINT,
-    UNIQUE (namespace, execution_id),
+    leads_on BOOLEAN NOT NULL DEFAULT false,
     CHECK ((state IS NULL) = (version = 0)),
     CHECK ((ended_at IS NOT NULL) = (status IN ('completed', 'failed', 'cancelled')))
 ) WITH (fillfactor = 60);
 CREATE INDEX execution_ended ON noetl.execution (ended_at) WHERE ended_at IS NOT NULL AND parent_execution_id IS NULL;
 CREATE INDEX execution_leaving ON noetl.execution (leaving_at) WHERE leaving_at IS NOT NULL AND parent_execution_id IS NULL;
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id, execution_id) WHERE parent_execution_id IS NOT NULL;
-CREATE INDEX execution_live ON noetl.execution (namespace, execution_id) WHERE status IN ('running', 'paused');
+CREATE INDEX execution_child_live ON noetl.execution (parent_execution_id) WHERE ended_at IS NULL AND parent_execution_id IS NOT NULL;
+CREATE INDEX execution_leading ON noetl.execution (parent_execution_id) WHERE leads_on AND parent_execution_id IS NOT NULL;
 
 CREATE TABLE noetl.slot (
     execution_id BIGINT NOT NULL,

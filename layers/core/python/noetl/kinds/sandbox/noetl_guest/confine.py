@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
 
 OPEN_FILES = 1024
 PROCESS_FILES = (
@@ -29,32 +27,45 @@ PROCESS_FILES = (
 """Of a /proc that shows all processes, what tells of none of them."""
 
 
-class Confinement(NamedTuple):
+class Confinement:
     """What one task is left with. Places: where something is, where the task sees it, ``folder``, ``file`` or ``link``."""
 
-    folder: str
-    """Its own folder."""
-    memory: int
-    """Bytes of address space; 0: no limit."""
-    file_size: int
-    """Bytes that one file may reach."""
-    processes: int
-    """Processes and threads at a time; 0: no limit."""
-    read: tuple[tuple[str, str, str], ...] = ()
-    write: tuple[tuple[str, str, str], ...] = ()
-    landlock: int = 0
-    """ABI to use; 0: no Landlock."""
-    namespaces: bool = False
-    filter_sockets: bool = False
-    others: int = 0
-    """Processes and threads that count towards the user's limit and are not the task's."""
-    user: int = 0
-    """The user to become; 0: stay who it is."""
-
-    @staticmethod
-    def from_message(value: Mapping[str, Any]) -> Confinement:
-        """From what came as JSON."""
-        return Confinement(**value)
+    def __init__(
+        self,
+        folder: str,
+        memory: int,
+        file_size: int,
+        processes: int,
+        read: tuple[tuple[str, str, str], ...] = (),
+        write: tuple[tuple[str, str, str], ...] = (),
+        landlock: int = 0,
+        namespaces: bool = False,
+        filter_sockets: bool = False,
+        others: int = 0,
+        user: int = 0,
+        subreaper: bool = True,
+    ) -> None:
+        """``__dict__`` is the message that a guest gets."""
+        self.folder = folder
+        """Its own folder."""
+        self.memory = memory
+        """Bytes of address space; 0: no limit."""
+        self.file_size = file_size
+        """Bytes that one file may reach."""
+        self.processes = processes
+        """Processes and threads at a time; 0: no limit."""
+        self.read = read
+        self.write = write
+        self.landlock = landlock
+        """ABI to use; 0: no Landlock."""
+        self.namespaces = namespaces
+        self.filter_sockets = filter_sockets
+        self.others = others
+        """Processes and threads that count towards the user's limit and are not the task's."""
+        self.user = user
+        """The user to become; 0: stay who it is."""
+        self.subreaper = subreaper
+        """The supervisor gets every orphan."""
 
 
 def confine(wanted: Confinement, lifeline: int) -> None:
@@ -77,6 +88,7 @@ def confine(wanted: Confinement, lifeline: int) -> None:
             read=wanted.read,
             write=wanted.write,
             processes=wanted.processes,
+            subreaper=wanted.subreaper,
         )
         if wanted.user:
             os.setgroups([])

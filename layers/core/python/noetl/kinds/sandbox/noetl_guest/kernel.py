@@ -5,7 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
-from typing import Any
+
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from typing import Any
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
 from .confine import Confinement, confine
+from .order import from_arguments
+
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from typing import Any
 
 CANNOT_START = 126
 
 
 def main() -> None:
-    """Arguments: the guest's folder, the lifeline, a JSON object with ``confinement`` and ``command``."""
-    order = json.loads(sys.argv[3])
-    confine(Confinement.from_message(order["confinement"]), int(sys.argv[2]))
+    """Launch as a process of its own."""
+    run(*from_arguments())
+
+
+def run(order: Any, lifeline: int, own: list[int]) -> None:
+    """Become the program ``order`` names, with its ``confinement``. ``own``: none."""
+    confine(Confinement(**order["confinement"]), lifeline)
     command: list[str] = order["command"]
     try:
         os.execv(command[0], command)

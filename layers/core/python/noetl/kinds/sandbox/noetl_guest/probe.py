@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import landlock, syscall_filter
-from .kernel import PR_SET_NO_NEW_PRIVS, prctl
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, prctl
 from .namespaces import RESERVED_PIDS, enter_own_root, leave_user_and_processes
 
 OTHER_USER = 0x70000000
@@ -23,6 +23,7 @@ def main() -> None:
         "landlock": landlock.abi_version(),
         "namespaces": _try(lambda: _namespaces(folder)),
         "socket_filter": _try(_filter),
+        "subreaper": _try(lambda: prctl(PR_SET_CHILD_SUBREAPER, 1)),
         "root": os.geteuid() == 0,
         "process_limit": _try(lambda: _namespaces(folder, _process_limit)),
         "other_user": _try(lambda: _other_user(paths)) if os.geteuid() == 0 else "not root",
@@ -30,7 +31,7 @@ def main() -> None:
     sys.stdout.write(json.dumps(found))
 
 
-def _try(action: Callable[[], None]) -> str:
+def _try(action: Callable[[], object]) -> str:
     """In a process of its own: "" when it went well, else what went wrong."""
     reading, writing = os.pipe()
     child = os.fork()

@@ -1,7 +1,7 @@
 """The life of a warm child: limits first, then one call after the other until its parent goes.
 
 Frames are a length (4 bytes, big endian) and JSON. Calls come in on what was standard input, answers leave on
-the descriptor named by the last argument; 1 and 2 are the task's own output. Every answer repeats the random
+a descriptor of their own; 1 and 2 are the task's own output. Every answer repeats the random
 ``id`` of its call, so an answer that user code forged ahead of time fits no later call.
 """
 
@@ -16,12 +16,12 @@ import select
 import sys
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 from textwrap import dedent
 from types import TracebackType
 from typing import Any, NoReturn
 
 from .confine import Confinement, confine
+from .order import from_arguments
 from .plain import NotJsonError, plain
 from .usercode import FILENAME, execute
 
@@ -35,9 +35,13 @@ PROCESSORS = os.cpu_count() or 1
 
 
 def main() -> None:
-    """Serves until end of file. Arguments: the guest's folder, the lifeline, the descriptor of answers."""
-    lifeline, answers = int(sys.argv[2]), int(sys.argv[3])
-    sys.path.pop(0)
+    """Serve as a process of its own."""
+    run(*from_arguments())
+
+
+def run(order: Any, lifeline: int, own: list[int]) -> None:
+    """Serve until end of file. ``own``: the descriptor of answers."""
+    (answers,) = own
     sys.argv[:] = [FILENAME]
     requests = os.dup(0)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -49,7 +53,7 @@ def main() -> None:
     if setup is None:
         _leave()
     sys.path[:] = setup["path"]
-    confine(Confinement.from_message(setup["confinement"]), lifeline)
+    confine(Confinement(**setup["confinement"]), lifeline)
     _thread.start_new_thread(_end_with_parent, (requests,))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
@@ -208,7 +212,7 @@ def _end_with_parent(requests: int) -> None:
 def _leave() -> NoReturn:
     """Nobody is left to remove the folder: do it, when it is empty."""
     with suppress(OSError):
-        Path.cwd().rmdir()
+        os.rmdir(os.getcwd())
     os._exit(0)
 
 

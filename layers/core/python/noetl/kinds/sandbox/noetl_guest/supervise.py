@@ -1,4 +1,4 @@
-"""The process between a worker and a task: it ends all that the task started, whatever that did to get away.
+"""Supervise a task: end every process that the task started, detached ones included.
 
 With namespaces it has one child, the first process of the task's process namespace, and the kernel ends all others with
 that one. Without, it is the reaper of all orphans below it, and looks for them in /proc.
@@ -6,16 +6,20 @@ that one. Without, it is the reaper of all orphans below it, and looks for them 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
 import os
 import select
-import signal
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import NoReturn
 
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
 from .namespaces import Places, enter_own_root, leave_user_and_processes
+
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 ALL_DESCRIPTORS = 65536
 LOOK_SECONDS = 1.0
@@ -30,6 +34,7 @@ def part_from_supervisor(
     read: Places = (),
     write: Places = (),
     processes: int = 0,
+    subreaper: bool = True,
 ) -> None:
     """Fork. Returns in the task's process; the calling process stays behind, supervises, and ends as the task ends.
 
@@ -38,18 +43,17 @@ def part_from_supervisor(
     """
     if namespaces:
         leave_user_and_processes()
-    else:
-        with suppress(OSError):
-            prctl(PR_SET_CHILD_SUBREAPER, 1)
+    elif subreaper:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
     prctl(PR_SET_DUMPABLE, 0)
     ends, theirs = os.pipe()
     child = os.fork()
     if child:
-        _keep_only((lifeline, ends))
+        keep_only((lifeline, ends))
         _Supervisor(child, ends, lifeline, folder, namespaces, processes).run()
     os.close(lifeline)
     os.close(ends)
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    prctl(PR_SET_PDEATHSIG, _signal.SIGKILL)
     if namespaces:
         try:
             enter_own_root(read, write, folder, processes)
@@ -66,8 +70,8 @@ def part_from_supervisor(
 
 def _first_process(guest: int, report: int) -> NoReturn:
     """Reap what is orphaned, and report how the task's own process ended."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _keep_only((report,))
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    keep_only((report,))
     while True:
         pid, status = os.wait()
         if pid == guest:
@@ -89,7 +93,7 @@ class _Supervisor:
 
     def run(self) -> NoReturn:
         """Until the task has ended or is not wanted any more."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
         poller = select.poll()
         poller.register(self._lifeline, 0)
         look = True
@@ -104,9 +108,9 @@ class _Supervisor:
                 break
         self._end_all()
         if unwanted:
-            import shutil
+            from .removal import remove_tree
 
-            shutil.rmtree(self._folder, ignore_errors=True)
+            remove_tree(self._folder)
         self._end_likewise()
 
     def _reaped(self) -> bool:
@@ -126,7 +130,7 @@ class _Supervisor:
         if self._namespaces:
             # Its first process waits for all others before it ends.
             if self._status is None:
-                os.kill(self._child, signal.SIGKILL)
+                os.kill(self._child, _signal.SIGKILL)
                 os.waitpid(self._child, 0)
             return
         while True:
@@ -134,7 +138,7 @@ class _Supervisor:
                 [*descendants(os.getpid()), self._child] if self._status is None else descendants(os.getpid())
             )
             # Stopped first: what forks as fast as it can must not be ahead of every look.
-            for number in (signal.SIGSTOP, signal.SIGKILL):
+            for number in (_signal.SIGSTOP, _signal.SIGKILL):
                 for pid in found:
                     with suppress(OSError):
                         os.kill(pid, number)
@@ -156,11 +160,11 @@ class _Supervisor:
             told = os.read(self._report, 4)
             status = int.from_bytes(told, "little") if len(told) == 4 else status
         if status is None:
-            status = signal.SIGKILL
+            status = _signal.SIGKILL
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             with suppress(OSError, ValueError):
-                signal.signal(number, signal.SIG_DFL)
+                _signal.signal(number, _signal.SIG_DFL)
             os.kill(os.getpid(), number)
         os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else SETUP_FAILED)
 
@@ -192,10 +196,11 @@ def _process_names() -> list[str]:
         return []
 
 
-def _keep_only(kept: Iterable[int]) -> None:
+def keep_only(kept: Iterable[int]) -> None:
     """Close all other descriptors, so that who reads from the task sees its end."""
     start = 0
     for descriptor in sorted(kept):
-        os.closerange(start, descriptor)
+        if descriptor > start:  # closerange(0, 0) closes all (seen with CPython 3.11 on Linux)
+            os.closerange(start, descriptor)
         start = descriptor + 1
     os.closerange(start, ALL_DESCRIPTORS)

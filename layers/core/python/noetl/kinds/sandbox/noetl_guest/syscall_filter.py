@@ -7,10 +7,10 @@ connected pairs; pairs of datagrams can be connected anew, and are refused. ``io
 
 from __future__ import annotations
 
+import _socket
 import ctypes
 import errno
 import os
-import socket
 import struct
 
 from .kernel import PR_SET_SECCOMP, prctl
@@ -32,7 +32,7 @@ class _Program(ctypes.Structure):
 
 
 def is_known() -> bool:
-    """Whether the numbers of this machine's system calls are known here."""
+    """Return whether this module knows the numbers of this machine's system calls."""
     return os.uname().machine in MACHINES
 
 
@@ -59,13 +59,13 @@ def program(architecture: int, socket_number: int, pair_number: int) -> bytes:
         unknown,
         (JUMP_EQUAL, 0, 4, socket_number),
         (LOAD, 0, 0, FIRST),
-        (JUMP_EQUAL, 0, 1, socket.AF_UNIX),
+        (JUMP_EQUAL, 0, 1, _socket.AF_UNIX),
         refused,
         allowed,
         (JUMP_EQUAL, 0, 4, pair_number),
         (LOAD, 0, 0, SECOND),
         (AND, 0, 0, 0xF),
-        (JUMP_EQUAL, 0, 1, socket.SOCK_DGRAM),
+        (JUMP_EQUAL, 0, 1, _socket.SOCK_DGRAM),
         refused,
         allowed,
     ]

@@ -96,20 +96,55 @@ BEGIN
     FROM woken w LEFT JOIN noetl.loop l USING (execution_id, run, round) ORDER BY w.id;
 END $$;
 
+-- Whether a child is not over, or its Start is on its way.
+CREATE OR REPLACE FUNCTION noetl.has_live_child(p_parent BIGINT) RETURNS BOOLEAN
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM noetl.execution e WHERE e.parent_execution_id = p_parent AND e.ended_at IS NULL)
+        OR EXISTS (SELECT FROM noetl.outbox o
+                   WHERE o.source = p_parent AND starts_with(o.event_id, 'start') AND o.execution_id <> p_parent);
+END $$;
+
 -- Children of p_parents that have ended, and below which an execution is left that is not over: they pass on what their parent says. What is
--- started below a child is seen with the commit that starts it: as a Start in the outbox, then as an execution.
+-- started below a child is seen with the commit that starts it: as a Start in the outbox, then as an execution. Only executions that are
+-- marked are looked at, so that children that ended with all they started cost nothing, however many there are.
+--
+-- OFFSET 0 keeps each look-up a look-up: a join would read all executions, or all pairs, as soon as statistics say that parents are few.
 CREATE OR REPLACE FUNCTION noetl.passing_on(p_parents BIGINT[]) RETURNS TABLE (parent BIGINT, child BIGINT)
 LANGUAGE sql STABLE AS $$
     WITH RECURSIVE below AS (
-        SELECT e.parent_execution_id AS parent, e.execution_id AS child, e.execution_id AS id
-        FROM noetl.execution e WHERE e.parent_execution_id = ANY(p_parents) AND e.ended_at IS NOT NULL
+        SELECT p.id AS parent, e.execution_id AS child, e.execution_id AS id
+        FROM unnest(p_parents) AS p (id) CROSS JOIN LATERAL (
+            SELECT c.execution_id FROM noetl.execution c
+            WHERE c.parent_execution_id = p.id AND c.leads_on AND c.ended_at IS NOT NULL OFFSET 0) e
         UNION ALL
         SELECT b.parent, b.child, e.execution_id
-        FROM below b JOIN noetl.execution e ON e.parent_execution_id = b.id AND e.ended_at IS NOT NULL
+        FROM below b CROSS JOIN LATERAL (
+            SELECT c.execution_id FROM noetl.execution c
+            WHERE c.parent_execution_id = b.id AND c.leads_on AND c.ended_at IS NOT NULL OFFSET 0) e
     )
-    SELECT DISTINCT b.parent, b.child FROM below b
-    WHERE EXISTS (SELECT FROM noetl.execution e WHERE e.parent_execution_id = b.id AND e.ended_at IS NULL)
-       OR EXISTS (SELECT FROM noetl.outbox o WHERE o.source = b.id AND starts_with(o.event_id, 'start') AND o.execution_id <> b.id)
+    SELECT DISTINCT b.parent, b.child FROM below b WHERE noetl.has_live_child(b.id)
+$$;
+
+-- Mark those that have just ended and may have to pass words on: what they started is not all over, or may have to pass words on itself.
+-- A mark stays. A redrive marks all above it (queries post_event, post_events).
+CREATE OR REPLACE FUNCTION noetl.mark_leading(p_ended BIGINT[]) RETURNS VOID
+LANGUAGE sql AS $$
+    UPDATE noetl.execution e SET leads_on = true
+    WHERE e.execution_id = ANY(p_ended) AND NOT e.leads_on AND e.parent_execution_id IS NOT NULL
+      AND (noetl.has_live_child(e.execution_id)
+           OR (SELECT true FROM noetl.execution c WHERE c.parent_execution_id = e.execution_id AND c.leads_on LIMIT 1))
+$$;
+
+-- Executions above this one that themselves have a parent. Those words come through on their way down to it.
+CREATE OR REPLACE FUNCTION noetl.between_root_and(p_id BIGINT) RETURNS SETOF BIGINT
+LANGUAGE sql STABLE AS $$
+    WITH RECURSIVE up AS (
+        SELECT e.parent_execution_id AS id FROM noetl.execution e WHERE e.execution_id = p_id
+        UNION ALL
+        SELECT e.parent_execution_id FROM up u JOIN noetl.execution e ON e.execution_id = u.id WHERE u.id IS NOT NULL
+    )
+    SELECT u.id FROM up u JOIN noetl.execution e ON e.execution_id = u.id WHERE e.parent_execution_id IS NOT NULL
 $$;
 
 -- A Cancel for every child that is not over (all of an execution, or those that one run of it waits for): those that exist, and those whose Start is on its way;
@@ -165,7 +200,8 @@ BEGIN
     WITH begin AS (
         UPDATE noetl.execution e SET status = 'running'
         FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, begin BOOLEAN)
-        WHERE p.what = 'release' AND p.begin AND e.parent_execution_id = p.execution AND e.version = 0 AND e.status = 'paused'
+        WHERE p.what = 'release' AND p.begin AND e.parent_execution_id = p.execution AND e.ended_at IS NULL
+          AND e.version = 0 AND e.status = 'paused'
         RETURNING e.execution_id
     ) SELECT array_agg(b.execution_id) INTO begun FROM begin b;
     IF begun IS NOT NULL THEN
@@ -189,7 +225,7 @@ BEGIN
         ORDER BY o.execution_id
         ON CONFLICT (execution_id) DO UPDATE SET status = 'paused' WHERE e.version = 0 AND e.status = 'running';
         UPDATE noetl.execution e SET status = 'paused'
-        WHERE e.parent_execution_id = ANY(pausing) AND e.version = 0 AND e.status = 'running';
+        WHERE e.parent_execution_id = ANY(pausing) AND e.ended_at IS NULL AND e.version = 0 AND e.status = 'running';
     END IF;
 
     RETURN QUERY
@@ -228,7 +264,7 @@ BEGIN
             SELECT unnest(begun)
             UNION ALL
             SELECT e.execution_id FROM noetl.execution e
-            WHERE e.parent_execution_id = ANY(pausing) AND e.version = 0 AND e.status = 'paused'
+            WHERE e.parent_execution_id = ANY(pausing) AND e.ended_at IS NULL AND e.version = 0 AND e.status = 'paused'
         );
         IF waited IS NOT NULL THEN
             PERFORM noetl.lock_limits();

@@ -23,6 +23,7 @@ CREATE OR REPLACE FUNCTION noetl.commit_changes(
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
+    fresh BIGINT[] := '{}';
     got BIGINT[];
     stored INTEGER;
 BEGIN
@@ -31,12 +32,18 @@ BEGIN
         PERFORM FROM noetl.execution e WHERE e.execution_id = ANY(x_id) ORDER BY e.execution_id FOR UPDATE;
     END IF;
     IF p_created IS NOT NULL THEN
+        -- One that is new is written once, as this commit leaves it: no first version that the next statement replaces.
         WITH made AS (
-            INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by)
-            SELECT * FROM json_to_recordset(p_created) AS c (
+            INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by,
+                                         version, status, program, state, ended_at)
+            SELECT c.execution_id, c.path, c.name, c.playbook_version, c.parent, c.principal, c.awaited_by,
+                   1, x_status[x.at], x_program[x.at], x_state[x.at]::json,
+                   CASE WHEN x_status[x.at] IN ('completed', 'failed', 'cancelled') THEN now() END
+            FROM json_to_recordset(p_created) AS c (
                 execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT, awaited_by BIGINT)
+            CROSS JOIN LATERAL (SELECT array_position(x_id, c.execution_id) AS at OFFSET 0) x
             ON CONFLICT DO NOTHING RETURNING execution_id
-        ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM made;
+        ) SELECT coalesce(array_agg(execution_id), '{}') INTO fresh FROM made;
         -- A row that was there, or a Start that waits, has to come from this very Start.
         PERFORM noetl.refuse_taken(ARRAY(
             SELECT c.execution_id FROM json_to_recordset(p_created) AS c (execution_id BIGINT, start TEXT)
@@ -44,7 +51,7 @@ BEGIN
                     SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND o.event_id = c.start)
                 AND (EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start'))
                      OR EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.version = 0
-                                AND e.execution_id <> ALL(got)))), 'NE004');
+                                AND e.execution_id <> ALL(fresh)))), 'NE004');
     END IF;
     WITH moved AS (
         UPDATE noetl.execution e
@@ -56,7 +63,7 @@ BEGIN
           AND (e.version > 0 OR e.status <> 'paused' OR NOT EXISTS (
               SELECT FROM unnest(e_execution, e_id) AS s (execution, id) WHERE s.execution = x.id AND starts_with(s.id, 'start')))
         RETURNING e.execution_id
-    ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM moved;
+    ) SELECT coalesce(array_agg(execution_id), '{}') || fresh INTO got FROM moved;
     IF cardinality(got) <> cardinality(x_id) THEN
         PERFORM noetl.refuse(x_id, got);
     END IF;
@@ -72,10 +79,17 @@ BEGIN
     FROM unnest(e_execution, e_id, e_lane, e_seq, e_type, e_facts, e_at) AS e (execution, id, lane, seq, type, facts, at);
 
     IF cardinality(s_execution) > 0 THEN
+        -- Their executions are locked: what is not there now is not there when it is inserted, and needs no second record in the WAL.
+        WITH known AS (
+            UPDATE noetl.slot t SET value = s.value::json
+            FROM unnest(s_execution, s_name, s_scope, s_value) AS s (execution, name, scope, value)
+            WHERE t.execution_id = s.execution AND t.name = s.name AND t.scope = s.scope
+        )
         INSERT INTO noetl.slot (execution_id, name, scope, value)
         SELECT s.execution, s.name, s.scope, s.value::json
         FROM unnest(s_execution, s_name, s_scope, s_value) AS s (execution, name, scope, value)
-        ON CONFLICT (execution_id, name, scope) DO UPDATE SET value = excluded.value;
+        WHERE NOT EXISTS (
+            SELECT FROM noetl.slot t WHERE t.execution_id = s.execution AND t.name = s.name AND t.scope = s.scope);
     END IF;
     IF cardinality(d_execution) > 0 THEN
         DELETE FROM noetl.slot t USING unnest(d_execution, d_name, d_scope) AS d (execution, name, scope)
@@ -171,6 +185,9 @@ BEGIN
     END IF;
     IF p_variables IS NOT NULL THEN
         PERFORM noetl.write_variables(p_variables);
+    END IF;
+    IF p_ended IS NOT NULL THEN
+        PERFORM noetl.mark_leading(p_ended);
     END IF;
     IF p_cancels IS NOT NULL THEN
         RETURN QUERY SELECT * FROM noetl.cancel_children(p_owner, p_cancels);

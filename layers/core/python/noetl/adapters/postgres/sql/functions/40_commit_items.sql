@@ -9,6 +9,9 @@
 -- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by at most one
 -- new chunk, within the free places.
 --
+-- Two runs of one parallel chunk may differ: an item is done in one and goes on alone in the other. The first row of an item decides.
+-- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not go on alone.
+--
 -- Batches of paused executions change nothing.
 --
 -- Answers: 'batch' (number, counted) · 'paused' (number) · 'early' (number, done, failed, total) · 'loop' (run, round, first new index, end of new
@@ -62,11 +65,20 @@ BEGIN
         CONTINUE WHEN open_no IS NULL;
         is_open := noetl.marks(open_no, cardinality(b_execution));
 
-        WITH arrived AS MATERIALIZED (
+        WITH decided AS MATERIALIZED (
+            SELECT k.batch, k.item FROM unnest(k_batch, k_item) AS k (batch, item)
+            WHERE is_open[k.batch] AND k.item IS NOT NULL AND EXISTS (
+                SELECT FROM noetl.event v WHERE v.execution_id = b_execution[k.batch]
+                    AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.item)
+        ), arrived AS MATERIALIZED (
             SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
             FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size)
                 AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
+            CROSS JOIN LATERAL (SELECT b_run[e.batch] || '.r' || b_round[e.batch] || '.i' || e.seq AS alone) i
             WHERE is_open[e.batch]
+              AND NOT (e.counts AND i.alone <> b_command[e.batch] AND EXISTS (
+                  SELECT FROM noetl.command c WHERE c.execution_id = b_execution[e.batch] AND c.command_id = i.alone))
+              AND (e.counts OR (e.batch, e.seq) NOT IN (SELECT d.batch, d.item FROM decided d))
             ORDER BY b_execution[e.batch], e.id, e.batch
         ), fresh AS MATERIALIZED (
             SELECT a.* FROM arrived a

@@ -176,7 +176,9 @@ END $$;
 
 -- After the parts of a commit: priorities of what was issued (executions that have one); what came free, and what is asked for, of the
 -- executions in p_limited. p_wanted: commands with what they ask for; those of loops ask for what their loop says. p_moved: an item that
--- goes on alone has the slots of the command that it left. p_after makes the call come after the other one of its query.
+-- goes on alone has the slots of the command that it left, even if the last message of that command is on its way: a command with no item
+-- left has nothing to do, and asks for nothing. So an item that waits for its child or an answer never waits for a slot as well.
+-- p_after makes the call come after the other one of its query.
 CREATE OR REPLACE FUNCTION noetl.settle_limits(
     p_owner TEXT, p_after BIGINT, p_priorities JSON, p_limited BIGINT[], p_wanted JSON, p_moved JSON
 ) RETURNS SETOF noetl.answer
@@ -199,9 +201,8 @@ BEGIN
         UPDATE noetl.limit_use u SET command_id = m.heir
         FROM json_to_recordset(p_moved) AS m (execution BIGINT, id TEXT, heir TEXT)
         WHERE u.execution_id = m.execution AND u.command_id = m.id
-          AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.id)
+          AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.id AND c.remaining > 0)
           AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir)
-          -- An heir that asked by itself, while that command was still open, gets its slots in its turn.
           AND NOT EXISTS (SELECT FROM noetl.limit_use h WHERE h.execution_id = m.execution AND h.command_id = m.heir);
     END IF;
     keys := noetl.forget_uses(p_limited);
@@ -212,7 +213,7 @@ BEGIN
         UNION ALL
         SELECT c.execution_id, c.command_id, l.step, l.priority, l.limits
         FROM noetl.loop l JOIN noetl.command c ON c.execution_id = l.execution_id AND c.run = l.run AND c.round = l.round
-        WHERE l.execution_id = ANY(p_limited) AND l.limits IS NOT NULL
+        WHERE l.execution_id = ANY(p_limited) AND l.limits IS NOT NULL AND c.remaining > 0
           AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id)
     ), stored AS (
         INSERT INTO noetl.limit_use AS u (execution_id, command_id, key, step, concurrent, rate, per, burst, priority, queued, since)

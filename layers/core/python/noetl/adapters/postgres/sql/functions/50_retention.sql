@@ -6,7 +6,8 @@ LANGUAGE sql STABLE AS $$
     WITH RECURSIVE tree AS (
         SELECT e.execution_id, e.ended_at FROM noetl.execution e WHERE e.execution_id = root
         UNION ALL
-        SELECT c.execution_id, c.ended_at FROM tree t JOIN noetl.execution c ON c.parent_execution_id = t.execution_id
+        SELECT c.execution_id, c.ended_at FROM tree t CROSS JOIN LATERAL (
+            SELECT c.execution_id, c.ended_at FROM noetl.execution c WHERE c.parent_execution_id = t.execution_id OFFSET 0) c
     )
     SELECT NOT EXISTS (
         SELECT FROM tree t

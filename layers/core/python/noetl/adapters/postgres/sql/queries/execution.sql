@@ -114,7 +114,7 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.admit_execu
 -- name: post_event
 -- An event from outside, if its execution is live (and has started, unless unborn is true), or has ended when over is true, once; and
 -- the variables that it writes. One that is being removed is not there. What makes an execution live again (over) locks the root of its
--- tree against a removal: see sql/functions/70_removal.sql.
+-- tree against a removal (see sql/functions/70_removal.sql), and words to its family have to reach it through what has ended above it.
 -- Row: status, version, whether it is new.
 WITH kept_tree AS (
     SELECT r.execution_id FROM noetl.execution r
@@ -134,6 +134,13 @@ WITH kept_tree AS (
 ), holds AS (
     INSERT INTO noetl.result_hold (execution_id, held_id)
     SELECT :execution_id::bigint, h FROM posted CROSS JOIN unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
+), above AS MATERIALIZED (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.execution_id = ANY(ARRAY(SELECT noetl.between_root_and(:execution_id::bigint) WHERE :over::boolean)) AND NOT e.leads_on
+      AND EXISTS (SELECT FROM kept_tree)
+    ORDER BY e.execution_id FOR UPDATE
+), marked AS (
+    UPDATE noetl.execution e SET leads_on = true FROM above a WHERE e.execution_id = a.execution_id
 ), kept AS (
     SELECT noetl.write_variables(:variables::json) AS written FROM posted WHERE :variables IS NOT NULL
 )
@@ -164,6 +171,13 @@ WITH asked AS (
     INSERT INTO noetl.result_hold (execution_id, held_id)
     SELECT h.execution_id, h.held_id FROM posted CROSS JOIN unnest(:holder_ids::bigint[], :held_ids::bigint[]) AS h (execution_id, held_id)
     WHERE h.execution_id = posted.execution_id ON CONFLICT DO NOTHING
+), above AS MATERIALIZED (
+    SELECT e.execution_id FROM noetl.execution e
+    WHERE e.execution_id = ANY(ARRAY(SELECT noetl.between_root_and(a.execution_id) FROM asked a WHERE a.over)) AND NOT e.leads_on
+      AND (SELECT count(*) FROM kept_trees) > 0
+    ORDER BY e.execution_id FOR UPDATE
+), marked AS (
+    UPDATE noetl.execution e SET leads_on = true FROM above a WHERE e.execution_id = a.execution_id
 )
 SELECT f.execution_id, f.status, f.version, EXISTS (SELECT FROM posted p WHERE p.execution_id = f.execution_id) FROM found f;
 
@@ -198,11 +212,24 @@ ORDER BY execution_id DESC LIMIT :limit::bigint;
 -- name: execution_slots
 SELECT scope, name, value FROM noetl.slot WHERE execution_id = :execution_id;
 
+-- name: callback_slots
+-- What runs wait for from outside, at most so many places of each: its own place, and those of its loop's items (<run>.…).
+SELECT s.name, s.value FROM unnest(:runs::bigint[]) AS r (run)
+CROSS JOIN LATERAL (
+    SELECT s.name, s.value FROM noetl.slot s
+    WHERE s.execution_id = :execution_id AND s.name = r.run::text AND s.scope = 'callback'
+    UNION ALL
+    (SELECT s.name, s.value FROM noetl.slot s
+     WHERE s.execution_id = :execution_id AND s.name > r.run || '.' AND s.name < r.run || '/' AND s.scope = 'callback'
+     ORDER BY s.name LIMIT :limit::bigint)
+) s;
+
 -- name: start_of
 SELECT payload::text FROM noetl.outbox WHERE execution_id = :execution_id::bigint AND starts_with(event_id, 'start');
 
 -- name: open_work
-SELECT (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.command WHERE execution_id = :execution_id AND lost > 0 AND lost_turn = turn AND NOT waiting);
+-- Commands are counted in one scan: a second one by their owner would read those of every execution.
+SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
+       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id), c.lost
+FROM (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
+      FROM noetl.command WHERE execution_id = :execution_id) c;

@@ -2,7 +2,7 @@
 
 -- name: open_commands
 SELECT command_id, run, attempt, turn, waiting, owner, owner <> '' AND noetl.is_alive(owner),
-       extract(epoch FROM clock_timestamp() - not_before)
+       extract(epoch FROM clock_timestamp() - not_before), CASE WHEN lost_turn = turn THEN lost ELSE 0 END, remote
 FROM noetl.command WHERE execution_id = :execution_id ORDER BY id LIMIT :limit::bigint;
 
 -- name: outstanding_commands

@@ -18,11 +18,12 @@ WHERE c.execution_id = f.execution_id AND c.command_id = f.command_id AND c.atte
 RETURNING c.execution_id, c.command_id, c.attempt;
 
 -- name: wake_early
+-- What processes died of waits its time, and is given out alone (claim_commands): a sign of life from elsewhere does not shorten that.
 WITH woken AS (
     UPDATE noetl.command c SET attempt = c.attempt + 1, owner = :owner, not_before = clock_timestamp()
     FROM unnest(:executions::bigint[], :commands::text[]) AS f (execution_id, command_id)
     WHERE c.execution_id = f.execution_id AND c.command_id = f.command_id AND NOT c.waiting AND c.not_before > clock_timestamp()
-      AND c.remote
+      AND c.remote AND (c.lost < 2 OR c.lost_turn <> c.turn)
     RETURNING c.*
 )
 SELECT w.execution_id, w.command_id, ARRAY[w.run, w.round, w.attempt, w.first, w.past], w.payload::text, w.child::text, l.payload::text

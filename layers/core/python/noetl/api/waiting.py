@@ -1,0 +1,67 @@
+"""Let a request wait for the end of an execution: few requests at once, until a moment, looking at the store ever less often."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+LONGEST = 60.0
+"""Most seconds that a request may ask for."""
+FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 2.0, 1.5
+"""Seconds between two looks at the store, and the factor by which they grow."""
+
+Pause = Callable[[float], bool]
+"""Wait for so many seconds at most. True: there is nothing more to wait for."""
+
+
+@contextmanager
+def no_signal(execution_id: int) -> Iterator[Pause]:
+    """Give a pause that nothing cuts short: where no engine runs in this process."""
+
+    def pause(seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
+
+    yield pause
+
+
+class Waiting:
+    """``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
+    within which it is answered. ``expect``: gives the pause, which ends when this process learns that the execution has ended. ``clock``:
+    epoch seconds."""
+
+    def __init__(
+        self,
+        places: int | None = None,
+        *,
+        longest: float = LONGEST,
+        expect: Callable[[int], AbstractContextManager[Pause]] = no_signal,
+        first_pause: float = FIRST_PAUSE,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._places = None if places is None else threading.Semaphore(places)
+        self._longest, self._expect, self._first, self._clock = longest, expect, first_pause, clock
+
+    def wait(self, execution_id: int, seconds: float, over: Callable[[], bool], *, since: float) -> None:
+        """Return when the execution has ended, when the time has passed, or at once when all places are taken.
+
+        ``since``: when the request came. ``over`` looks at the store: another process may bring about the end.
+        """
+        places = self._places
+        if places is not None and not places.acquire(blocking=False):
+            return
+        try:
+            with self._expect(execution_id) as pause:
+                self._wait(pause, since + min(seconds, self._longest), over)
+        finally:
+            if places is not None:
+                places.release()
+
+    def _wait(self, pause: Pause, until: float, over: Callable[[], bool]) -> None:
+        seconds = self._first
+        while (left := until - self._clock()) > 0:
+            if pause(min(seconds, left)) or over():
+                return
+            seconds = min(seconds * SLOWER, LONGEST_PAUSE)

@@ -1,0 +1,108 @@
+"""Requests that wait for the end of an execution: at a real ``noetl serve``, and where an engine elsewhere brings about the end."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from noetl.api import waiting
+from noetl.runtime.serving import Server
+from tests.integration.api.test_serve import (  # noqa: F401
+    GATED,
+    LARGE,
+    Client,
+    Serve,
+    client,
+    serve,
+    server,
+)
+from tests.waiting import PATIENCE, wait_until
+
+pytestmark = pytest.mark.postgres
+
+DOUBLE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: double, path: demo/double }
+workload: { n: 21 }
+workflow:
+  - { step: start, tool: { kind: python, args: { n: "{{ workload.n }}" }, code: "def main(n): return n * 2" } }
+"""
+
+
+def waiters(server: Server) -> int:  # noqa: F811
+    return sum(map(len, server.runtime._ended._awaited.values()))
+
+
+def approved(client: Client, execution_id: str) -> None:  # noqa: F811
+    client.until(execution_id, "waiting")
+    status, answer = client("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})
+    assert status == 202, answer
+
+
+def test_a_start_that_waits_is_answered_with_the_result(server, client):  # noqa: F811
+    client.register(DOUBLE)
+    status, told = client("POST", "/api/executions?wait=60", {"path": "demo/double", "payload": {"n": 4}})
+    assert (status, told["status"], told["ended"], told["result"]) == (201, "completed", True, 8)
+    client.register(LARGE)
+    status, told = client("POST", "/api/execute?wait=60", {"path": "demo/large"})
+    assert (status, told["complete"], len(told["result"]["text"])) == (201, True, 60000)
+    assert waiters(server) == 0
+
+
+def test_an_end_in_this_process_is_a_signal(server, client):  # noqa: F811
+    client.register(GATED)
+    execution_id = client.start("demo/gated")
+    with server.runtime.expect_end(int(execution_id)) as pause:
+        approved(client, execution_id)
+        assert pause(PATIENCE)
+    with server.runtime.expect_end(int(execution_id)) as pause:
+        assert pause(0), "it has ended already"
+
+
+def test_requests_that_wait_leave_threads_to_others(serve: Serve):  # noqa: F811
+    with serve(threads=4) as server, ThreadPoolExecutor(2) as threads:  # noqa: F811
+        assert server.tokens is not None
+        client = Client(server.address, server.tokens.add("tester", ["admin"]))
+        client.register(GATED)
+        execution_id = client.start("demo/gated")
+        where = f"/api/executions/{execution_id}/status?wait=60"
+        first = [threads.submit(client, "GET", where) for _ in range(2)]
+        wait_until(lambda: waiters(server) == 2, "two requests wait")
+        assert client("GET", where)[1]["ended"] is False
+        status, told = client("POST", "/api/executions?wait=60", {"path": "demo/gated"})
+        assert (status, told["ended"]) == (201, False)
+        assert client("GET", "/health")[0] == client("GET", "/api/executions")[0] == 200
+        approved(client, execution_id)
+        assert [one.result(PATIENCE)[1]["status"] for one in first] == ["completed"] * 2
+        assert waiters(server) == 0
+
+
+def test_a_server_that_ends_answers_those_who_wait(serve: Serve):  # noqa: F811
+    with ThreadPoolExecutor(1) as threads:
+        with serve() as server:
+            assert server.tokens is not None
+            client = Client(server.address, server.tokens.add("tester", ["admin"]))
+            client.register(GATED)
+            execution_id = client.start("demo/gated")
+            one = threads.submit(client, "GET", f"/api/executions/{execution_id}?wait=60")
+            wait_until(lambda: waiters(server) == 1, "a request waits")
+        status, told = one.result(PATIENCE)
+        assert (status, told["status"] in ("running", "waiting")) == (200, True)
+
+
+def test_where_the_engine_is_elsewhere_the_store_tells_of_the_end(deployed: Any, monkeypatch):
+    """As on a deployment: nothing in the function knows how far the engine is."""
+    looked: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        looked.append(seconds)
+        deployed.work()
+
+    monkeypatch.setattr(waiting.time, "sleep", sleep)
+    assert deployed.sample("register").status == 201
+    reply = deployed.sample("execute", queryStringParameters={"wait": "20"})
+    assert reply.status == 201, reply
+    assert (reply.json["ended"], reply.json["status"], len(looked)) == (True, "completed", 1)

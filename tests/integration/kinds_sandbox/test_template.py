@@ -1,0 +1,132 @@
+"""The process that forks tasks: what its children have of it, and what becomes of them when it or its worker dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.kinds.sandbox import template
+from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.pool import ChildPool
+from noetl.kinds.sandbox.process import TaskLimits
+from noetl.kinds.sandbox.watch import Watch
+from tests.waiting import PATIENCE, wait_until
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="other systems start an interpreter for each task"
+)
+
+LOOK = """
+import os
+result = {"files": sorted(map(int, os.listdir("/proc/self/fd")))[:-1], "environment": sorted(os.environ), "folder": os.getcwd(),
+          "draws": __import__("random").random()}
+"""
+WORKER = """
+import os, sys, time
+from tests.integration.kinds_sandbox.test_template import call
+from noetl.kinds.sandbox import template
+from noetl.kinds.sandbox.pool import ChildPool
+pool = ChildPool(4)
+call(pool, 1, "result = 1")
+print(template._current[1]._process.pid, pool._idle[0].child._confined.process.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def pool():
+    made = ChildPool(8)
+    yield made
+    made.close()
+
+
+def watch() -> Watch:
+    return Watch.start(
+        TaskContext(
+            execution_id=1,
+            step="s",
+            task="t",
+            attempt=1,
+            idempotency_key="k",
+            timeout=PATIENCE,
+            settings=TaskSettings(),
+            credential=lambda name: pytest.fail(name),
+            cancelled=lambda: False,
+        )
+    )
+
+
+def call(pool: ChildPool, execution_id: int, code: str):
+    with pool.lease(Owner(execution_id, TaskLimits(1 << 30, 1 << 20))) as child:
+        return child.call(code, {}, watch())["result"]
+
+
+def gone(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+
+
+def test_children_have_the_same_few_files_however_many_there_are(pool):
+    """Neither another task's channels nor the template's own are left open, and nothing is drawn twice."""
+    found = [call(pool, number, LOOK) for number in range(5)]
+    assert {tuple(one["files"]) for one in found} == {tuple(found[0]["files"])}
+    assert len(found[0]["files"]) <= 8, found[0]["files"]
+    assert {tuple(one["environment"]) for one in found} == {("HOME", "LANG", "PATH", "TMPDIR")}
+    assert len({one["folder"] for one in found}) == len({one["draws"] for one in found}) == 5
+
+
+def test_one_process_is_started_for_many_children(pool):
+    call(pool, 1, "result = 1")
+    before = template._current[1]._process.pid
+    for number in range(2, 6):
+        call(pool, number, "result = 1")
+    assert template._current[1]._process.pid == before
+
+
+def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
+    with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20))) as child:
+        assert child.call("kept = 1\nresult = 1", {}, watch())["result"] == 1
+        os.kill(template._current[1]._process.pid, signal.SIGKILL)
+        assert child.call("result = 2", {}, watch())["result"] == 2
+        assert call(pool, 2, "result = 3") == 3
+    assert call(pool, 1, "result = 4") == 4
+
+
+def test_a_worker_that_is_killed_leaves_neither_template_nor_children():
+    worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True)
+    try:
+        assert worker.stdout is not None
+        pids = [int(word) for word in worker.stdout.readline().split()]
+        assert len(pids) == 2 and not any(map(gone, pids))
+    finally:
+        worker.kill()
+        worker.wait()
+    wait_until(lambda: all(map(gone, pids)), "the end of the template and of its child")
+
+
+def test_a_fork_that_the_system_refuses_is_told():
+    told, tell = os.pipe()
+    os.write(tell, (0).to_bytes(4, "little") + errno.EAGAIN.to_bytes(4, "little"))
+    with pytest.raises(BlockingIOError):
+        template.Forked(told)
+    os.close(tell)
+
+
+def test_a_child_of_a_dead_template_counts_as_killed():
+    told, tell = os.pipe()
+    os.write(tell, (12345).to_bytes(4, "little"))
+    forked = template.Forked(told)
+    assert (forked.pid, forked.poll()) == (12345, None)
+    with pytest.raises(subprocess.TimeoutExpired):
+        forked.wait(0.01)
+    os.close(tell)
+    assert forked.wait(PATIENCE) == -signal.SIGKILL

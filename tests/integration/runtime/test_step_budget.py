@@ -1,0 +1,37 @@
+"""What a step writes to the database, counted in records of the WAL: load on the machine changes nothing here."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.adapters.embedded import processes
+from tests.bench.playbooks import chain
+from tests.bench.wal import Bench
+
+pytestmark = pytest.mark.postgres
+STEPS = 60
+
+
+@pytest.mark.skipif(not (processes.binaries() / "pg_waldump").exists(), reason="needs pg_waldump")
+def test_a_step_of_a_chain_writes_each_row_once_in_one_commit(tmp_path):
+    tmp_path.chmod(0o755)
+    bench = Bench(tmp_path)
+    with bench.runtime:
+        bench.run(chain(5), 1)
+        cost = bench.count(STEPS, 1, lambda: bench.run(chain(STEPS), 1))
+    assert cost.commits <= 1.1 * STEPS
+    assert cost.size - cost.images <= 1850 * STEPS
+    writes = {
+        name: part.records
+        for name, part in cost.parts.items()
+        if name.split()[1] in ("insert", "update", "hot_update")
+    }
+    assert writes["execution insert"] == 1, (
+        "an execution that begins is written as its first commit leaves it"
+    )
+    assert writes["execution hot_update"] + writes.get("execution update", 0) <= STEPS + 1
+    assert writes["command insert"] == STEPS
+    assert writes["slot insert"] <= STEPS + 1, "a result each, and the workload"
+    assert "slot heap_confirm" not in cost.parts, "a new slot needs no second record"
+    state = cost.parts["execution hot_update"]
+    assert state.size <= 260 * state.records, "what stays of a state lies behind what changes"

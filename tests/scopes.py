@@ -1,0 +1,47 @@
+"""How xdist deals the tests out: what shares something large goes to one process, and what takes longest begins first."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+COLLECTED = pytest.StashKey[dict[str, bool]]()
+"""The collected test functions, and whether ``make test`` leaves some of their cases out."""
+
+FIRST = (
+    "tests/e2e/",
+    "tests/faults/",
+    "tests/infra/",
+    "tests/integration/",
+    "tests/properties/",
+    "tests/fuzz/",
+    "tests/contract/",
+    "tests/conformance/",
+)
+"""Folders in the order of their longest piece. Those that are not named, of small pieces, fill the end of a run."""
+
+BY_FOLDER = ("tests/e2e/", "tests/infra/")
+"""Their tests share a deployment, or a process of Node."""
+BY_FILE = ("tests/faults/test_kills", "tests/faults/test_shapes", "tests/faults/test_command_line")
+"""Their tests share a Postgres of their own."""
+BY_FUNCTION = ("tests/unit/", "tests/architecture/")
+"""Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
+CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")
+"""All tests of a case share how it is played in memory."""
+
+
+def rank(nodeid: str) -> int:
+    return next((number for number, folder in enumerate(FIRST) if nodeid.startswith(folder)), len(FIRST))
+
+
+def scope_of(nodeid: str) -> str:
+    """Name what a test is dealt out with: a folder, a file, a function, a conformance case, or itself."""
+    if nodeid.startswith(BY_FOLDER):
+        return "/".join(nodeid.split("/", 2)[:2])
+    if nodeid.startswith(BY_FILE):
+        return nodeid.partition("::")[0]
+    if nodeid.startswith(BY_FUNCTION):
+        return nodeid.partition("[")[0]
+    case = CASE.match(nodeid)
+    return f"conformance {case[1]}" if case else nodeid
