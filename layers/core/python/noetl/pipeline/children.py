@@ -42,7 +42,7 @@ def detached(run: PipelineRun, child: ChildRequest) -> TaskOutcome:
     return TaskOutcome({"execution_id": str(told)})
 
 
-class DetachedIds:
+class ChildIds:
     """Derives the ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
 
     An id that the command or its run mentions is passed over: it is another execution's.

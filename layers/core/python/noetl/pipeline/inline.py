@@ -25,7 +25,7 @@ from noetl.dsl.program import (
     calls_back_task,
     tasks_in,
 )
-from noetl.pipeline.children import DetachedIds
+from noetl.pipeline.children import ChildIds
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Op, RunTask, TaskOutcome
@@ -103,7 +103,7 @@ def run_inline(
         command.step,
         program.source_name,
         hydrate,
-        child_id=DetachedIds(command, taken),
+        child_id=ChildIds(command, taken),
         declared=declared_workload(program),
         aliases=aliases_of(program),
     )
