@@ -60,7 +60,7 @@ def test_a_turn_is_told_ids_that_differ_and_that_nothing_it_sees_mentions(monkey
     parent, known = ids.execution_id(1_800_000_000_000, 7), set[int]()
     told, passed = [], []
     for number in range(1, 40):
-        child, over = ids.derivation_to_tell(parent, ids.child_origin("5", 1, 3, number), 3, known)
+        child, over = ids.derivation_to_tell(parent, ids.child_origin("5", 1, 3, number), known)
         assert child in ids.ids_in(codec.encode({"text": f"execution {child}!"}))
         known.add(child)
         told.append(child)

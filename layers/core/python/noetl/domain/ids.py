@@ -105,7 +105,8 @@ def child_execution_id(parent: int, origin: str, taken: Container[int] = (), ite
     It shares its parent's shard and sorts soon after it: within a millisecond, or within 17 s for items of large loops (``item``: which).
     ``taken``: ids that other executions have; the next derivation that is not among them is used.
     """
-    return next(child for child in _derivations(parent, origin, item) if child not in taken)
+    bits = min(SPREAD_BITS, max(RANDOM_BITS - SHARD_BITS, 2 * item.bit_length() + 4))
+    return next(child for child in _derivations(parent, origin, bits) if child not in taken)
 
 
 def detached_execution_ids(
@@ -118,26 +119,26 @@ def detached_execution_ids(
     given: dict[int, None] = {}
     for number, first in enumerate(passed, start=1):
         origin = child_origin(command, turn, item, number)
-        derivations = _derivations(parent, origin, item, min(max(0, first), MOST_PASSED))
+        derivations = _derivations(parent, origin, SPREAD_BITS, min(max(0, first), MOST_PASSED))
         given[next(child for child in derivations if child not in given and child not in taken)] = None
     return list(given)
 
 
-def derivation_to_tell(parent: int, origin: str, item: int, known: Container[int]) -> tuple[int, int]:
+def derivation_to_tell(parent: int, origin: str, known: Container[int]) -> tuple[int, int]:
     """Choose the id that a worker tells a task for the child that ``origin`` asks for: (id, derivations that were passed over).
 
+    It has all bits that a child's id may have, whatever loop it belongs to: a task may use the id before the store has seen it.
     ``known``: ids that the task can see. If the store refuses the id later, it is replaced in all that the task said; so a task that
     knew the same id as another execution's would be taken to mean its own child by both.
     """
     return next(
         (child, passed)
-        for passed, child in enumerate(_derivations(parent, origin, item))
+        for passed, child in enumerate(_derivations(parent, origin, SPREAD_BITS))
         if child not in known
     )
 
 
-def _derivations(parent: int, origin: str, item: int, first: int = 0) -> Iterator[int]:
-    bits = min(SPREAD_BITS, max(RANDOM_BITS - SHARD_BITS, 2 * item.bit_length() + 4))
+def _derivations(parent: int, origin: str, bits: int, first: int = 0) -> Iterator[int]:
     return (_derived(parent, origin, bits, derivation) for derivation in itertools.count(first))
 
 

@@ -63,7 +63,7 @@ class ChildIds:
         place = -1 if item is None else item.index if item.place < 0 else item.place
         origin = ids.child_origin(command.command_id, command.turn, place, number)
         known = _Either(self._known, self._taken)
-        told, passed = ids.derivation_to_tell(command.execution_id, origin, place, known)
+        told, passed = ids.derivation_to_tell(command.execution_id, origin, known)
         self._known.add(told)
         return told, passed
 
