@@ -93,11 +93,9 @@ def _count_children(root: int, enough: int) -> int:
     """Count processes below ``root``, not much further than ``enough``. A kernel without such lists counts as having more."""
     found, left = 0, [root]
     while left and found <= enough:
-        tasks = f"/proc/{left.pop()}/task"
         try:
-            for task in os.listdir(tasks):
-                with open(f"{tasks}/{task}/children", "rb") as stream:
-                    children = [int(number) for number in stream.read().split()]
+            for task in Path(f"/proc/{left.pop()}/task").iterdir():
+                children = [int(number) for number in (task / "children").read_bytes().split()]
                 found += len(children)
                 left += children
         except OSError:
