@@ -201,6 +201,7 @@ def confinement(folder: Path, limits: TaskLimits, places: Places, own: Sequence[
         0 if used.namespaces or user else count_threads(os.geteuid()),
         user,
         used.supervisor,
+        used.key_filter,
     )
 
 
