@@ -21,6 +21,7 @@ from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
+from noetl.domain.state import TERMINAL
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
@@ -216,6 +217,7 @@ class LocalRuntime:
     @contextmanager
     def expect_end(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
         """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process."""
+        self._forget_redriven(execution_id)
         with self._changed:
             event = self._ended.expect(execution_id)
         try:
@@ -230,6 +232,18 @@ class LocalRuntime:
             self._ended.release()
 
     # --- inside ---
+
+    def _forget_redriven(self, execution_id: int) -> None:
+        """Forget an end that is remembered here, if another process has redriven the execution since."""
+        if execution_id not in self._ended:
+            return
+        try:
+            if self.status(execution_id) in TERMINAL:
+                return
+        except InfrastructureError:
+            return
+        with self._changed:
+            self._ended.pop(execution_id, None)
 
     def _program_of(self, execution_id: int) -> str:
         info = self.store.info(execution_id)
