@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+
+import msgspec
 
 from noetl.domain.commands import Command
+from noetl.runtime.local import LocalRuntime
 from noetl.runtime.pools import Pool
+from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -46,3 +51,19 @@ def test_a_thread_whose_command_was_taken_away_is_idle_again():
         assert [one.execution_id for one in pool.take(5)] == [2]
     wait_until(lambda: pool.idle == 1, "the same thread, idle")
     pool.close(0.0)
+
+
+def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_has_ended(tmp_path):
+    """What has not begun when an execution is cancelled does not begin, wherever its thread or its worker is."""
+    runtime = LocalRuntime(Settings(home=tmp_path))
+    gone: list[Command] = []
+    runtime.left_behind = SimpleNamespace(goes=gone.append, comes=lambda one: None)  # type: ignore[assignment]
+    runtime.keeper = SimpleNamespace(delay=None)  # type: ignore[assignment]
+    runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)  # type: ignore[assignment]
+    runtime.pools = {"io": Pool("io", 0, lambda one: None)}
+    outside = msgspec.structs.replace(command(2), command_id="2", remote=True)
+    runtime.dispatch(command(1), command(2), outside)
+    runtime._ended.note([(2, "cancelled")])
+    assert runtime.take("io", 5, None) == [command(1)] == gone
+    assert runtime._running == 1, "work that goes on elsewhere is ended here"
+    assert runtime.pools["io"].take(5) == [outside]

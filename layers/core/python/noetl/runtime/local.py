@@ -289,11 +289,18 @@ class LocalRuntime:
         self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
-        """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them."""
+        """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them.
+
+        What nobody wants any more is not among them. Work of it that goes on elsewhere is ended here: no other process knows of that."""
+        found = self.pools[pool].take(limit, only)
+        dropped = [self._revoked(one.execution_id, one.run) for one in found]
+        wanted = [one for one, over in zip(found, dropped, strict=True) if not over]
+        self.dispatch(*(one for one, over in zip(found, dropped, strict=True) if over and one.remote))
+        for one in wanted:
+            self.left_behind.goes(one)
         with self._changed:
-            found = self.pools[pool].take(limit, only)
             self._running -= len(found)
-            return found
+        return wanted
 
     def dispatch(self, *commands: Command) -> None:
         for command in self.offers.pass_on(commands, self.keeper.delay):
