@@ -6,6 +6,7 @@ delayed commands, fires timers and adopts what dead processes left. Everything i
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -109,9 +110,8 @@ class LocalRuntime:
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
-        self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        self.keeper = self._new_keeper()
         self.keeper.revive = self.opened.revive
-        self.keeper.takes = self.takes
         self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._inbox.start()
@@ -232,6 +232,23 @@ class LocalRuntime:
             self._ended.release()
 
     # --- inside ---
+
+    def _new_keeper(self) -> Keeper:
+        lease = self.settings.lease_seconds
+        made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        made.takes, made.leave = self.takes, self._leave_waiting
+        return made
+
+    def _leave_waiting(self) -> None:
+        """Leave the commands that no thread has begun to whoever claims them, but those whose work goes on elsewhere: if they are not
+        wanted any more, nobody claims them, and it is ended here."""
+        for pool in self.pools.values():
+            found = pool.take(sys.maxsize)
+            for one in found:
+                if one.remote:
+                    pool.submit(one)
+            with self._changed:
+                self._running -= sum(not one.remote for one in found)
 
     def _forget_redriven(self, execution_id: int) -> None:
         """Forget an end that is remembered here, if another process has redriven the execution since."""
