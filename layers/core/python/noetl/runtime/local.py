@@ -6,7 +6,6 @@ delayed commands, fires timers and adopts what dead processes left. Everything i
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,13 +21,12 @@ from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
-from noetl.domain.state import TERMINAL
 from noetl.kinds.registry import Registry
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
-from noetl.runtime.ends import Ends, EndWaiter
+from noetl.runtime.ends import Ends, EndWaiter, forget_redriven
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
@@ -36,7 +34,7 @@ from noetl.runtime.local_starts import start_each
 from noetl.runtime.lost_commands import Company, attempt, free_dead
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
-from noetl.runtime.pools import Pool
+from noetl.runtime.pools import Pool, leave_waiting
 from noetl.runtime.presence import Presence
 from noetl.runtime.retention import tidy
 from noetl.runtime.scheduler import Scheduler
@@ -217,7 +215,7 @@ class LocalRuntime:
     @contextmanager
     def expect_end(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
         """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process."""
-        self._forget_redriven(execution_id)
+        forget_redriven(execution_id, self._ended, self._changed, self.store)
         with self._changed:
             event = self._ended.expect(execution_id)
         try:
@@ -234,33 +232,15 @@ class LocalRuntime:
     # --- inside ---
 
     def _new_keeper(self) -> Keeper:
-        lease = self.settings.lease_seconds
-        made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        seconds = self.settings.lease_seconds
+        made = Keeper(self.store, self.owner, seconds, self._adopt, self._delayed, self.log)
         made.takes, made.leave = self.takes, self._leave_waiting
         return made
 
     def _leave_waiting(self) -> None:
-        """Leave the commands that no thread has begun to whoever claims them, but those whose work goes on elsewhere: if they are not
-        wanted any more, nobody claims them, and it is ended here."""
-        for pool in self.pools.values():
-            found = pool.take(sys.maxsize)
-            for one in found:
-                if one.remote:
-                    pool.submit(one)
-            with self._changed:
-                self._running -= sum(not one.remote for one in found)
-
-    def _forget_redriven(self, execution_id: int) -> None:
-        """Forget an end that is remembered here, if another process has redriven the execution since."""
-        if execution_id not in self._ended:
-            return
-        try:
-            if self.status(execution_id) in TERMINAL:
-                return
-        except InfrastructureError:
-            return
+        left = leave_waiting(self.pools.values())
         with self._changed:
-            self._ended.pop(execution_id, None)
+            self._running -= left
 
     def _program_of(self, execution_id: int) -> str:
         info = self.store.info(execution_id)
@@ -306,13 +286,11 @@ class LocalRuntime:
         self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
-        """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them.
-
-        What nobody wants any more is not among them. Work of it that goes on elsewhere is ended here: no other process knows of that."""
+        """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
+        whose work goes on elsewhere stay, to be ended here."""
         found = self.pools[pool].take(limit, only)
-        dropped = [self._revoked(one.execution_id, one.run) for one in found]
-        wanted = [one for one, over in zip(found, dropped, strict=True) if not over]
-        self.dispatch(*(one for one, over in zip(found, dropped, strict=True) if over and one.remote))
+        wanted = [one for one in found if not self._revoked(one.execution_id, one.run)]
+        self.dispatch(*(one for one in found if one.remote and one not in wanted))
         for one in wanted:
             self.left_behind.goes(one)
         with self._changed:

@@ -3,10 +3,11 @@ large one does not starve the others."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from noetl.domain.commands import Command
 from noetl.ports.gauges import QueueGauge
@@ -112,3 +113,16 @@ class Pool:
             del level[execution_id]
         if not level:
             del self.queues[priority]
+
+
+def leave_waiting(pools: Iterable[Pool]) -> int:
+    """Leave the commands that no thread has begun to whoever claims them, and tell how many they are. Those whose work goes on elsewhere
+    stay: if they are not wanted any more, nobody claims them, and it is ended here."""
+    left = 0
+    for pool in pools:
+        for one in pool.take(sys.maxsize):
+            if one.remote:
+                pool.submit(one)
+            else:
+                left += 1
+    return left
