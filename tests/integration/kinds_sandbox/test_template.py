@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import template
 from noetl.kinds.sandbox.child import Owner
@@ -99,6 +100,29 @@ def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
         assert child.call("result = 2", {}, watch())["result"] == 2
         assert call(pool, 2, "result = 3") == 3
     assert call(pool, 1, "result = 4") == 4
+
+
+def test_a_template_that_cannot_be_replaced_at_once_is_replaced_later(pool, monkeypatch):
+    """The system may refuse a process at the very moment when the template is found dead."""
+    call(pool, 1, "result = 1")
+    os.kill(template._current[1]._process.pid, signal.SIGKILL)
+    with monkeypatch.context() as refused:
+        refused.setattr(template.subprocess, "Popen", refuse)
+        with pytest.raises(InfrastructureError, match="no process for python code"):
+            call(pool, 2, "result = 2")
+    assert call(pool, 2, "result = 2") == 2
+
+
+def test_whoever_still_knows_a_template_that_was_closed_is_told_that_it_is_gone():
+    """Of two threads that find the template dead one replaces it; the other may not have asked it yet."""
+    closed = template.Template()
+    closed.close()
+    with pytest.raises(template.TemplateGoneError):
+        closed.fork("serve", (0,))
+
+
+def refuse(*arguments: object, **named: object) -> None:
+    raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
 def test_a_worker_that_is_killed_leaves_neither_template_nor_children():

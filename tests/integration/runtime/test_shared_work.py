@@ -80,6 +80,8 @@ def test_an_execution_that_another_process_redrove_and_left_goes_on(database, tm
             asked = Asked("tests", "again", second.owner, "it works now")
             second.accept([redrive(second.store, second.programs, execution, asked)])
             wait_until(lambda: second.status(execution) == "running")
+            with first.expect_end(execution) as over:
+                assert not over(0.0), "it has not ended again"
         wait_until(lambda: first.status(execution) == "completed")
 
 

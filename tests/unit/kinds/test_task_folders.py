@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
+import pytest
+
+from noetl.domain.errors import InfrastructureError
+from noetl.kinds.sandbox import program
 from noetl.kinds.sandbox.disk import LEAST, folder_bytes
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
+from noetl.kinds.sandbox.places import Places
+from noetl.kinds.sandbox.process import TaskLimits
+from noetl.kinds.sandbox.program import Program, run_program
 
 ENOUGH = 2**30
 
@@ -59,3 +67,16 @@ def test_folders_too_deep_to_look_into_are_told(tmp_path):
         assert folder_bytes(tmp_path, ENOUGH) is None
     finally:
         remove_tree(tmp_path / ("n" * 250))
+
+
+def test_a_program_that_cannot_be_confined_leaves_no_folder(tmp_path, monkeypatch):
+    """A machine whose layers cannot be found out refuses every task, and every try of it."""
+
+    def refuse(*arguments: object) -> None:
+        raise InfrastructureError("the layers of this machine cannot be found out")
+
+    monkeypatch.setattr(program, "confinement", refuse)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with pytest.raises(InfrastructureError, match="layers"):
+        run_program(Program(["/bin/true"], b"", {}), TaskLimits(1 << 30, 1 << 20), Places(), None)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

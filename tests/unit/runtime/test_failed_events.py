@@ -253,3 +253,20 @@ def test_commands_that_cannot_be_handed_to_a_worker_stay_this_process_s(tmp_path
         work._take(seen, 1, None)
     assert machine.ran == [command]
     machine.runtime._inbox.close()
+
+
+def test_what_no_thread_has_begun_runs_once_when_leases_are_taken_anew(tmp_path: Any) -> None:
+    """A commit whose answer was lost makes the process take its leases again: as further attempts of the same commands."""
+    machine = Machine(tmp_path, STEP)
+    runtime = machine.runtime
+    del runtime.dispatch
+    runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)
+    runtime.left_behind.comes = lambda command: None
+    runtime.pools = {"io": Pool("io", 0, lambda command: None)}
+    keeper = runtime.keeper = runtime._new_keeper()
+    runtime.accept([machine.begin(1)])
+    machine.settled(lambda: runtime.pools["io"].gauge().waiting == 1)
+    keeper.doubt()
+    keeper._take_anew()
+    assert [one.attempt for one in runtime.pools["io"].take(9)] == [2] and runtime._running == 1
+    machine.runtime._inbox.close()

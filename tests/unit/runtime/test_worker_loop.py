@@ -142,3 +142,23 @@ def test_what_cannot_be_acknowledged_comes_again():
     with running(loop) as thread:
         thread.join(PATIENCE)
     assert len(bench.commands) == 1 and loop.running == 0
+
+
+def test_a_command_for_which_no_thread_can_be_started_is_given_back_and_the_worker_goes_on(monkeypatch):
+    bench = Bench()
+    send(bench, 1)
+    loop = WorkerLoop(CloudWorker(bench.deps, capacity=1), grace=10, idle=0.3)
+    refused: list[str] = []
+    start = threading.Thread.start
+
+    def full(thread: threading.Thread) -> None:
+        if thread.name == "noetl-command" and not refused:
+            refused.append(thread.name)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", full)
+    monkeypatch.setattr(worker_loop, "NO_THREAD_SECONDS", 0)
+    with running(loop) as thread:
+        thread.join(PATIENCE)
+    assert refused and len(bench.said()) == 1 and len(bench.commands) == 0

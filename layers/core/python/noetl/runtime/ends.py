@@ -59,6 +59,21 @@ class Ends(dict[int, str]):
             _set(events)
 
 
+def forget_redriven(
+    execution_id: int, ended: Ends, changed: threading.Condition, store: ExecutionStore
+) -> None:
+    """Forget an end that is remembered, if another process has redriven the execution since. ``changed`` guards ``ended``."""
+    if execution_id not in ended:
+        return
+    try:
+        info = store.info(execution_id)
+    except InfrastructureError:
+        return
+    if info is None or info.status not in TERMINAL:
+        with changed:
+            ended.pop(execution_id, None)
+
+
 def _set(events: Iterable[threading.Event]) -> None:
     for event in events:
         event.set()

@@ -59,6 +59,8 @@ class Keeper:
         self.takes: Takes = "everything"
         """``nothing``: what others left, and timers that are due, are not taken over."""
         self.revive: Callable[[], bool] = lambda: False
+        self.leave: Callable[[], object] = lambda: None
+        """Called before leases are given back to be taken anew: what has not begun comes back with them, and is not to run twice."""
         self.store = store
         self.owner = owner
         self.lease_seconds = lease_seconds
@@ -128,13 +130,19 @@ class Keeper:
             doubtful, self._doubtful = self._doubtful, False
         if not doubtful:
             return
+        released = False
         try:
+            if self.takes != "nothing":
+                self.leave()
             self.store.release(self.owner)
+            released = True
             self.store.heartbeat(self.owner, self.lease_seconds)
             while self.adopt():
                 continue
-        except InfrastructureError:
-            self.doubt()
+        except Exception as error:
+            # What was left comes back with the release alone. Once that is done, a defect must not repeat it: it supersedes what runs.
+            if not released or isinstance(error, InfrastructureError):
+                self.doubt()
             raise
 
     def _keep(self) -> None:

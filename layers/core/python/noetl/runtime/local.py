@@ -26,7 +26,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
-from noetl.runtime.ends import Ends, EndWaiter
+from noetl.runtime.ends import Ends, EndWaiter, forget_redriven
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
@@ -34,7 +34,7 @@ from noetl.runtime.local_starts import start_each
 from noetl.runtime.lost_commands import Company, attempt, free_dead
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
-from noetl.runtime.pools import Pool
+from noetl.runtime.pools import Pool, leave_waiting
 from noetl.runtime.presence import Presence
 from noetl.runtime.retention import tidy
 from noetl.runtime.scheduler import Scheduler
@@ -108,9 +108,8 @@ class LocalRuntime:
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
-        self.keeper = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        self.keeper = self._new_keeper()
         self.keeper.revive = self.opened.revive
-        self.keeper.takes = self.takes
         self.left_behind = LeftBehind(self.keeper, self._revoked)
         self.keeper.chores += [Chore(TIDY_SECONDS, tidies), Chore(lease / 3, self.offers.keep)]
         self._inbox.start()
@@ -216,6 +215,7 @@ class LocalRuntime:
     @contextmanager
     def expect_end(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
         """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process."""
+        forget_redriven(execution_id, self._ended, self._changed, self.store)
         with self._changed:
             event = self._ended.expect(execution_id)
         try:
@@ -230,6 +230,17 @@ class LocalRuntime:
             self._ended.release()
 
     # --- inside ---
+
+    def _new_keeper(self) -> Keeper:
+        seconds = self.settings.lease_seconds
+        made = Keeper(self.store, self.owner, seconds, self._adopt, self._delayed, self.log)
+        made.takes, made.leave = self.takes, self._leave_waiting
+        return made
+
+    def _leave_waiting(self) -> None:
+        left = leave_waiting(self.pools.values())
+        with self._changed:
+            self._running -= left
 
     def _program_of(self, execution_id: int) -> str:
         info = self.store.info(execution_id)
@@ -275,11 +286,16 @@ class LocalRuntime:
         self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
-        """Commands that no thread of this process has begun (or the one with these ids): somebody else runs them."""
+        """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
+        whose work goes on elsewhere stay, to be ended here."""
+        found = self.pools[pool].take(limit, only)
+        wanted = [one for one in found if not self._revoked(one.execution_id, one.run)]
+        self.dispatch(*(one for one in found if one.remote and one not in wanted))
+        for one in wanted:
+            self.left_behind.goes(one)
         with self._changed:
-            found = self.pools[pool].take(limit, only)
             self._running -= len(found)
-            return found
+        return wanted
 
     def dispatch(self, *commands: Command) -> None:
         for command in self.offers.pass_on(commands, self.keeper.delay):

@@ -3,10 +3,11 @@ large one does not starve the others."""
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from noetl.domain.commands import Command
 from noetl.ports.gauges import QueueGauge
@@ -23,6 +24,7 @@ class Pool:
         """By priority, then by execution; none is empty."""
         self.ready = threading.Condition()
         self.idle = 0
+        """Threads that wait and have not been told of a command. One that has been told may take a while to move."""
         self.closed = False
         self.threads: list[threading.Thread] = []
 
@@ -31,7 +33,10 @@ class Pool:
 
         Raises RuntimeError when there is none, and none can be started."""
         with self.ready:
-            if not self.idle and len(self.threads) < self.size:
+            if self.idle:
+                self.idle -= 1
+                self.ready.notify()
+            elif len(self.threads) < self.size:
                 thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
                 try:
                     thread.start()
@@ -42,7 +47,6 @@ class Pool:
                     self.threads.append(thread)
             level = self.queues.setdefault(command.priority, OrderedDict())
             level.setdefault(command.execution_id, deque()).append(command)
-            self.ready.notify()
 
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
         """At most ``limit`` commands that no thread has begun, in turn from each execution (or the one with these ids): somebody else runs
@@ -92,7 +96,6 @@ class Pool:
             while not self.queues and not self.closed:
                 self.idle += 1
                 self.ready.wait()
-                self.idle -= 1
             return None if self.closed else self._next()
 
     def _next(self) -> Command:
@@ -110,3 +113,16 @@ class Pool:
             del level[execution_id]
         if not level:
             del self.queues[priority]
+
+
+def leave_waiting(pools: Iterable[Pool]) -> int:
+    """Leave the commands that no thread has begun to whoever claims them, and tell how many they are. Those whose work goes on elsewhere
+    stay: if they are not wanted any more, nobody claims them, and it is ended here."""
+    left = 0
+    for pool in pools:
+        for one in pool.take(sys.maxsize):
+            if one.remote:
+                pool.submit(one)
+            else:
+                left += 1
+    return left

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery
@@ -13,6 +14,8 @@ from noetl.runtime.cloud_worker import MARGIN_SECONDS, CloudWorker, report
 from noetl.runtime.telemetry import telemetry
 
 POLL_SECONDS = 20.0
+NO_THREAD_SECONDS = 1
+"""After which a command is offered again for which no thread could be started."""
 AWAY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0)
 """Pauses while the queue cannot be reached."""
 
@@ -91,7 +94,15 @@ class WorkerLoop:
     def _begin(self, delivery: Delivery) -> None:
         with self.changed:
             self.running += 1
-        threading.Thread(target=self._work, args=(delivery,), name="noetl-command", daemon=True).start()
+        try:
+            threading.Thread(target=self._work, args=(delivery,), name="noetl-command", daemon=True).start()
+        except RuntimeError as error:
+            # The system starts no more threads now: another worker, or this one, has the command in a moment.
+            with self.changed:
+                self.running -= 1
+            telemetry.log(f"message {delivery.message_id} is given back: {error}", level="warning")
+            with suppress(InfrastructureError):
+                self.worker.deps.commands.nack([delivery], NO_THREAD_SECONDS)
 
     def _work(self, delivery: Delivery) -> None:
         try:

@@ -23,9 +23,8 @@ def held(event: Waiting | Start) -> Held | Start:
         return event
     if isinstance(event, LoopDone):
         event = msgspec.structs.replace(event, summary=None)
-    attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
     digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
-    held_id = ids.held_event(event.event_id, attempt, digest)
+    held_id = ids.held_event(event.event_id, _attempt(event), digest)
     return Held(event.execution_id, held_id, event.program, event)
 
 
@@ -36,8 +35,9 @@ class Holding:
     released: dict[str, Held] = field(default_factory=dict)
     """By their own id, per execution and event."""
     again: set[str] = field(default_factory=set)
-    came: dict[tuple[int, str], Event] = field(default_factory=dict)
-    """What the batch brought, by the event that is handled: what goes back is the very thing that came, so that its message stays."""
+    came: dict[tuple[int, str, int], Event] = field(default_factory=dict)
+    """What the batch brought, by the event that is handled and its attempt: what goes back is the very thing that came, so that its
+    message stays."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:
         """The batch with what was held in its place."""
@@ -47,7 +47,7 @@ class Holding:
             if isinstance(event, Held):
                 self.released[_key(event)] = event
                 inner = event.event
-            self.came[inner.execution_id, inner.event_id] = event
+            self.came[inner.execution_id, inner.event_id, _attempt(inner)] = event
             found.append(inner)
         return found
 
@@ -88,7 +88,12 @@ class Holding:
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> Event:
-        return self.came.get((event.execution_id, event.event_id), event)
+        return self.came.get((event.execution_id, event.event_id, _attempt(event)), event)
+
+
+def _attempt(event: Event) -> int:
+    """Tell outcomes of two attempts apart: they have one event id."""
+    return event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
 
 
 def _key(event: Held | Start) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import DiskUse
+from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.process import (
@@ -60,7 +61,11 @@ def run_program(program: Program, limits: TaskLimits, places: Places, watch: Wat
         pipes += [os.pipe() for _ in range(3)]
         (stdin, given), (stdout, written), (stderr, told) = pipes
         folder = task_folder()
-        wanted = confinement(folder, limits, places, program.own)
+        try:
+            wanted = confinement(folder, limits, places, program.own)
+        except BaseException:
+            remove_tree(folder)
+            raise
         confined = start_confined(
             "launch",
             folder,

@@ -86,6 +86,9 @@ class Template:
 
     def __init__(self) -> None:
         """Start it; children can be asked for at once. Raises OSError."""
+        self._sending = threading.Lock()
+        """Held while the socket is used: the number of one that is closed may be another file's at once."""
+        self._closed = False
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._process = subprocess.Popen(
@@ -113,7 +116,10 @@ class Template:
         status, theirs = os.pipe()
         try:
             rights = array.array("i", (theirs, *descriptors))
-            self._socket.sendmsg([mode[:1].encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            with self._sending:
+                if self._closed:
+                    raise BrokenPipeError
+                self._socket.sendmsg([mode[:1].encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except (BrokenPipeError, ConnectionError):
             os.close(status)
             raise TemplateGoneError from None
@@ -126,7 +132,9 @@ class Template:
 
     def close(self) -> None:
         """Let it go; its children end with their lifelines."""
-        self._socket.close()
+        with self._sending:
+            self._closed = True
+            self._socket.close()
         self._process.wait()
 
 

@@ -1,0 +1,69 @@
+"""Threads of a pool: as many work as there is work for."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import msgspec
+
+from noetl.domain.commands import Command
+from noetl.runtime.local import LocalRuntime
+from noetl.runtime.pools import Pool
+from noetl.runtime.settings import Settings
+from tests.waiting import PATIENCE, wait_until
+
+
+def command(execution_id: int) -> Command:
+    return Command(execution_id, "1", 1, "load", "p", "io")
+
+
+def test_commands_that_come_while_one_thread_is_idle_run_beside_each_other():
+    """The idle thread takes one of them: it has been told, but has not moved yet, when the others come."""
+    together = threading.Barrier(3)
+    met: list[int] = []
+
+    def run(one: Command) -> None:
+        if one.execution_id:
+            together.wait(PATIENCE)
+            met.append(one.execution_id)
+
+    pool = Pool("io", 3, run)
+    pool.submit(command(0))
+    wait_until(lambda: pool.idle == 1, "a thread that has nothing to do")
+    with pool.ready:  # nobody moves before all have come
+        for number in (1, 2, 3):
+            pool.submit(command(number))
+        started = len(pool.threads)
+    assert started == 3, "the others wait for the first"
+    wait_until(lambda: len(met) == 3, "three commands at a time")
+    wait_until(lambda: pool.gauge().in_flight == 0, "the end of all three")
+    pool.close(0.0)
+
+
+def test_a_thread_whose_command_was_taken_away_is_idle_again():
+    pool = Pool("io", 1, lambda one: None)
+    pool.submit(command(1))
+    wait_until(lambda: pool.idle == 1, "a thread that has nothing to do")
+    with pool.ready:
+        pool.submit(command(2))
+        assert pool.idle == 0
+        assert [one.execution_id for one in pool.take(5)] == [2]
+    wait_until(lambda: pool.idle == 1, "the same thread, idle")
+    pool.close(0.0)
+
+
+def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_has_ended(tmp_path):
+    """What has not begun when an execution is cancelled does not begin, wherever its thread or its worker is."""
+    runtime = LocalRuntime(Settings(home=tmp_path))
+    gone: list[Command] = []
+    runtime.left_behind = SimpleNamespace(goes=gone.append, comes=lambda one: None)  # type: ignore[assignment]
+    runtime.keeper = SimpleNamespace(delay=None)  # type: ignore[assignment]
+    runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)  # type: ignore[assignment]
+    runtime.pools = {"io": Pool("io", 0, lambda one: None)}
+    outside = msgspec.structs.replace(command(2), command_id="2", remote=True)
+    runtime.dispatch(command(1), command(2), outside)
+    runtime._ended.note([(2, "cancelled")])
+    assert runtime.take("io", 5, None) == [command(1)] == gone
+    assert runtime._running == 1, "work that goes on elsewhere is ended here"
+    assert runtime.pools["io"].take(5) == [outside]
