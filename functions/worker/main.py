@@ -6,6 +6,7 @@ import argparse
 import signal
 from collections.abc import Sequence
 
+from noetl.adapters.aws.sqs import LONGEST_VISIBILITY
 from noetl.runtime.cloud_settings import CloudSettings
 from noetl.runtime.cloud_worker import open_worker
 from noetl.runtime.worker_loop import WorkerLoop
@@ -25,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="time to end in, less than ECS gives (120)",
     )
     options = parser.parse_args(argv)
-    loop = WorkerLoop(open_worker(CloudSettings.from_env()), grace=options.grace, idle=options.exit_when_idle)
+    worker = open_worker(CloudSettings.from_env())
+    loop = WorkerLoop(worker, grace=options.grace, idle=options.exit_when_idle, hold=LONGEST_VISIBILITY)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: loop.stop())
     loop.run()

@@ -82,3 +82,37 @@ def test_who_gives_way_in_a_deadlock_is_told_that_nothing_was_done(harness, make
     (refused,) = [one for one in found if isinstance(one, Exception)]
     assert isinstance(refused, InfrastructureError) and refused.retryable
     assert refused.code == "database_contention", "the database is there, and no answer was lost"
+
+
+@pytest.mark.parametrize("word", ["pause", "release"])
+@pytest.mark.parametrize("first", ["begins", "word"])
+def test_words_to_children_lock_them_in_the_order_of_a_commit_that_begins_them(
+    harness, make, database, barrier, word, first
+):
+    """The younger child's row was written first, so that a scan of the table comes upon it first; the older one is held by a third party."""
+    store, older, younger = harness.store, EID + 3, EID + 4
+    store.commit([make.change(execution_id=PARENT)])
+    for child in (younger, older):
+        barrier.execute(
+            "INSERT INTO noetl.execution (execution_id, path, name, parent_execution_id, program, status)"
+            " VALUES (%s, 'demo/child', '', %s, 'prog', %s)",
+            (child, PARENT, "running" if word == "pause" else "paused"),
+        )
+    barrier.commit()
+    barrier.execute("SELECT FROM noetl.execution WHERE execution_id = %s FOR UPDATE", (older,))
+
+    def begin() -> object:
+        changes = [
+            make.change(execution_id=child, created=None, expected=0, events=(make.row("start:x"),))
+            for child in (older, younger)
+        ]
+        return store.commit(changes, "me")
+
+    def say() -> object:
+        if word == "pause":
+            words = (ChildrenWord("pause", "pause:1", 1),)
+            return store.commit([make.change(1, PARENT, status="paused", words=words)], "you")
+        return store.commit([make.change(1, PARENT, release=True)], "you")
+
+    found = meet(database, barrier, *((begin, say) if first == "begins" else (say, begin)))
+    assert not any(isinstance(one, InfrastructureError) for one in found), found

@@ -7,9 +7,13 @@ import json
 import msgspec
 import pytest
 
+from noetl.adapters.http_credentials import PAUSES
+from noetl.adapters.http_work import HttpEvents
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, CommandDone, encode_event
 from noetl.domain.outcomes import Outcome
 from noetl.domain.tokens import KeyRing, grant
+from noetl.ports.queue import Outgoing
 from noetl.services.take_events import resume_batches
 from tests.unit.api.ground import HELLO, Ground
 
@@ -123,9 +127,10 @@ def test_a_token_speaks_for_nothing_but_its_command(ground, change):
 
 def test_what_only_the_engine_may_say_is_refused(ground):
     command = ground.issued()
-    for token in ("", grant(command, ground.keys), grant(command, KeyRing.of(["another key's secret"]))):
+    unknown = grant(command, KeyRing.of(["another key's secret"]))
+    for token, status in (("", 403), (grant(command, ground.keys), 403), (unknown, 503)):
         event = json.loads(encode_event(Cancel(command.execution_id, "x", command.program)))
-        assert ground.ask("POST", "/api/events", {"v": 1, "token": token, "event": event}).status == 403
+        assert ground.ask("POST", "/api/events", {"v": 1, "token": token, "event": event}).status == status
     assert not ground.forwarded
 
 
@@ -182,6 +187,95 @@ def test_the_token_of_a_command_is_enough_and_a_forged_one_is_not():
     assert ground.ask("POST", "/api/events", body, authorizer=NOBODY).status == 403
     assert ground.ask("POST", "/api/events", body, authorizer=WORKER).status == 202
     assert ground.refusals == ["capability_invalid", "capability_invalid", "capability_refused"]
+
+
+# --- after a rotation of the token key: the sender has a key that this process has not read yet -----------
+
+ROTATED = KeyRing.of(["the key after a rotation", "a key of this test"])
+
+
+def signed_anew(ground: Ground, command) -> dict:
+    """What a worker sends whose command was signed after the rotation."""
+    return message(command, grant(command, ROTATED))
+
+
+def test_an_outcome_of_a_key_that_is_not_known_yet_is_asked_for_again(ground):
+    command = ground.issued()
+    body = signed_anew(ground, command)
+    reply = ground.ask("POST", "/api/events", body)
+    assert (reply.status, reply.json["code"], reply.json["retryable"]) == (503, "key_unknown", True), reply
+    assert "Retry-After" in reply.headers and not ground.refusals and not beside(ground, command.execution_id)
+    ground.keys = ROTATED
+    assert ground.ask("POST", "/api/events", body).status == 202
+    deliver(ground)
+    assert ground.ask("GET", f"/api/executions/{command.execution_id}/status").json["status"] == "completed"
+
+
+def test_so_is_a_command_that_alone_opens_the_door():
+    ground = Ground("jwt")
+    ground.database.programs.register(HELLO, source_name="hello.yaml")
+    everything = {"jwt": {"claims": {"sub": "a", "scope": "admin worker"}}}
+    assert ground.ask("POST", "/api/executions", {"path": "demo/hello"}, authorizer=everything).status == 201
+    ground.store.heartbeat(ground.runtime.owner, 1e9)
+    ground.runtime._handle(ground.publisher.sent)
+    command = ground.runtime.commands.pop()
+    shown = msgspec.structs.replace(ground.capability(command), token=grant(command, ROTATED)).header()
+    body = {**body_of(ground, command), "command": shown}
+    for keys, status in ((ground.keys, 503), (ROTATED, 202)):
+        ground.keys = keys
+        reply = ground.ask("POST", "/api/events", body, authorizer=NOBODY, headers={"noetl-command": shown})
+        assert reply.status == status, reply
+        given = ground.ask("POST", "/api/commands/give-back", {"command": shown}, authorizer=WORKER)
+        assert given.status == (503 if status == 503 else 200), given
+    assert not ground.refusals
+
+
+@pytest.mark.parametrize("reread", [True, False])
+def test_a_worker_repeats_such_an_outcome_and_never_its_task(ground, reread):
+    body, slept = json.dumps(signed_anew(ground, ground.issued())), []
+
+    def exchange(method, path, sent, headers):
+        reply = ground.ask(method, path, json.loads(sent))
+        return reply.status, json.dumps(reply.json).encode()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if reread and len(slept) == len(PAUSES):
+            ground.keys = ROTATED
+
+    events = HttpEvents(exchange, ground.logs.append, sleep=sleep)
+    if reread:
+        assert events.send([Outgoing(body, "", "")]) == [] and len(ground.forwarded) == 1
+    else:
+        with pytest.raises(InfrastructureError, match=r"the token's key \w+ is none of"):
+            events.send([Outgoing(body, "", "")])
+        assert list(events.send([Outgoing(body, "", "")] * 2)) == [0, 1]
+        assert len(slept) == 2 * len(PAUSES), "the pauses are one call's, not each message's"
+        slept = slept[: len(PAUSES)]
+    assert slept == list(PAUSES)
+
+
+@pytest.mark.parametrize("reread", [True, False])
+def test_a_batch_waits_for_such_a_key_and_not_for_ever(ground, reread):
+    one, other = ground.issued(), ground.issued()
+    events = [body_of(ground, one), signed_anew(ground, other)]
+    reply = ground.ask("POST", "/api/events/batch", {"events": events})
+    assert (reply.status, reply.json["status"]) == (202, "processing"), reply
+    assert len(ground.forwarded) == 1 and not ground.refusals, "the good event waits for nobody"
+    if reread:
+        ground.keys = ROTATED
+    for seconds, status in (
+        (120, "completed" if reread else "processing"),
+        (700, "completed" if reread else "failed"),
+    ):
+        ground.database.now += seconds
+        assert ground.ask("GET", reply.headers["Location"]).json["status"] == status
+    deliver(ground)
+    found = [
+        ground.ask("GET", f"/api/executions/{c.execution_id}/status").json["status"] for c in (one, other)
+    ]
+    assert found == ["completed", "completed" if reread else "running"]
+    assert ground.refusals == ([] if reread else ["event_refused"])
 
 
 # --- many at once -----------------------------------------------------------------------------------

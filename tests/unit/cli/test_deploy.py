@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 from botocore.exceptions import ClientError
 
+from infra import environments
 from noetl.local import release as releases
 
 FAKE = """\
@@ -164,6 +167,26 @@ def test_what_cannot_be_meant_is_refused_before_anything_happens(noetl, calls, a
     ran = noetl("deploy", *words)
     assert ran.code == code and told in ran.err, ran
     assert not calls()
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("prdo", "did you mean 'prod'?"), ("qa", "environments of this checkout: dev, staging, prod")],
+)
+def test_an_unknown_environment_is_named_before_aws_is_asked(noetl, calls, monkeypatch, name, told):
+    """Nobody has credentials here."""
+    shutil.copy(Path(environments.__file__), Path.cwd() / "infra")
+    monkeypatch.setattr(releases, "account", lambda release: pytest.fail("AWS was asked"))
+    for words in (("--yes",), ("--dry-run",), ("--diff",)):
+        ran = noetl("deploy", name, *words)
+        assert ran.code == 2 and "unknown_environment" in ran.err and told in ran.err, ran
+    assert not calls()
+
+
+def test_environments_of_a_checkout_that_cannot_be_read_are_left_to_the_cdk(noetl, calls):
+    (Path.cwd() / "infra" / "environments.py").write_text("NAMES = tuple(sorted(['qa']))\n")
+    assert noetl("deploy", "qa", "--dry-run").code == 0
+    assert verbs(calls) == ["synth"]
 
 
 def test_somebody_else_deploys_nothing(noetl, calls, aws, monkeypatch):

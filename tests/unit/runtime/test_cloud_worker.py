@@ -41,6 +41,14 @@ def test_a_missing_setting_is_named(name):
         opened(**{name: ""})
 
 
+@pytest.mark.parametrize("value", ["5,1801", "5,43200", "0,900", "900,5", "5", "soon,900"])
+def test_a_back_off_that_outlasts_retention_is_refused(value):
+    """A start that comes again an hour after its execution ended might find it removed."""
+    with pytest.raises(InvalidInputError, match=r"NOETL_BACK_OFF.*at most 1800"):
+        opened(NOETL_BACK_OFF=value)
+    assert opened(NOETL_BACK_OFF="5,1800").deps.back_off.most == 1800
+
+
 @pytest.mark.parametrize(("worker", "capacity"), [("io", 10), ("python", 3), ("mixed", 3)])
 def test_a_worker_runs_as_many_commands_as_its_kinds_bear(monkeypatch, worker, capacity):
     monkeypatch.setattr("os.cpu_count", lambda: 3)

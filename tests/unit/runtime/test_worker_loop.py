@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.aws.sqs import LONGEST_VISIBILITY
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext
 from noetl.runtime import worker_loop
 from noetl.runtime.cloud_worker import CloudWorker
 from noetl.runtime.worker_loop import WorkerLoop
-from tests.unit.services.batch_bench import Bench
+from tests.unit.services.batch_bench import HEAD, Bench
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -162,3 +163,40 @@ def test_a_command_for_which_no_thread_can_be_started_is_given_back_and_the_work
     with running(loop) as thread:
         thread.join(PATIENCE)
     assert refused and len(bench.said()) == 1 and len(bench.commands) == 0
+
+
+@pytest.mark.parametrize(
+    ("timeouts", "called", "told"),
+    [
+        ((43_176,), 0, "timeout_too_long"),
+        ((43_175,), 1, "ok"),
+        ((30_000, 30_000), 1, "suspended"),
+        ((9_000, 9_000), 2, "ok"),
+    ],
+)
+def test_no_call_outlasts_the_time_for_which_the_queue_holds_its_command(timeouts, called, told):
+    """SQS ends at 12 hours: a second worker would run then what the first one runs. Each call takes as long as it may."""
+    passed, calls = [0.0], []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        calls.append(params["v"])
+        passed[0] += params["v"]
+
+    tasks = [
+        f"      - t{n}: {{ kind: tool, v: {one}, spec: {{ timeout: {one} }} }}\n"
+        for n, one in enumerate(timeouts)
+    ]
+    bench = Bench(HEAD + "  - step: s\n    tool:\n" + "".join(tasks), tool)
+    send(bench, 1)
+    receive = bench.commands.receive
+    bench.commands.receive = lambda limit, wait: receive(limit, 0.01)
+    loop = WorkerLoop(
+        CloudWorker(bench.deps, capacity=1), grace=10, hold=LONGEST_VISIBILITY, clock=lambda: passed[0]
+    )
+    with running(loop):
+        wait_until(lambda: len(bench.commands) == 0, "the end of the command")
+    ((_, event),) = bench.said()
+    assert calls == list(timeouts)[:called]
+    assert told in (event.outcome.status, event.outcome.error and event.outcome.error.code)
+    if told == "timeout_too_long":
+        assert "`container`" in event.outcome.error.hint and "long: true" not in event.outcome.error.hint

@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from infra.workers import TIMEOUT
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.memory.retention import MemoryRetention
 from noetl.adapters.memory.schedule_store import MemoryScheduleStore
@@ -20,11 +21,11 @@ from noetl.ports.execution_store import CreatedExecution
 from noetl.ports.queue import MAX_DELAY
 from noetl.services import admit_messages
 from noetl.services import bury as burying
-from noetl.services.back_off import FIRST_SECONDS
+from noetl.services.back_off import FIRST_SECONDS, LONGEST_SECONDS
 from noetl.services.bury import bury
 from noetl.services.failed_events import ASIDE_SECONDS, TRIES
 from noetl.services.large_messages import pack, unpack
-from noetl.services.prune import DAY, PruneDeps, RetentionDays, keep_to
+from noetl.services.prune import DAY, LEAST_SECONDS, PruneDeps, PruneWish, RetentionDays, keep_to, prune
 from noetl.services.sweep import sweep
 from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, RefusingQueue, delivery
 
@@ -97,6 +98,30 @@ def test_a_long_delay_outlives_the_key_it_began_with():
     bench.rings = [KeyRing.of(["the key after a rotation"])]
     assert bench.handle([delivery(again.body)], bench.timers).refused == 0
     assert [one.command_id for one, _ in bench.given()] == [command.command_id]
+
+
+def test_a_start_that_comes_again_finds_its_execution_until_no_queue_can_bring_it_any_more():
+    """Its outcome was committed, and its message was not deleted: the function died in between, and the queue waits as long as it can."""
+    bench = Bench()
+    text = bench.put(bench.start())[0].body
+    managed = bench.handle([delivery(text)])
+    ((command, _),) = bench.given()
+    bench.handle([delivery(bench.answer(command), name="answer")])
+    (execution,) = managed.executions
+    assert status(bench, execution) == "completed"
+    prune_deps = PruneDeps(
+        MemoryRetention(bench.store, MemoryScheduleStore()),
+        bench.results,
+        MemoryTaskLogs(),
+        lambda: bench.time,
+    )
+    bench.time += LONGEST_SECONDS + TIMEOUT
+    with pytest.raises(InvalidInputError, match="between an hour"):
+        prune(PruneWish(0.99 * LEAST_SECONDS / DAY), prune_deps, lambda: True)
+    assert prune(PruneWish(LEAST_SECONDS / DAY), prune_deps, lambda: True).executions == 0
+    history = bench.store.events(execution)
+    assert bench.handle([delivery(text, 2, "again")]).give_back == [] and bench.given() == []
+    assert bench.store.events(execution) == history and status(bench, execution) == "completed"
 
 
 def test_a_large_command_keeps_its_body_and_its_proof_however_long_it_is_sent_again():

@@ -167,6 +167,47 @@ def test_a_command_that_kills_its_workers_is_answered_without_being_begun_a_four
     assert (worked.give_back, worked.lost) == ([], 1) and event.outcome.error.kind == "worker_lost"
 
 
+@pytest.mark.parametrize("why", ["no time", "an outage"])
+def test_a_delivery_that_never_began_the_command_is_no_try(why):
+    """The worker that gives it back unbegun lives, and says so; three workers may begin it after that."""
+    begun = []
+    bench, got, deliver = worker(lambda params, context: begun.append(params["v"]))
+
+    def revoked(execution_id, run):
+        raise InfrastructureError("no bucket: it answers 503")
+
+    usual, late = bench.deps, got.sent_at + 3600.0
+    if why == "no time":
+        bench.left[0] = 0.0
+    else:
+        bench.deps = replace(usual, revoked=revoked, now=lambda: late)
+    assert deliver(1).give_back == [got.message_id] and not begun
+    bench.left[0], bench.deps = 1e9, usual
+    for received in (2, 3, 4):
+        deliver(received)
+    assert len(begun) == 3 and {event.outcome.status for _, event in bench.said()} == {"ok"}
+    assert deliver(5).lost == 1 and len(begun) == 3
+
+
+def test_a_delivery_whose_worker_died_unseen_counts_so_that_a_command_ends_three_processes_at_most():
+    """Whether the first worker had begun it is unknown. What died later before it began the command left the count as it was."""
+    bench, _, deliver = worker()
+    dies, real = [3], bench.deps.tries.put
+
+    def put(command, tries):
+        if dies and tries.received == dies[0]:
+            raise InfrastructureError("the process ends before its entry is written")
+        real(command, tries)
+
+    bench.deps.tries.put = put
+    deliver(2)
+    deliver(3)
+    dies.clear()
+    deliver(4)
+    assert [event.outcome.status for _, event in bench.said()] == ["ok", "ok"]
+    assert deliver(5).lost == 1
+
+
 @pytest.mark.parametrize(("received", "held"), [(1, []), (2, [60])])
 def test_a_command_that_came_again_is_held_from_the_first_moment(received, held):
     """The wait after the death of its worker is then the length of a lease, from the start of the batch."""

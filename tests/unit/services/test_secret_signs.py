@@ -32,7 +32,10 @@ def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Sp
             meant = secret_spellings._meant(token)
             undone += text[at : token.start()] + meant
             left += origins[at : token.start()]
-            left += [(origins[token.start()][0], origins[token.end() - 1][1])] * len(meant)
+            if meant == token[0]:
+                left += origins[token.start() : token.end()]
+            else:
+                left += [(origins[token.start()][0], origins[token.end() - 1][1])] * len(meant)
             at = token.end()
         text, origins = undone + text[at:], left + origins[at:]
     return merged([*spans, *known._with_gaps(data)])
@@ -104,6 +107,9 @@ def gapped(secrets: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 @example(([b"a%41b"], b"&amp; a%2541b"))
 @example(([b"abAB"], b"%61\\u0062&#65;&#x42;"))
 @example(([b"it's"], b"it''s"))
+@example(([b"a&aa"], b"a&aa;"))
+@example(([b"a&aa"], b"a&aa;%20"))
+@example(([b"a&aa"], b"a&aa;%61&aa;"))
 def test_finds_what_a_search_without_signs_finds(case: tuple[list[bytes], bytes]) -> None:
     secrets, data = case
     known = KnownSecrets(secrets, *gapped(secrets))

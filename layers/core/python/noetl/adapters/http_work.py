@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from noetl.adapters.held_stream import HeldStreams
+from noetl.adapters.http_credentials import PAUSES
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.task_lines import LinePage, TaskLine
@@ -139,16 +140,24 @@ class HttpCommands:
 class HttpEvents:
     """Outcomes on their way to the engine. ``log``: one line per outcome that the server refuses."""
 
-    def __init__(self, exchange: Exchange, log: Callable[[str], None]) -> None:
-        self._exchange, self._log = exchange, log
+    def __init__(
+        self,
+        exchange: Exchange,
+        log: Callable[[str], None],
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._exchange, self._log, self._sleep = exchange, log, sleep
 
     def send(self, messages: Sequence[Outgoing]) -> Sequence[int]:
-        """What the server refuses for good is done with; it is logged here and recorded there."""
+        """What the server refuses for good is done with; it is logged here and recorded there.
+
+        An outcome whose key the server does not know yet is sent again: its command would run a second time otherwise."""
         unsent: list[int] = []
+        pauses = iter(PAUSES)
         for place, message in enumerate(messages):
             try:
-                status, body = self._exchange("POST", "/api/events", message.body.encode(), {})
-                _answer(status, body, "/api/events")
+                self._send(message, pauses)
             except (InvalidInputError, NotFoundError) as refused:
                 self._log(f"an outcome is refused: {refused}")
             except InfrastructureError as away:
@@ -157,6 +166,18 @@ class HttpEvents:
                 self._log(f"an outcome cannot be sent: {away}")
                 unsent.append(place)
         return unsent
+
+    def _send(self, message: Outgoing, pauses: Iterator[float]) -> None:
+        while True:
+            status, body = self._exchange("POST", "/api/events", message.body.encode(), {})
+            try:
+                _answer(status, body, "/api/events")
+                return
+            except InfrastructureError as later:
+                pause = next(pauses, None) if later.code == "key_unknown" else None
+                if pause is None:
+                    raise
+            self._sleep(pause)
 
     def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
         """Nothing: events are for the engine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.dsl.diagnostics import did_you_mean
 from noetl.local.deploy import QUIET, cdk_command, check_library
 from noetl.local.tools import Progress, cdk, run
 
@@ -54,16 +56,24 @@ class Account:
 
 
 def checked(release: Release) -> Release:
-    """Raises InvalidInputError for what cannot be meant."""
+    """Raises InvalidInputError for what cannot be meant, before AWS is asked for anything."""
+    if release.environment == "local":
+        raise InvalidInputError(
+            "the environment local is for an emulator", code="unknown_environment", hint="noetl local up"
+        )
+    known = _environments(release.project)
+    listed = ", ".join(known) or "see infra/environments.py"
     if not _NAME.fullmatch(release.environment):
         raise InvalidInputError(
             f"{release.environment[:60]!r} is not a name of an environment",
             code="unknown_environment",
-            hint="dev, staging or prod: see infra/environments.py",
+            hint=f"environments of this checkout: {listed}",
         )
-    if release.environment == "local":
+    if known and release.environment not in known:
         raise InvalidInputError(
-            "the environment local is for an emulator", code="unknown_environment", hint="noetl local up"
+            f"infra/environments.py has no environment {release.environment!r}",
+            code="unknown_environment",
+            hint=did_you_mean(release.environment, known, f"environments of this checkout: {listed}"),
         )
     for pair in release.context:
         if not _PAIR.fullmatch(pair) or pair.startswith("env="):
@@ -73,6 +83,20 @@ def checked(release: Release) -> Release:
                 hint="such as alarm_email=ops@example.com; the environment is the command's argument",
             )
     return release
+
+
+def _environments(project: Path) -> tuple[str, ...]:
+    """What the checkout can deploy, as its own table says; empty when that cannot be read: the CDK judges the name then."""
+    try:
+        body = ast.parse((project / "infra" / "environments.py").read_text("utf-8")).body
+        tables = [
+            ast.literal_eval(one.value)
+            for one in body
+            if isinstance(one, ast.Assign) and [ast.unparse(name) for name in one.targets] == ["NAMES"]
+        ]
+        return tuple(str(name) for name in tables[-1] if name != "local")
+    except (OSError, ValueError, SyntaxError, TypeError, IndexError):
+        return ()
 
 
 def prepare(release: Release, progress: Progress) -> Path:

@@ -14,7 +14,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.results import INLINE_LIMIT
 from noetl.runtime.settings import retention_days, task_folders
 from noetl.runtime.storage_settings import StorageSettings
-from noetl.services.back_off import USUAL, BackOff
+from noetl.services.back_off import LONGEST_SECONDS, USUAL, BackOff
 from noetl.services.backpressure import LIMIT
 from noetl.services.large_messages import MESSAGE_LIMIT
 from noetl.services.prune import RetentionDays
@@ -152,8 +152,9 @@ def _back_off(env: Mapping[str, str], name: str) -> BackOff:
         found = BackOff(float(first), float(most))
     except ValueError:
         found = BackOff(0, 0)
-    if not 0 < found.first <= found.most <= 43_200:
-        raise _invalid(name, text, "the first and the longest pause in seconds, such as 5,900")
+    if not 0 < found.first <= found.most <= LONGEST_SECONDS:
+        what = f"the first and the longest pause in seconds, such as 5,900 (at most {LONGEST_SECONDS:g})"
+        raise _invalid(name, text, what)
     return found
 
 

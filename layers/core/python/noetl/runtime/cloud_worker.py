@@ -61,9 +61,11 @@ class CloudWorker:
         """Run a batch within the time that ``left`` tells in seconds (None: as long as it takes)."""
         return work_batch(deliveries, self.deps if left is None else self._bounded(left))
 
-    def work_until(self, deliveries: Sequence[Delivery], left: Callable[[], float]) -> Worked:
-        """Run a batch of calls that may take as long as they like; ``left`` gets short when the process has to end."""
-        worker = replace(self.deps.worker, deadline=left)
+    def work_until(
+        self, deliveries: Sequence[Delivery], left: Callable[[], float], longest: float = math.inf
+    ) -> Worked:
+        """Run a batch of calls of up to ``longest`` seconds; ``left`` gets short when the process, or the queue's patience, has to end."""
+        worker = replace(self.deps.worker, deadline=left, longest=longest)
         return work_batch(deliveries, replace(self.deps, worker=worker))
 
     def _bounded(self, left: Callable[[], float]) -> BatchDeps:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery
-from noetl.runtime.cloud_worker import MARGIN_SECONDS, CloudWorker, report
+from noetl.runtime.cloud_worker import MARGIN_SECONDS, START_SECONDS, CloudWorker, report
 from noetl.runtime.telemetry import telemetry
 
 POLL_SECONDS = 20.0
@@ -25,6 +25,8 @@ class WorkerLoop:
 
     ``stop`` (from a signal handler, say) lets it end within ``grace`` seconds: pipelines and chunks are handed back between two calls,
     and what still runs then is given back to the queue. ``idle``: seconds without work after which it ends by itself (None: never).
+    ``hold``: seconds for which the queue lets a command be held. A call that may take longer is refused, and one that no longer fits
+    into them is left to the command's next turn: the queue would give the command to a second worker while the first one runs it.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class WorkerLoop:
         *,
         grace: float,
         idle: float | None = None,
+        hold: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.worker = worker
         self.grace = grace
         self.idle = idle
+        self.hold = hold
         self.clock = clock
         self.stop_at = math.inf
         self.changed = threading.Condition()
@@ -94,8 +98,9 @@ class WorkerLoop:
     def _begin(self, delivery: Delivery) -> None:
         with self.changed:
             self.running += 1
+        arguments = (delivery, self.clock() + self.hold)
         try:
-            threading.Thread(target=self._work, args=(delivery,), name="noetl-command", daemon=True).start()
+            threading.Thread(target=self._work, args=arguments, name="noetl-command", daemon=True).start()
         except RuntimeError as error:
             # The system starts no more threads now: another worker, or this one, has the command in a moment.
             with self.changed:
@@ -104,10 +109,11 @@ class WorkerLoop:
             with suppress(InfrastructureError):
                 self.worker.deps.commands.nack([delivery], NO_THREAD_SECONDS)
 
-    def _work(self, delivery: Delivery) -> None:
+    def _work(self, delivery: Delivery, held_until: float) -> None:
+        longest = self.hold - MARGIN_SECONDS - START_SECONDS
         try:
             with telemetry.invocation() as call:
-                worked = self.worker.work_until([delivery], self._left)
+                worked = self.worker.work_until([delivery], lambda: self._left(held_until), longest)
                 report(call, worked)
                 if not worked.give_back:
                     self.worker.deps.commands.ack([delivery])
@@ -120,8 +126,8 @@ class WorkerLoop:
                 self.busy_at = self.clock()
                 self.changed.notify_all()
 
-    def _left(self) -> float:
-        return self.stop_at - self.clock() - MARGIN_SECONDS
+    def _left(self, held_until: float) -> float:
+        return min(self.stop_at, held_until) - self.clock() - MARGIN_SECONDS
 
     def _wait_for_the_rest(self) -> None:
         with self.changed:

@@ -34,6 +34,8 @@ class Admitted:
     refused: list[Delivery] = field(default_factory=list)
     unread: list[Delivery] = field(default_factory=list)
     broken: list[tuple[Delivery, str]] = field(default_factory=list)
+    away: list[InfrastructureError] = field(default_factory=list)
+    """Why messages of ``unread`` cannot be read yet, except those of a newer version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Door:
             except (NewerMessageError, InfrastructureError) as error:
                 self.log(f"message {delivery.message_id} is left to its queue: {error}")
                 found.unread.append(delivery)
+                if isinstance(error, InfrastructureError):
+                    found.away.append(error)
                 continue
             except InvalidInputError as error:
                 self._tell(delivery, str(error))
@@ -110,6 +114,7 @@ class Door:
             f"message {delivery.message_id}, delivery {delivery.received}, is left to its queue: {error.message}"
         )
         found.unread.append(delivery)
+        found.away.append(error)
 
     def _refuse(self, delivery: Delivery, message: Message, why: str, found: Admitted) -> None:
         self._tell(delivery, why)

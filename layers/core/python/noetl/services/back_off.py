@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 FIRST_SECONDS = 5.0
 MOST_SECONDS = 900.0
+LONGEST_SECONDS = 1800.0
+"""What a setting may raise ``MOST_SECONDS`` to: an event comes again before retention may remove its execution (``prune.LEAST_SECONDS``)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ COUNTED = 10_000
 MOMENT_DAYS = 366
 """How long it is known which moments of a schedule started something, where executions are kept for ever or longer than that."""
 LEAST_SECONDS = 3600.0
+"""How long an execution is kept after its end, at least. It has to outlast every delivery of the Start that began it: a Start whose execution
+is gone begins it anew."""
 KEY_SECONDS = 7 * DAY
 """How long an idempotency key is remembered."""
 

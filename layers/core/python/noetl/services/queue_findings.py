@@ -58,7 +58,7 @@ def delivered(
             text,
             step,
             command.run,
-            ("it continues by itself when the outage is over",),
+            ("it comes again by itself: at once, or at most a quarter of an hour after an outage",),
         )
     if tries is not None:
         text = (

@@ -134,14 +134,17 @@ def _meant(token: re.Match[bytes]) -> bytes:
 
 
 def _traced(escape: re.Pattern[bytes], data: bytes, spans: list[Span]) -> list[Span]:
-    """Spans of what was undone as spans of ``data``."""
+    """Spans of what was undone as spans of ``data``. What looks like an escape and means itself (``&aa;``) is none."""
     undone: list[int] = [0]
     """Where each piece (an escape, or what is between two) begins in the result …"""
     given: list[int] = [0]
     """… and in ``data``."""
     for token in escape.finditer(data):
+        meant = _meant(token)
+        if meant == token[0]:
+            continue
         before = undone[-1] + token.start() - given[-1]
-        undone += [before, before + len(_meant(token))]
+        undone += [before, before + len(meant)]
         given += [token.start(), token.end()]
     undone.append(undone[-1] + len(data) - given[-1])
     given.append(len(data))

@@ -31,7 +31,7 @@ STALE_SECONDS = 60.0
 LEFT_SECONDS = 3.0
 """After which nobody can be expected any more to begin with a batch that was accepted."""
 GIVE_UP_SECONDS = 600.0
-"""How long a batch that breaks its handler is tried again."""
+"""How long a batch that breaks its handler, or that cannot be judged yet, is tried again."""
 KEPT_SECONDS = 7 * 86_400.0
 DONE = frozenset({"call.done", "worker.done", "command.completed"})
 FAILED = frozenset({"call.error", "worker.error", "worker.failed", "command.failed"})
@@ -75,10 +75,14 @@ class EventsDeps:
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
-    """Let one event in. ``capability``: the header's. Raises InvalidInputError (it is none), InfrastructureError."""
-    told, admitted = _admit([read_event(wish, capability)], deps)
-    deps.forward(admitted)
-    return told[0]
+    """Let one event in. ``capability``: the header's.
+
+    Raises InvalidInputError (it is none), InfrastructureError (also code="key_unknown": its sender repeats it)."""
+    found = _admit([read_event(wish, capability)], deps, final=False)
+    if found.away is not None:
+        raise found.away
+    deps.forward(found.admitted)
+    return found.told[0]
 
 
 def read_event(wish: EventWish, capability: str) -> str:
@@ -137,12 +141,19 @@ def _outcome(name: str, payload: Mapping[str, Any]) -> Outcome:
         raise InvalidInputError(f"payload.error does not fit: {invalid}", code="event_invalid") from invalid
 
 
-def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], list[tuple[str, Event]]]:
-    """What became of each, and what was let in. Raises InfrastructureError when the store is away."""
-    # No queue brings a request again, so each is its last delivery.
-    deliveries = [
-        Delivery(f"http-{place}", "", text, UNKNOWN_KEY_DELIVERIES) for place, text in enumerate(texts)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """``told``: what became of each. ``admitted``: what was let in. ``away``: why something can be neither let in nor refused yet."""
+
+    told: list[EventTold]
+    admitted: list[tuple[str, Event]]
+    away: InfrastructureError | None
+
+
+def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
+    """Ask the door. ``final``: nobody asks again, so an unknown key is refused. Raises InfrastructureError when the store is away."""
+    received = UNKNOWN_KEY_DELIVERIES if final else 1
+    deliveries = [Delivery(f"http-{place}", "", text, received) for place, text in enumerate(texts)]
     found = deps.door.admit(deliveries)
     let_in = {delivery.message_id: event for delivery, event in found.events}
     told: list[EventTold] = []
@@ -157,9 +168,13 @@ def _admit(texts: Sequence[str], deps: EventsDeps) -> tuple[list[EventTold], lis
                 admitted.append((delivery.body, event))
             continue
         code = "event_unreadable" if delivery in found.unread else "event_refused"
-        deps.refused(code)
         told.append(EventTold("", "", code))
-    return told, admitted
+    away = next(iter(found.away), None)
+    if away is None or final:
+        for one in told:
+            if one.code:
+                deps.refused(one.code)
+    return _Found(told, admitted, away)
 
 
 def _goes_on(event: CommandDone | ItemsDone) -> bool:
@@ -224,16 +239,21 @@ def _placed(place: int, wish: EventWish) -> str:
 def process_batch(batch_id: int, deps: EventsDeps) -> EventBatch | None:
     """Handle a batch that is waiting; None when somebody else does, or it is over. Whoever repeats it does no harm: events have ids.
 
+    A batch with an event that cannot be judged yet (its key is unknown, its body cannot be read) stays unfinished for ``GIVE_UP_SECONDS``.
     Raises InfrastructureError: it is tried again by whoever finds it unfinished (``resume_batches``).
     """
     batch = deps.batches.begin(batch_id, STALE_SECONDS)
     if batch is None:
         return None
-    told, admitted = _admit(batch.messages, deps)
-    deps.forward(admitted)
-    status: BatchStatus = "completed" if all(not one.code for one in told) else "failed"
-    _record(batch, status, told, deps.store)
-    deps.batches.end(batch_id, status, told)
+    final = deps.door.clock() - batch.created_at > GIVE_UP_SECONDS
+    found = _admit(batch.messages, deps, final=final)
+    deps.forward(found.admitted)
+    if found.away is not None and not final:
+        deps.door.log(f"batch {batch_id} is handled again later: {found.away.message}")
+        return deps.batches.get(batch_id)
+    status: BatchStatus = "completed" if all(not one.code for one in found.told) else "failed"
+    _record(batch, status, found.told, deps.store)
+    deps.batches.end(batch_id, status, found.told)
     return deps.batches.get(batch_id)
 
 

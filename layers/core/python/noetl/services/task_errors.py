@@ -5,6 +5,9 @@ from __future__ import annotations
 from noetl.domain.outcomes import ErrorInfo
 from noetl.pipeline import RunTask
 
+FUNCTION_SECONDS = 900.0
+"""The longest that a function may run."""
+
 
 def internal(error: Exception) -> ErrorInfo:
     """A defect of ours or of a kind: no traceback reaches the playbook."""
@@ -17,11 +20,17 @@ def internal(error: Exception) -> ErrorInfo:
 
 
 def too_long(op: RunTask, timeout: float, longest: float) -> ErrorInfo:
+    if longest > FUNCTION_SECONDS:
+        remedy = (
+            "divide the work; `container` and `snowflake` wait for long work and hold no worker meanwhile"
+        )
+    else:
+        remedy = "say `spec: { long: true }`, for a worker on Fargate, where a call may take almost 12 hours"
     return ErrorInfo(
         f"{op.label} may take {timeout:g} s, and no call can have more than {longest:g} s in this worker",
         "schema",
         "timeout_too_long",
-        hint=f"set `spec.timeout` to at most {longest:g}, or say `spec: {{ long: true }}`, for a worker on Fargate, which has no end",
+        hint=f"set `spec.timeout` to at most {longest:g}, or {remedy}",
     )
 
 

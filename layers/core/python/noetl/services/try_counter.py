@@ -25,7 +25,8 @@ class TryCounter:
     def begin(self, command: Command, received: int) -> int:
         """Count a try, and return which one it is; more than ``most``: the command must not be begun again.
 
-        A worker that gives a command back says so; without an entry the first one died. Raises InfrastructureError.
+        A worker that gives a command back says so; without an entry the first one died, and it counts as if it had begun the command:
+        whether it had is unknown, and ``most`` is the most processes that a command may end. Raises InfrastructureError.
         """
         if self.store is None or received <= 1:
             return min(received, self.most)
@@ -47,9 +48,17 @@ class TryCounter:
 
     def excuse(self, command: Command, tries: int, received: int, why: str) -> None:
         """Note that this was no try. What cannot be noted counts as one."""
+        self._note(command, tries - 1, received, why)
+
+    def pass_over(self, command: Command, received: int, why: str) -> None:
+        """Note that the first worker gave the command back and had not begun it. Later ones leave the count as it is."""
+        if received <= 1:
+            self._note(command, 0, received, why)
+
+    def _note(self, command: Command, began: int, received: int, why: str) -> None:
         if self.store is None:
             return
         try:
-            self.store.put(command, CommandTries(tries - 1, received, self.now(), why[:SHOWN]))
+            self.store.put(command, CommandTries(began, received, self.now(), why[:SHOWN]))
         except InfrastructureError as away:
             self.log(f"command {command.command_id} counts as tried: {away}")

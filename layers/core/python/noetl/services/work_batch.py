@@ -29,6 +29,7 @@ from noetl.services.worker_lost import worker_lost
 BROKEN_TRIES = 3
 """How often a command that breaks its worker, or that no worker ends, is begun before it is answered."""
 BROKEN = "its workers began it several times, and none ended it"
+NOT_BEGUN = "its worker had no time left to begin it"
 YOUNG_SECONDS = 5.0
 """A command younger than this is run without asking whether it is still wanted."""
 LINGER_SECONDS = 0.02
@@ -383,8 +384,10 @@ class _Batch:
                 if job.back is not None:
                     self.backs.setdefault(job.back, []).extend((job.delivery, *job.twins))
         for job in self.jobs:
-            if job.back is not None and job.away and job.tries:
+            if job.back is not None and job.tries and job.away:
                 self.tries.excuse(job.command, job.tries, job.delivery.received, job.away)
+            elif job.back is not None and not job.tries:
+                self.tries.pass_over(job.command, job.delivery.received, job.away or NOT_BEGUN)
         for delay, deliveries in self.backs.items():
             self.worked.give_back += [delivery.message_id for delivery in deliveries]
             try:

@@ -15,6 +15,7 @@ from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes import BATCH_BYTES
+from noetl.domain.tokens import verified
 from noetl.ports.event_batches import EventBatch
 from noetl.services.take_events import (
     BatchWish,
@@ -33,7 +34,7 @@ _RESUMED = 2
 
 
 def take(deps: ApiDeps, request: Request) -> Answer:
-    """202 when the engine will handle it; 403 when its token does not fit. What is refused is counted."""
+    """202 when the engine will handle it; 403 when its token does not fit; 503 when its key is not known yet. What is refused is counted."""
     with _counting(deps):
         return _take(deps, request)
 
@@ -122,13 +123,13 @@ def _status(batch: EventBatch) -> BatchStatusAnswer:
 def _let_in(deps: ApiDeps, request: Request) -> str:
     """Whoever shows the token of a command may speak without the scope ``worker``, if the token is good. What was shown, if anything.
 
-    Raises ForbiddenError, InvalidInputError(code="capability_invalid").
+    Raises ForbiddenError, InvalidInputError(code="capability_invalid"), InfrastructureError(code="key_unknown").
     """
     shown = request.headers.get(HEADER.lower(), "")
     if "worker" in request.principal.scopes:
         return shown
     found = read_capability(shown)
-    if not (found.holds(deps.events.door.keys(False)) or found.holds(deps.events.door.keys(True))):
+    if not verified(found.token, found.holds, deps.events.door.keys):
         deps.events.refused("capability_refused")
         raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
     return shown

@@ -31,7 +31,7 @@ from noetl.domain.messages import VERSION, Message
 from noetl.domain.result_life import PERMANENT
 from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import COMMAND_NAME, REFERENCE, WORKER_NAME
-from noetl.domain.tokens import grant
+from noetl.domain.tokens import grant, verified
 from noetl.dsl.program import encode
 from noetl.ports.workers import WorkerPool
 from noetl.services.callback_keys import callback_key
@@ -134,7 +134,7 @@ def give_back(deps: ApiDeps, request: Request) -> Answer:
     """A command that was not begun, or not ended: somebody else runs it."""
     workers = _workers(deps)
     found = read_capability(reading.body(request, deps, GiveBackBody).command)
-    if not found.holds(deps.events.door.keys(False)):
+    if not verified(found.token, found.holds, deps.events.door.keys):
         raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
     freed = workers.give_back(found.execution_id, found.command_id, found.attempt, found.turn)
     return Answer(200, StoredAnswer("given_back" if freed else "not_held"))

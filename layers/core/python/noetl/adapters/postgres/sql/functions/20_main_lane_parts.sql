@@ -197,6 +197,17 @@ DECLARE
     begun BIGINT[];
     waited TEXT[];
 BEGIN
+    -- Children that have not begun are locked in the order of their ids, as commit_changes locks those that it begins, before a statement takes
+    -- some of them in the order of its plan. Everything else that locks several executions does so in this order too (commit_changes,
+    -- post_event, post_events, retention), or skips what is locked (claim_old_trees, claim_expired_results). What is left is a child whose id is below its parent's,
+    -- or one that is made between these statements: Postgres ends one of the two, and its caller tries again (database_contention).
+    PERFORM FROM noetl.execution e
+    WHERE e.parent_execution_id IN (
+            SELECT p.execution FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, begin BOOLEAN)
+            WHERE p.what = 'pause' OR (p.what = 'release' AND p.begin))
+        AND e.ended_at IS NULL AND e.version = 0
+    ORDER BY e.execution_id FOR UPDATE;
+
     WITH begin AS (
         UPDATE noetl.execution e SET status = 'running'
         FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT, begin BOOLEAN)

@@ -28,7 +28,7 @@ FROM (
     FROM unnest(:executions::bigint[], :commands::text[], :turns::integer[]) AS f (execution_id, command_id, turn)
     JOIN noetl.command o USING (execution_id, command_id, turn)
     WHERE NOT o.waiting
-    FOR UPDATE OF o
+    ORDER BY o.execution_id, o.command_id FOR UPDATE OF o
 ) n
 WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
 
