@@ -23,10 +23,14 @@ def held(event: Waiting | Start) -> Held | Start:
         return event
     if isinstance(event, LoopDone):
         event = msgspec.structs.replace(event, summary=None)
+    return Held(event.execution_id, held_id(event), event.program, event)
+
+
+def held_id(event: Event) -> str:
+    """Name ``event`` so that no other event has its name: outcomes of two attempts are two, and so are messages that were cut elsewhere."""
     attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
     digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
-    held_id = ids.held_event(event.event_id, attempt, digest)
-    return Held(event.execution_id, held_id, event.program, event)
+    return ids.held_event(event.event_id, attempt, digest)
 
 
 @dataclass(slots=True)
