@@ -113,9 +113,7 @@ def test_outcomes_of_two_attempts_are_set_aside_both() -> None:
 def test_messages_of_one_command_that_were_cut_elsewhere_are_set_aside_both() -> None:
     """A worker that runs a chunk twice names its first message alike, and puts other items into it (docs/adr/0018)."""
     engine, items = Engine("aws_unreachable", {1}), [ItemOutcome(index, Outcome("ok")) for index in range(3)]
-    engine.inbox.put(
-        ItemsDone(1, "items", "p", "1.r0.0", 1, 0, 1, "s", 0, items[:size]) for size in (3, 1)
-    )
+    engine.inbox.put(ItemsDone(1, "items", "p", "1.r0.0", 1, 0, 1, "s", 0, items[:size]) for size in (3, 1))
     engine.inbox.start()
     with engine.changed:
         assert engine.changed.wait_for(lambda: len(engine.lines) >= 4, PATIENCE), engine.lines
