@@ -38,7 +38,10 @@ ALLOWED = {
     ): "64 bits that tell damage of a disk, and no identity: a block is compared with its own sum",
     ("adapters/disk/pools.py", "Sums.update"): "as above",
     ("adapters/disk/pools.py", "is_block"): "as above",
-    ("adapters/embedded/docker.py", "DockerJobs.start"): "96 bits of a token of 256: nobody chooses one",
+    (
+        "adapters/embedded/docker.py",
+        "DockerJobs.start",
+    ): "96 bits of a job's token: who meets another's on purpose tries 2**96 of them",
     ("adapters/embedded/processes.py", "socket_folder"): "64 bits of a folder of this machine's own user",
     (
         "api/endpoints/schedules.py",
