@@ -22,7 +22,7 @@ from psycopg import sql
 
 from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.adapters.postgres.migrations import migrate
-from tests import virtual_time
+from tests import soak, virtual_time
 from tests.databases import TEMPLATE, VIRTUAL, Databases
 from tests.notes import NOTES
 from tests.parts import repeated
@@ -107,14 +107,20 @@ def pytest_testnodedown(node: Any) -> None:
     NOTES.extend(getattr(node, "workeroutput", {}).get("notes", ()))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    soak.TALLY.take(report)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    for line in NOTES:
+    for line in (*NOTES, *(soak.TALLY.lines() if soak.is_asked() else ())):
         terminalreporter.write_line(line)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Before the mark expression takes effect: remember what is left to make test-full, and begin with what takes longest."""
+    for item in items:
+        item.user_properties += [(soak.PART, marker.args[0]) for marker in item.iter_markers(soak.PART)]
     config.stash[COLLECTED] = {
         function: any(item.get_closest_marker("full") for item in some)
         for function, some in groupby(items, key=lambda item: item.nodeid.partition("[")[0])

@@ -1,10 +1,13 @@
 """No test is lost between `make test`, `make test-full` and the table of CONTRIBUTING.md."""
 
 import re
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from source import ROOT
 
+from tests import soak
 from tests.parts import sampled
 from tests.scopes import COLLECTED
 
@@ -60,3 +63,37 @@ def test_a_sample_has_a_case_of_each_feature_and_does_not_depend_on_the_order() 
         "loops",
         "loops",
     ]
+
+
+def report(name: str, when: str, outcome: str, **happened: int) -> SimpleNamespace:
+    properties = [(soak.PART, "kills"), *((soak.HAPPENED + what, count) for what, count in happened.items())]
+    verdicts = {word: outcome == word for word in ("passed", "failed", "skipped")}
+    return SimpleNamespace(nodeid=name, when=when, user_properties=properties, **verdicts)
+
+
+def test_each_part_of_a_soak_tells_its_rounds_failures_and_what_happened() -> None:
+    tally = soak.Tally()
+    for number in range(1, 4):
+        tally.take(report(str(number), "setup", "passed"))
+        tally.take(report(str(number), "call", "failed" if number == 2 else "passed"))
+        tally.take(
+            report(str(number), "teardown", "failed" if number > 1 else "passed", deaths=1000 * number)
+        )
+    tally.take(report("left out", "setup", "skipped"))
+    tally.take(
+        SimpleNamespace(user_properties=[], when="call", skipped=False, failed=True, nodeid="of no part")
+    )
+    assert list(tally.lines()) == ["soak of kills: rounds 3, failed 2, deaths 6,000"]
+    assert soak.is_asked({"NOETL_SOAK_SEEDS": "1"}) and not soak.is_asked({"NOETL_SOAK_REQUESTS": "1"})
+
+
+def test_every_test_that_a_soak_multiplies_belongs_to_a_part() -> None:
+    multiplied = re.compile(
+        r'^@pytest\.mark\.parametrize\([("\w, )]*(?:share\(|parted\(range\(FIRST|range\(.*ROUNDS|range\(.*STOPS|range\(OUTAGES|outages\.NUMBERS)'
+    )
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        lines = file.read_text("utf-8").splitlines()
+        for before, line in pairwise(lines):
+            assert not multiplied.match(line) or before.startswith("@pytest.mark.soak("), (
+                f"{file.name}: {line}"
+            )

@@ -317,3 +317,10 @@ def test_what_lambda_says_about_a_queue_is_told(code: str, message: str, problem
 def test_names_of_rules_are_short_and_apart(rules):
     names = {rules.rule("x" * 47 + end) for end in "ab"} | {rules.rule("short")}
     assert len(names) == 3 and all(len(name) <= 64 and name.startswith("noetl-dev-t-") for name in names)
+
+
+def test_no_name_can_be_chosen_so_that_it_has_the_rule_of_another(client):
+    """The environment's name may have 16 letters, and then the names of rules are cut: what is cut looks like no name as it is."""
+    rules = EventRules("noetl-abcdefghijklmnop-t-", TARGET, DEAD, client)
+    taken = rules.rule("x" * 48)
+    assert len(taken) == 64 and rules.rule(taken.removeprefix("noetl-abcdefghijklmnop-t-")) != taken

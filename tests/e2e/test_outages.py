@@ -103,6 +103,7 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
 
 
 @pytest.mark.timeout(round(20 * PATIENCE + outages.MOST))
+@pytest.mark.soak("outages of a deployment")
 @pytest.mark.parametrize("number", outages.NUMBERS)
 def test_executions_go_on_by_themselves_after_outages_of_any_length(
     number: int, remote: Remote, deployment: Any, held: Any

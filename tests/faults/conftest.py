@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.embedded.server import open_embedded
+from tests import soak
 from tests.faults.ground import Ground
 
 
@@ -19,3 +20,13 @@ def ground() -> Iterator[Ground]:
         server = open_embedded(home / "postgres")
         yield Ground(home, server)
         server.stop()
+
+
+@pytest.fixture(autouse=True)
+def counted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tell the soak what was killed in a test, and how many executions it started."""
+    found = request.getfixturevalue("ground") if "ground" in request.fixturenames else None
+    yield
+    if isinstance(found, Ground):
+        for what, count in found.tally().items():
+            soak.happened(request.node, what, count)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,8 @@ class Ground:
     outage: ExitStack = field(default_factory=ExitStack)
     processes: list[Running] = field(default_factory=list)
     """Of this round."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Kills, crashes of the database and executions since they were told."""
 
     @property
     def data(self) -> Path:
@@ -166,6 +169,7 @@ class Ground:
         """End the server's first process; the others follow. Processes of the engine may start it again."""
         leader = self.leader()
         os.kill(leader, how)
+        self.counts["database stops"] += 1
 
         def gone() -> bool:
             with suppress(
@@ -246,6 +250,19 @@ class Ground:
             roots.add(one)
         return roots
 
+    def tally(self) -> dict[str, int]:
+        """What happened since the last call."""
+        self._count()
+        told = dict(self.counts)
+        self.counts.clear()
+        return told
+
+    def _count(self) -> None:
+        """Forget the processes of this round; what became of them is counted."""
+        self.counts["kills"] += self.deaths()
+        self.counts["executions"] += sum(len(one.started) for one in self.processes)
+        self.processes.clear()
+
     def deaths(self) -> int:
         """How many processes of this round were killed."""
         return sum(one.process.poll() == -signal.SIGKILL for one in self.processes)
@@ -255,7 +272,7 @@ class Ground:
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
             connection.execute("TRUNCATE noetl.execution, noetl.event, noetl.slot, noetl.result_ref CASCADE")
         self.read = self.log.stat().st_size if self.log.exists() else 0
-        self.processes.clear()
+        self._count()
 
     def results(self) -> FileResultStore:
         return FileResultStore(self.home / "results")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -125,6 +126,7 @@ def noetl(ground: Ground, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
 
+@pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_noetl_resume_ends_what_noetl_run_began(
     ground: Ground, api: Api, tmp_path: Path, number: int
@@ -140,6 +142,7 @@ def test_noetl_resume_ends_what_noetl_run_began(
     killer.start()
     run.communicate(timeout=PATIENCE)
     killer.cancel()
+    count(ground, run)
     execution_id = str(json.loads(first)["execution_id"])
     lines = noetl(ground, "resume", execution_id).communicate(timeout=PATIENCE)
     last = json.loads(lines[0].splitlines()[-1])
@@ -152,7 +155,11 @@ def test_noetl_resume_ends_what_noetl_run_began(
     assert len(api.asked) == 13, "a call was made under two keys"
 
 
-def killed(rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
+def count(ground: Ground, process: subprocess.Popen[str]) -> None:
+    ground.counts["kills"] += process.returncode == -signal.SIGKILL
+
+
+def killed(ground: Ground, rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str, Any]]:
     """What it told before it was killed, or ended by itself."""
     assert process.stdout is not None
     first = process.stdout.readline()
@@ -160,10 +167,12 @@ def killed(rng: random.Random, process: subprocess.Popen[str]) -> list[dict[str,
     killer.start()
     rest, _ = process.communicate(timeout=PATIENCE)
     killer.cancel()
+    count(ground, process)
     whole = (first + rest).rpartition("\n")[0]
     return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(max(1, ROUNDS // 2)))
 def test_waits_answers_and_redrives_outlive_their_processes(
     ground: Ground, api: Api, tmp_path: Path, number: int
@@ -174,7 +183,7 @@ def test_waits_answers_and_redrives_outlive_their_processes(
     file = tmp_path / "patient.yaml"
     file.write_text(PATIENT)
     began = noetl(ground, "run", str(file), "--set", f"api=http://127.0.0.1:{api.server_port}")
-    execution_id = str(killed(rng, began)[0]["execution_id"])
+    execution_id = str(killed(ground, rng, began)[0]["execution_id"])
 
     def ended(*words: str) -> dict[str, Any]:
         """The last line of a command that nobody kills."""
@@ -184,13 +193,13 @@ def test_waits_answers_and_redrives_outlive_their_processes(
         return last
 
     assert ended("resume", execution_id)["status"] == "waiting"
-    killed(rng, noetl(ground, "callback", execution_id, "--set", "ok=true"))
+    killed(ground, rng, noetl(ground, "callback", execution_id, "--set", "ok=true"))
     if ended("status", execution_id)["awaiting"]:
         noetl(ground, "callback", execution_id, "--set", "ok=true").communicate(timeout=PATIENCE)
     ended("resume", execution_id)
     assert ended("status", execution_id)["status"] == "failed"
     api.mended = True
-    killed(rng, noetl(ground, "redrive", execution_id))
+    killed(ground, rng, noetl(ground, "redrive", execution_id))
     if ended("status", execution_id)["status"] == "failed":
         noetl(ground, "redrive", execution_id).communicate(timeout=PATIENCE)
     ended("resume", execution_id)

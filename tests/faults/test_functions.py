@@ -224,6 +224,7 @@ def damage(rng: random.Random, budget: int, chance: float) -> Fate:
     return fate
 
 
+@pytest.mark.soak("seeds of functions")
 @pytest.mark.parametrize("seed", parted(range(FIRST, FIRST + SEEDS), GATE))
 def test_whatever_else_happens_at_the_same_time(seed: int) -> None:
     """Several executions, deaths and outages by chance, messages twice and in any order, invocations with little time, stalled ones."""
@@ -278,6 +279,7 @@ def test_a_function_may_die_at_any_point_over_postgres(
 
 
 @pytest.mark.postgres
+@pytest.mark.soak("seeds of functions over Postgres")
 @pytest.mark.parametrize("seed", parted(range(FIRST, FIRST + POSTGRES_SEEDS), POSTGRES_GATE))
 def test_whatever_else_happens_over_postgres(postgres_ground: Ground, seed: int) -> None:
     rng = random.Random(f"postgres {seed}")

@@ -27,6 +27,7 @@ def picked(rng: random.Random, most: int = 6) -> list[str]:
     return rng.choices(sorted(workloads()), k=rng.randint(2, most))
 
 
+@pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_what_was_killed_goes_on_in_another_process(ground: Ground, number: int) -> None:
     rng = random.Random(f"kill {number}")
@@ -55,6 +56,7 @@ def test_slots_of_the_killed_are_free_again(ground: Ground) -> None:
     ground.judge(paths, running.started)
 
 
+@pytest.mark.soak("stops of the database")
 @pytest.mark.parametrize("number", range(OUTAGES))
 def test_a_process_outlives_the_crash_of_its_database(ground: Ground, number: int) -> None:
     """A backend dies (the server drops everybody and recovers), or the whole server is gone for a while."""
@@ -81,6 +83,7 @@ def kill_a_backend(ground: Ground, rng: random.Random) -> None:
     if backends:
         with suppress(ProcessLookupError):
             os.kill(rng.choice(backends), signal.SIGKILL)
+            ground.counts["database stops"] += 1
         ground.wait_until_up()
 
 

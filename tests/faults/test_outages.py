@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.soak("outages on one machine")
 @pytest.mark.parametrize("number", outages.NUMBERS)
 def test_executions_go_on_by_themselves_when_the_database_was_away(ground: Ground, number: int) -> None:
     rng = random.Random(f"local outage {number}")

@@ -40,6 +40,7 @@ def drawn(rng: random.Random) -> list[str]:
     return names
 
 
+@pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(FIRST, FIRST + ROUNDS))
 def test_what_meets_goes_on_when_processes_are_killed(ground: Ground, number: int) -> None:
     rng = random.Random(f"shape kill {number}")
@@ -100,6 +101,7 @@ def end_the_lingering(ground: Ground, rng: random.Random) -> set[int]:
     return found
 
 
+@pytest.mark.soak("stops of the database")
 @pytest.mark.parametrize("number", range(FIRST, FIRST + STOPS))
 def test_what_meets_goes_on_when_the_database_is_killed(ground: Ground, number: int) -> None:
     """It is killed, or stopped at once, and started again: by hand, or by the processes over it."""

@@ -107,6 +107,7 @@ class Simulation:
         while quiet < PATIENCE:
             self.tick()
             self.world.outside.answer_all()
+            self.anybody()
             for process in self.world.processes:
                 process.sweep()
             quiet = 0 if self.work_off() else quiet + 1
@@ -128,9 +129,9 @@ class Simulation:
 
     def work_off(self) -> bool:
         did = False
-        for process in self.world.processes:
+        for process in list(self.world.processes):
             process.wake()
-            while process.driver.events or process.driver.ready:
+            while not process.faults.dead and (process.driver.events or process.driver.ready):
                 did = True
                 self.tick()
                 self.move(process)

@@ -35,7 +35,9 @@ from tests.properties.workloads import (
 )
 from tests.properties.world import Setting, World, compile_all
 
-SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", "400"))
+FULL = 400
+"""Seeds of `make test-full`."""
+SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", FULL))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
 
 
@@ -43,15 +45,17 @@ GATE = 120
 """Seeds of `make test`."""
 
 
-def share(part: float) -> list[Any]:
-    """The seeds of one test, which takes this part of them."""
-    return parted(range(FIRST, FIRST + max(1, int(SEEDS * part))), range(max(1, int(GATE * part))))
+def share(part: float, soak: float | None = None) -> list[Any]:
+    """The seeds of one test, which takes this part of them (``soak``: another one of more than those of `make test-full`)."""
+    count = SEEDS * (soak if soak is not None and SEEDS > FULL else part)
+    return parted(range(FIRST, FIRST + max(1, int(count))), range(max(1, int(GATE * part))))
 
 
 SHOWN = 120
 """Last moves shown of a run that failed."""
 
 
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.25))
 def test_every_disturbed_run_comes_to_the_undisturbed_end(seed: int) -> None:
     run_seed(seed)
@@ -70,6 +74,7 @@ def setting_of(rng: random.Random) -> Setting:
     )
 
 
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.15))
 def test_so_does_every_random_playbook(seed: int) -> None:
     run_random(seed)
@@ -104,16 +109,19 @@ def run_seed(seed: int) -> None:
     )
 
 
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.05))
 def test_redriven_executions_keep_what_was_good(seed: int) -> None:
     run_redriven(seed)
 
 
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.05))
 def test_limits_hold_whatever_happens(seed: int) -> None:
     run_limited(seed)
 
 
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.5))
 def test_so_does_every_scene(seed: int) -> None:
     play(seed)
@@ -127,7 +135,8 @@ def postgres_ground(module_database: str) -> Iterator[PostgresGround]:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("seed", share(0.02))
+@pytest.mark.soak("seeds over Postgres")
+@pytest.mark.parametrize("seed", share(0.02, soak=0.1))
 def test_so_does_every_scene_over_postgres(seed: int, postgres_ground: PostgresGround) -> None:
     play(seed, postgres_ground.place)
 

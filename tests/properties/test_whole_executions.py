@@ -16,6 +16,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, assume, given, note, seed, settings
 from hypothesis import strategies as st
 
+from tests import soak
 from tests.notes import NOTES
 from tests.parts import repeated
 from tests.properties.whole.laws import check_everything
@@ -51,7 +52,10 @@ def place(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield made
 
 
-def test_whole_executions_come_to_their_end_and_are_shown(place: Served) -> None:
+@pytest.mark.soak("whole executions")
+def test_whole_executions_come_to_their_end_and_are_shown(
+    request: pytest.FixtureRequest, place: Served
+) -> None:
     stuck: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     played: set[int] = set()
@@ -74,7 +78,11 @@ def test_whole_executions_come_to_their_end_and_are_shown(place: Served) -> None
         stuck.update(told.stuck)
         ends.update(told.ends)
 
-    plays()
+    try:
+        plays()
+    finally:
+        soak.happened(request.node, "stories", len(played))
+        soak.happened(request.node, "executions", ends.total())
     everything = check_everything(place)
     grown = _megabytes() - before
     assert grown < GROWTH_MB, f"the process has grown by {grown} MB"

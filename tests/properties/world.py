@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
@@ -23,13 +24,14 @@ from noetl.services.hydration import make_hydrate
 from noetl.services.recent import Recent
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
+from noetl.services.worker_lost import answer_lost
 from noetl.testing.callbacks import RING
 from noetl.testing.driver import Driver, VirtualClock
 from noetl.testing.memory import NoCredentials
-from tests.properties.chaos import Faults, FaultyPort
+from tests.properties.chaos import Crash, Faults, FaultyPort
 from tests.properties.outside import Outside
 from tests.properties.places import MemoryPlace, Place
-from tests.properties.scenes.poison import UNREADABLE, PartlyReadable
+from tests.properties.scenes.poison import UNREADABLE, Deadly, PartlyReadable, is_given_up
 from tests.properties.tools import PureTools
 
 LEASE = 30.0
@@ -113,6 +115,9 @@ class World:
     """How often a worker finds its time short."""
     ground: Callable[[Callable[[], float]], Place] = MemoryPlace
     """What keeps executions: given the clock."""
+    deadly: Deadly = field(default_factory=Deadly)
+    running: list[Process] = field(default_factory=list)
+    """Processes that run a command, the innermost last."""
 
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
@@ -121,7 +126,13 @@ class World:
         self.clock.tick = self.place.tick
         self.store = self.place.store
         self.outside = Outside(self)
-        self.tools = PureTools(lambda: self.spend(), self.outside.sent)
+        self.tools = PureTools(self._called, self.outside.sent)
+
+    def _called(self) -> None:
+        """A tool was called, by whoever runs a command now."""
+        self.spend()
+        if self.running:
+            self.running[-1].called()
 
     def beat(self) -> None:
         for process in self.processes:
@@ -162,6 +173,8 @@ class Process:
         self.confused = False
         self.early: list[Event] = []
         self.doubtful = False
+        self.dies_of: Command | None = None
+        """The command at hand, when the call of a tool kills."""
         self.faults = Faults(owner, world.rng, lambda who, call: world.meanwhile(who, call))
         setting = world.setting
         kept = world.place.of_process(setting.loops)
@@ -267,7 +280,36 @@ class Process:
                 self.world.seen(event)
                 emit(event)
 
-        run_command(command, self.worker, report)
+        self.world.deadly.given_out(command)
+        if is_given_up(command):
+            for event in answer_lost(command, self.worker.programs, self.worker.results, "it kills", _defect):
+                report(event)
+            return
+        place = self.world.deadly.place(command)
+        if place == "start":
+            self._die_of(command, place)
+        self.dies_of = command if place == "middle" else None
+        self.world.running.append(self)
+        try:
+            run_command(command, self.worker, report)
+        finally:
+            self.world.running.pop()
+            self.dies_of = None
+        if place is not None:
+            self._die_of(command, "end")
+
+    def called(self) -> None:
+        """A tool was called: the process may die of it."""
+        if self.dies_of is not None:
+            self._die_of(self.dies_of, "middle")
+
+    def _die_of(self, command: Command, place: str) -> NoReturn:
+        """End, as whoever starts next finds: what it held is free, and what it ran is counted."""
+        self.faults.dead = True
+        self.world.deadly.died(command)
+        self.world.store.record_lost([(command.execution_id, command.command_id, command.turn)])
+        self.world.store.release(self.owner)
+        raise Crash(self.owner, f"of {command.command_id}, at its {place}")
 
     def _deadline(self) -> float:
         return 0.0 if self.world.rng.random() < self.world.hasty else float("inf")

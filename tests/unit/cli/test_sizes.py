@@ -21,12 +21,12 @@ from noetl.domain.sizes import (
     INTEGER_DIGITS,
     LIMIT_KEY,
     NAME,
+    PATH,
     PLAYBOOK_ALIASES,
     PLAYBOOK_VALUES,
     PRIORITY,
     REASON,
     SET_DEPTH,
-    STEPS,
     TRIGGER_NAME,
     Size,
 )
@@ -198,8 +198,6 @@ def test_a_priority(both, sign: str, over: int) -> None:
 def test_a_playbook_at_its_limit(noetl, tmp_path: Path, case: str, over: int) -> None:
     """``noetl validate``, ``register`` and ``run`` are one compiler: the same code, the same line, nothing kept."""
     size, code, make, line = PLAYBOOKS[case]
-    if over < 0 and size is STEPS:
-        return
     (tmp_path / "p.yaml").write_text(make(size.value + over))
     for command in ("validate", "register") if over > 0 else ("validate",):
         ran = noetl(command, "p.yaml")
@@ -211,13 +209,25 @@ def test_a_playbook_at_its_limit(noetl, tmp_path: Path, case: str, over: int) ->
             assert "Traceback" not in ran.err
 
 
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_path_of_a_playbook(both, tmp_path: Path, over: int) -> None:
+    """Here and at a server: what is refused is not kept, and what is kept can be run by its path, which no file could be called."""
+    path = "n" * (PATH.value + over)
+    (tmp_path / "p.yaml").write_text(PLAYBOOKS["path"][2](PATH.value + over))
+    for ran in both("register p.yaml"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or f"more than {PATH.value}" in ran.out + ran.err, ran
+    for ran in both(f"exec {path}"):
+        assert (ran.code == 0) == (over <= 0), ran
+        assert over <= 0 or "code: invalid_path" in ran.err or "code: playbook_not_found" in ran.err, ran
+
+
 def sizes_under_test() -> set[Size]:
     """Limits that have a case here, for the test that every limit has one."""
     return {
         *MADE,
+        *(size for name, (size, *_) in PLAYBOOKS.items() if name != "templates"),
         DOCUMENT_BYTES,
-        PLAYBOOK_VALUES,
-        PLAYBOOK_ALIASES,
         SET_DEPTH,
         PRIORITY,
         *(size for size, _ in NAMED.values()),

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from noetl.domain.commands import ItemOutcome
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Cancel, CommandDone, Event
+from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone
 from noetl.domain.outcomes import Outcome
 from noetl.runtime import inbox as inboxes
 from noetl.runtime.inbox import Inbox
@@ -106,6 +107,18 @@ def test_outcomes_of_two_attempts_are_set_aside_both() -> None:
     with engine.changed:
         wanted = {("poison", 1, 3), ("poison", 2, 3)}
         assert engine.changed.wait_for(lambda: wanted <= set(engine.failures), PATIENCE), engine.failures
+    engine.inbox.close()
+
+
+def test_messages_of_one_command_that_were_cut_elsewhere_are_set_aside_both() -> None:
+    """A worker that runs a chunk twice names its first message alike, and puts other items into it (docs/adr/0018)."""
+    engine, items = Engine("aws_unreachable", {1}), [ItemOutcome(index, Outcome("ok")) for index in range(3)]
+    engine.inbox.put(ItemsDone(1, "items", "p", "1.r0.0", 1, 0, 1, "s", 0, items[:size]) for size in (3, 1))
+    engine.inbox.start()
+    with engine.changed:
+        assert engine.changed.wait_for(lambda: len(engine.lines) >= 4, PATIENCE), engine.lines
+    engine.away = ""
+    engine.wait([1, 1])
     engine.inbox.close()
 
 

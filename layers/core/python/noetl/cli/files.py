@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
 
 _SUFFIXES = (".yaml", ".yml")
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+"""Errors of a name that no file has. A path in the catalog may have parts longer than a file system takes, and begin with a file's name."""
 
 
 def full(target: str) -> str:
@@ -19,12 +22,6 @@ def playbook_text(target: str) -> str | None:
     path = Path(target)
     try:
         return path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        if path.suffix in _SUFFIXES:
-            raise NotFoundError(
-                f"there is no file {target}", code="file_not_found", hint=_nearby(path)
-            ) from None
-        return None
     except IsADirectoryError:
         found = ", ".join(sorted(p.name for p in path.iterdir() if p.suffix in _SUFFIXES)[:5])
         raise InvalidInputError(
@@ -37,6 +34,12 @@ def playbook_text(target: str) -> str | None:
             f"{target} is not UTF-8 text (byte {error.start})", code="not_a_playbook"
         ) from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in _NO_FILE:
+            if path.suffix not in _SUFFIXES:
+                return None
+            raise NotFoundError(
+                f"there is no file {target}", code="file_not_found", hint=_nearby(path)
+            ) from None
         raise InvalidInputError(f"{target} cannot be read: {error}", code="file_unreadable") from None
 
 

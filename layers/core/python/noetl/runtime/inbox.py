@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import CommandDone, Event, ItemsDone
+from noetl.domain.events import Event
 from noetl.services.failed_events import is_outage
+from noetl.services.holding import held_id
 
 BATCH = 512
 """Most events in one commit; it takes what is waiting and never waits for more."""
@@ -51,7 +52,7 @@ class Inbox:
         self._changed = changed
         self._log = log
         self._waiting: deque[Event] = deque()
-        self._aside: dict[tuple[int, str, int], _Aside] = {}
+        self._aside: dict[tuple[int, str], _Aside] = {}
         self._busy = False
         self._tried = False
         """Whether what was taken last had been set aside: what waits has its turn then, however long such tries take."""
@@ -151,9 +152,7 @@ class Inbox:
         self._put_aside(one, pause)
 
     def _put_aside(self, one: _Aside, pause: float) -> None:
-        """It may have come a second time, from where it is durable; outcomes of two attempts are two."""
-        event = one.event
-        attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
+        """It may have come a second time, from where it is durable."""
         one.at = time.monotonic() + pause
         with self._changed:
-            self._aside[event.execution_id, event.event_id, attempt] = one
+            self._aside[one.event.execution_id, held_id(one.event)] = one

@@ -27,4 +27,4 @@ def change_name() -> str:
 
 def process_name() -> str:
     """What this process, or one of its workers, is called in leases: of no other, ever."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"

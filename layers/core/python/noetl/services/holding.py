@@ -23,9 +23,14 @@ def held(event: Waiting | Start) -> Held | Start:
         return event
     if isinstance(event, LoopDone):
         event = msgspec.structs.replace(event, summary=None)
+    return Held(event.execution_id, held_id(event), event.program, event)
+
+
+def held_id(event: Event) -> str:
+    """Name ``event`` so that no other event has its name: outcomes of two attempts are two, and so are messages that were cut elsewhere."""
+    attempt = event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
     digest = hashlib.sha256(encode_event(event)).hexdigest()[:16] if isinstance(event, ItemsDone) else ""
-    held_id = ids.held_event(event.event_id, _attempt(event), digest)
-    return Held(event.execution_id, held_id, event.program, event)
+    return ids.held_event(event.event_id, attempt, digest)
 
 
 @dataclass(slots=True)
@@ -35,9 +40,9 @@ class Holding:
     released: dict[str, Held] = field(default_factory=dict)
     """By their own id, per execution and event."""
     again: set[str] = field(default_factory=set)
-    came: dict[tuple[int, str, int], Event] = field(default_factory=dict)
-    """What the batch brought, by the event that is handled and its attempt: what goes back is the very thing that came, so that its
-    message stays."""
+    came: dict[tuple[int, str], list[tuple[Event, Event]]] = field(default_factory=dict)
+    """What the batch brought, and the event within it that is handled. What goes back is the very thing that came, so that its message
+    stays. Outcomes of two attempts have one event id, and so have messages of one command that were cut elsewhere."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:
         """The batch with what was held in its place."""
@@ -47,7 +52,7 @@ class Holding:
             if isinstance(event, Held):
                 self.released[_key(event)] = event
                 inner = event.event
-            self.came[inner.execution_id, inner.event_id, _attempt(inner)] = event
+            self.came.setdefault((inner.execution_id, inner.event_id), []).append((inner, event))
             found.append(inner)
         return found
 
@@ -88,12 +93,8 @@ class Holding:
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> Event:
-        return self.came.get((event.execution_id, event.event_id, _attempt(event)), event)
-
-
-def _attempt(event: Event) -> int:
-    """Tell outcomes of two attempts apart: they have one event id."""
-    return event.attempt if isinstance(event, (CommandDone, ItemsDone)) else 0
+        came = self.came.get((event.execution_id, event.event_id), [])
+        return next((outer for inner, outer in came if inner == event), event)
 
 
 def _key(event: Held | Start) -> str:

@@ -9,4 +9,4 @@ from noetl.domain.owners import invocation
 
 def new_owner(now: float, lifetime: float, who: str) -> str:
     """``now``: epoch seconds. ``lifetime``: longer than it takes to publish what it commits."""
-    return invocation(now + lifetime, f"{who}:{secrets.token_hex(4)}")
+    return invocation(now + lifetime, f"{who}:{secrets.token_hex(8)}")

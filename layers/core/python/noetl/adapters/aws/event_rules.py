@@ -93,9 +93,12 @@ class EventRules:
                     raise
 
     def rule(self, name: str) -> str:
-        """The rule's name: at most 64 characters, so a long one ends with a hash."""
+        """The rule's name: at most 64 characters, so a long one ends with a hash.
+
+        A name that is as long as those with a hash gets one too: somebody could have given a trigger the very name that another one's rule has.
+        """
         whole = self._prefix + name
-        if len(whole) <= MAX_RULE:
+        if len(whole) < MAX_RULE:
             return whole
         digest = hashlib.sha256(name.encode()).hexdigest()[:12]
         return f"{whole[: MAX_RULE - 13]}-{digest}"

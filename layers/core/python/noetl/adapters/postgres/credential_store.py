@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text, texts
+from noetl.adapters.postgres.unread import moment, report
 from noetl.domain import codec
+from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.credential_store import (
     AccessAction,
     CachedCredential,
@@ -130,12 +132,32 @@ def _credential(row: Row) -> StoredCredential:
         name.decode(),
         kind.decode(),
         base64.b64decode(sealed),
-        codec.decode(meta),
+        _described(meta, name.decode()),
         principal.decode(),
         int(version),
-        float(created),
-        float(updated),
+        moment(created, f"the beginning of credential {name.decode()}") or 0.0,
+        moment(updated, f"the last change of credential {name.decode()}") or 0.0,
     )
+
+
+def _described(meta: bytes, name: str) -> dict[str, Any]:
+    """Decode what is public of a credential; of what cannot be read, the description says so."""
+    found = attempt(lambda: _mapping(meta), f"the description of credential {name}")
+    if isinstance(found, Unreadable):
+        report(found)
+        return {"description": str(found)}
+    return found
+
+
+def _mapping(meta: bytes) -> dict[str, Any]:
+    """Raises ValueError for another shape."""
+    found = codec.decode(meta)
+    if not isinstance(found, dict) or not isinstance(found.get("description", ""), str):
+        raise ValueError("it is not a mapping with a text as description")
+    tags = found.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError("its tags are not a list of texts")
+    return found
 
 
 def _cached(row: Row) -> CachedCredential:
@@ -163,5 +185,5 @@ def _access(row: Row) -> CredentialAccess:
         (principal or b"").decode(),
         None if execution_id is None else int(execution_id),
         (step or b"").decode(),
-        float(at or 0),
+        moment(at, f"the moment of access {int(identity or 0)} to a credential") or 0.0,
     )

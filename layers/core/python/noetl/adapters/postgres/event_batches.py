@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
+from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.domain.unreadable import demand
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
@@ -80,6 +81,6 @@ def _batch(row: Row) -> EventBatch:
         int(total or 0),
         [] if messages is None else demand(lambda: codec.decode_as(_TEXTS, messages), name),
         [] if told is None else demand(lambda: codec.decode_as(_TOLD, told), name),
-        float(created or 0),
-        None if ended is None else float(ended),
+        moment(created, f"the beginning of {name}") or 0.0,
+        moment(ended, f"the end of {name}"),
     )

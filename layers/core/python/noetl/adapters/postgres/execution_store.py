@@ -222,7 +222,8 @@ class PostgresExecutionStore(PostgresLooking):
         if found is None:
             values = {"execution_id": number(execution_id), "run": number(run), "round": number(round_)}
             for (body,) in self.database.run("loop_run", values):
-                found = codec.decode_as(LOOP, body or b"")
+                loop = f"the loop of run {run} of execution {execution_id}"
+                found = demand(partial(codec.decode_as, LOOP, body or b""), loop)
                 self._loops.put(key, found)
         return found
 

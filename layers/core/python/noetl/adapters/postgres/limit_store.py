@@ -8,7 +8,7 @@ from noetl.adapters.postgres import asking, slots
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
 from noetl.adapters.postgres.slots import integers
-from noetl.adapters.postgres.unread import Unread
+from noetl.adapters.postgres.unread import Unread, moment
 from noetl.domain import codec
 from noetl.domain.events import Event, Start, encode_event
 from noetl.domain.limits import Admission, Admitted, Numbers
@@ -93,7 +93,7 @@ def _state(row: Row) -> KeyState:
         "playbook" if declared == b"t" else "operator",
         int(in_use or b""),
         int(waiting or b""),
-        None if next_at is None else float(next_at),
+        moment(next_at, f"the next time of limit {(key or b'').decode()}"),
         (principal or b"").decode(),
         _uses(holders),
         _uses(first),
@@ -110,8 +110,8 @@ def _wait(row: Row) -> Wait:
         (key or b"").decode(),
         (step or b"").decode(),
         int(run or b"0"),
-        float(since or b"0"),
-        None if at is None else float(at),
+        moment(since, f"since when limit {(key or b'').decode()} is waited for") or 0.0,
+        moment(at, f"the next time of limit {(key or b'').decode()}"),
         int(most or b"0"),
         int(in_use or b"0"),
         int(position or b"0"),

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import flag, number, printable, text
+from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.domain.firing import CatchUp, Overlap
 from noetl.domain.unreadable import Unreadable, attempt
@@ -110,6 +111,9 @@ def _schedule(row: Row) -> ScheduleRow:
     anchor, next_at, last_at, last_execution, last_error = row[10:15]
     catch_up, catch_up_max, overlap, latest_execution = row[15:]
     found = attempt(lambda: _mapping(payload or b"{}"), f"the payload of schedule {_text(name)}")
+    due = moment(next_at, f"the next time of schedule {_text(name)}")
+    if next_at is not None and due is None:
+        found = Unreadable(f"the next time of schedule {_text(name)}", "it is no moment")
     return ScheduleRow(
         name=_text(name),
         path=_text(path),
@@ -122,9 +126,9 @@ def _schedule(row: Row) -> ScheduleRow:
         enabled=enabled == b"t",
         paused=paused == b"t",
         declared=declared == b"t",
-        anchor=float(anchor or 0),
-        next_at=_number(next_at),
-        last_at=_number(last_at),
+        anchor=moment(anchor, f"the anchor of schedule {_text(name)}") or 0.0,
+        next_at=due,
+        last_at=moment(last_at, f"the last time of schedule {_text(name)}"),
         last_execution=None if last_execution is None else int(last_execution),
         last_error=_text(last_error),
         catch_up=cast(CatchUp, _text(catch_up)),
@@ -144,7 +148,3 @@ def _mapping(document: bytes) -> dict[str, Any]:
 
 def _text(value: bytes | None) -> str:
     return (value or b"").decode()
-
-
-def _number(value: bytes | None) -> float | None:
-    return None if value is None else float(value)

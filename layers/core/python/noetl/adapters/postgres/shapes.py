@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.unread import moment
 from noetl.domain.state import Status
 from noetl.ports.execution_store import ExecutionInfo, LoopProgress, StoredEvent
 
@@ -36,8 +37,8 @@ def info(row: Row) -> ExecutionInfo:
         status=cast(Status, (status or b"").decode()),
         program=(program or b"").decode(),
         version=int(version or b""),
-        started_at=float(started or b""),
-        ended_at=None if ended is None else float(ended),
+        started_at=moment(started, f"the start of execution {_text(execution)}") or 0.0,
+        ended_at=moment(ended, f"the end of execution {_text(execution)}"),
         parent_execution_id=None if parent is None else int(parent),
         state=state or b"",
         ahead=ahead == b"t",
@@ -47,4 +48,9 @@ def info(row: Row) -> ExecutionInfo:
 def event(row: Row) -> StoredEvent:
     """Of the queries of history."""
     event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
-    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), float(at), facts)
+    shown = moment(at, f"the moment of event {event_id.decode()}") or 0.0
+    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), shown, facts)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode()

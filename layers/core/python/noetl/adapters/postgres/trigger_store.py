@@ -9,7 +9,7 @@ import msgspec
 
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import flag, number, printable, text
-from noetl.adapters.postgres.unread import report
+from noetl.adapters.postgres.unread import moment, report
 from noetl.domain import codec
 from noetl.domain.triggers import EventBridgeSource, Kind, Source, SqsSource
 from noetl.domain.unreadable import Unreadable, attempt
@@ -102,8 +102,8 @@ def _trigger(row: Row) -> TriggerRow:
         event_key=_text(event_key),
         enabled=enabled == b"t" and not unreadable,
         generation=int(generation or 1),
-        created_at=float(created_at or 0),
-        last_at=None if last_at is None else float(last_at),
+        created_at=moment(created_at, f"the beginning of trigger {_text(name)}") or 0.0,
+        last_at=moment(last_at, f"the last time of trigger {_text(name)}"),
         last_execution=None if last_execution is None else int(last_execution),
         last_error=_text(last_error),
         fired=int(fired or 0),

@@ -7,6 +7,7 @@ claim tries it again, so that a row which a newer version wrote, or an operator 
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -41,6 +42,17 @@ def report(row: Unreadable | str) -> None:
         _told.clear()
     _told[said] = now
     _LOG.error("%s", said)
+
+
+def moment(column: bytes | None, what: str) -> float | None:
+    """Read a moment; None for one that no clock can show, which is reported. ``what``: the column and its row."""
+    if column is None:
+        return None
+    found = float(column)
+    if math.isfinite(found):
+        return found
+    report(Unreadable(what, f"it is {column.decode().lower()}"))
+    return None
 
 
 class Unread:

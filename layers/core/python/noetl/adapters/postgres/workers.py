@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from noetl.adapters.command_state import held, unclaimed
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.literals import number, text
+from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.ports.workers import (
     STALE_SECONDS,
@@ -107,8 +108,8 @@ def _worker(row: Row) -> WorkerPool:
         (pool or b"").decode(),
         int(capacity or 0),
         (principal or b"").decode(),
-        float(registered or 0),
-        float(seen or 0),
+        moment(registered, f"the beginning of worker {(name or b'').decode()}") or 0.0,
+        moment(seen, f"the last sign of worker {(name or b'').decode()}") or 0.0,
         len(running),
         alive == b"t",
         running,

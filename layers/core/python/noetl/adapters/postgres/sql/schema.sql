@@ -355,7 +355,8 @@ CREATE TABLE noetl.limit_key (
     tat TIMESTAMPTZ,
     principal TEXT NOT NULL DEFAULT '',
     updated_at TIMESTAMPTZ NOT NULL DEFAULT now(),
-    PRIMARY KEY (namespace, key)
+    PRIMARY KEY (namespace, key),
+    CHECK (rate < 'Infinity' AND per < 'Infinity')
 );
 
 -- A key that a command needs (command_id '': the execution itself, until it ends). A slot is in use while its row is held and its command
@@ -375,7 +376,8 @@ CREATE TABLE noetl.limit_use (
     queued BOOLEAN NOT NULL DEFAULT false,
     since TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (execution_id, command_id, key),
-    CHECK (NOT (held AND queued))
+    CHECK (NOT (held AND queued)),
+    CHECK (rate < 'Infinity' AND per < 'Infinity')
 );
 CREATE INDEX limit_use_held ON noetl.limit_use (key, since) WHERE held;
 CREATE INDEX limit_use_queued ON noetl.limit_use (key, priority DESC, id) WHERE queued;

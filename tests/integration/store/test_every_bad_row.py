@@ -1,0 +1,352 @@
+"""Every column of every table is damaged as far as Postgres allows: each reader goes on to the rows beside it, and says which it leaves out."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from noetl.adapters.memory import MemoryResultStore
+from noetl.adapters.postgres import Database, PostgresExecutionStore, unread
+from noetl.adapters.postgres.catalog import PostgresCatalog
+from noetl.adapters.postgres.credential_store import PostgresCredentialStore
+from noetl.adapters.postgres.event_batches import PostgresEventBatches
+from noetl.adapters.postgres.inspection import PostgresInspection
+from noetl.adapters.postgres.retention import PostgresRetention
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
+from noetl.adapters.postgres.variables import PostgresVariables
+from noetl.adapters.postgres.workers import PostgresWorkers
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.events import Cancel
+from noetl.domain.limits import Limit, Numbers
+from noetl.domain.state import ExecutionState, encode_state
+from noetl.domain.triggers import SqsSource
+from noetl.domain.unreadable import UnreadableRowError
+from noetl.domain.variables import VariableWrite
+from noetl.ports.changes import TimerChange
+from noetl.ports.credential_store import CredentialAccess, StoredCredential
+from noetl.ports.execution_store import LoadRequest
+from noetl.ports.schedule_store import ScheduleRow
+from noetl.ports.trigger_store import TriggerRow
+from noetl.services import manage_credentials, manage_limits, manage_schedules
+from noetl.services.analyze import AnalyzeDeps, analyze
+from noetl.services.collect_results import collect
+from noetl.services.read_execution import describe, list_executions
+from noetl.services.read_history import history
+from noetl.services.replay import replay
+from tests.contract.builders import EID, Make
+
+pytestmark = pytest.mark.postgres
+ROWS = {"a": EID, "b": EID + 1, "c": EID + 2}
+"""Executions, and the letter of what belongs to each in other tables; those of b are damaged."""
+DAMAGED = {"b", str(EID + 1)}
+NAMES_OF_B = re.compile(rf"\b(b|{EID + 1}|{EID + 11})\b")
+SILENT = {
+    "claim",
+    "outbox",
+    "timers",
+    "queue",
+    "due",
+    "list",
+    "load",
+    "limits",
+    "credentials",
+    "schedules",
+    "triggers",
+}
+"""Readers of many rows: what they leave out has to be logged. Those of one row refuse it by its name."""
+BY_TYPE = {
+    "json": ("[]", "{}", "7", '{"tags": 7, "description": []}', '"\\ud800"'),
+    "jsonb": ("[]",),
+    "text": ("no such thing",),
+    "bytea": ("\\x00ff",),
+    "timestamp with time zone": ("infinity",),
+    "double precision": ("NaN",),
+}
+FURTHER = {"owner": ("until:x:y", "pool:"), "next_at": ("-infinity",), "started_at": ("-infinity",)}
+"""By the name of a column."""
+LISTED_NOWHERE = {"migration", "runtime"}
+Found = set[str]
+
+
+@dataclass
+class Stores:
+    """All that reads one database, fresh for each look: nothing is remembered."""
+
+    database: Database
+
+    def __post_init__(self) -> None:
+        self.store = PostgresExecutionStore(self.database)
+        self.inspection = PostgresInspection(self.database)
+        self.retention = PostgresRetention(self.database)
+        self.credentials = manage_credentials.CredentialDeps(
+            PostgresCredentialStore(self.database),
+            SimpleNamespace(decrypt=_refuse, encrypt=lambda data, about: data),
+            lambda name, data: manage_credentials.Token("t", 1.0),
+            itertools.count(1000).__next__,
+        )
+
+
+def _refuse(data: bytes, about: Any) -> bytes:
+    if data != b"sealed":
+        raise InvalidInputError("it cannot be opened", code="credential_unreadable")
+    return data
+
+
+def _no_program(digest: str) -> Any:
+    raise NotFoundError(f"no program {digest}", code="program_not_found")
+
+
+def each(read: Callable[[Stores, int], object]) -> Callable[[Stores], Found]:
+    """A reader of one execution; it may refuse the row it was asked for, by its name."""
+
+    def every(stores: Stores) -> Found:
+        found = set()
+        for letter, execution_id in ROWS.items():
+            try:
+                read(stores, execution_id)
+            except UnreadableRowError as refused:
+                names = (execution_id, execution_id + 10)
+                assert any(str(one) in refused.message for one in names), refused
+            else:
+                found.add(letter)
+        return found
+
+    return every
+
+
+def letters(ids: Iterator[int] | list[int]) -> Found:
+    names = {execution_id: letter for letter, execution_id in ROWS.items()}
+    return {names[one] for one in ids if one in names}
+
+
+def claimed(stores: Stores) -> Found:
+    owner = f"claims {next(NUMBERS)}"
+    stores.store.heartbeat(owner, 60)
+    found = letters([one.execution_id for one in stores.store.claim(owner, 100)])
+    stores.store.release(owner)
+    return found
+
+
+def delivered(stores: Stores) -> Found:
+    owner = f"delivers {next(NUMBERS)}"
+    stores.store.heartbeat(owner, 60)
+    found = letters([one.execution_id for one in stores.store.undelivered(owner, 100)])
+    stores.store.release(owner)
+    return found
+
+
+def timed(stores: Stores) -> Found:
+    owner = f"times {next(NUMBERS)}"
+    stores.store.heartbeat(owner, 60)
+    found = letters([one.execution_id for one in stores.store.due_timers(owner, 100)[0]])
+    stores.store.release(owner)
+    return found
+
+
+def collected(stores: Stores) -> Found:
+    """What is listed, and a whole round of the sweeper over it (which removes nothing: every result has a year)."""
+    found = stores.retention.claim_expired(1.0, 0, 100)
+    rounds = iter((True, True, False))
+    collect(stores.retention, MemoryResultStore(), 1.0, lambda: next(rounds))
+    return {"a", "b", "c"} if found.after is None or found.after >= EID else set()
+
+
+NUMBERS = itertools.count()
+READERS: dict[str, Callable[[Stores], Found]] = {
+    "list": lambda s: letters([int(one.execution_id) for one in list_executions(s.store, limit=9, now=0.0)]),
+    "status": each(lambda s, eid: describe(s.store, lambda name: None, eid, now=0.0)),
+    "history": each(lambda s, eid: history(s.store, eid)),
+    "analyze": each(
+        lambda s, eid: analyze(eid, AnalyzeDeps(s.store, s.inspection, _no_program, lambda: 0.0))
+    ),
+    "replay": each(lambda s, eid: replay(s.store, eid)),
+    "slots": each(lambda s, eid: s.store.slots(eid)),
+    "loops": each(lambda s, eid: s.store.loop_progress(eid)),
+    "loop": each(lambda s, eid: s.store.loop_run(eid, 9, 0)),
+    "start": each(lambda s, eid: s.store.start_of(eid + 10)),
+    "load": lambda s: letters(
+        list(
+            s.store.load(
+                [LoadRequest(eid, scopes=("run",), commands=("1",)) for eid in ROWS.values()]
+            ).executions
+        )
+    ),
+    "variables": each(lambda s, eid: PostgresVariables(s.database).variables(eid)),
+    "claim": claimed,
+    "outbox": delivered,
+    "timers": timed,
+    "outstanding": lambda s: {"a", "b", "c"} if s.inspection.outstanding().pools is not None else set(),
+    "backlog": lambda s: {"a", "b", "c"} if s.inspection.backlog(9) else set(),
+    "limits": lambda s: {one.key for one in manage_limits.list_limits(s.store, limit=9)},
+    "waits": each(lambda s, eid: manage_limits.waits(s.store, eid)),
+    "credentials": lambda s: {
+        one.name for one in manage_credentials.list_credentials(s.credentials, limit=9)
+    },
+    "accesses": lambda s: {
+        manage_credentials.access_view(one).name for one in s.credentials.store.accesses(limit=99)
+    },
+    "schedules": lambda s: {
+        manage_schedules.view(one).name for one in PostgresScheduleStore(s.database).entries(limit=9)
+    },
+    "due": lambda s: {one.name for one in PostgresScheduleStore(s.database).due(1e9, 9)},
+    "triggers": lambda s: {one.name for one in PostgresTriggerStore(s.database).entries(limit=9)},
+    "queue": lambda s: {one.name for one in PostgresTriggerStore(s.database).of_queue("orders")},
+    "workers": lambda s: {one.name for one in PostgresWorkers(s.database).entries()},
+    "catalog": lambda s: {one.path for one in PostgresCatalog(s.database).entries(limit=9)},
+    "batches": lambda s: {
+        "abc"[one - 1] for one in PostgresEventBatches(s.database).unfinished(0.0, 60.0, 9)
+    },
+    "retention": lambda s: {"a", "b", "c"} if s.retention.old(1e9, 9) is not None else set(),
+    "results": collected,
+}
+
+
+def populate(stores: Stores) -> None:
+    """Three of everything."""
+    make, store, database = Make(), stores.store, stores.database
+    state = encode_state(ExecutionState(program="prog"))
+    for number, (letter, eid) in enumerate(ROWS.items(), 1):
+        commands = (make.command("1", eid), make.command("2", eid, limits=(Limit(letter, 1),)))
+        changed = make.change(
+            execution_id=eid,
+            state=state,
+            created=make.created(path=letter, name=letter),
+            events=(make.row(f"cmd:{letter}:0", seq=1),),
+            slots={("run", "1"): {"v": 1}, ("vars", letter): 1},
+            issue=commands,
+            waiting=(make.command("3", eid),),
+            loops=(make.loop(3, 1, run=9),),
+            timers=(TimerChange("3", 1, 0.0),),
+            outbox=(Cancel(eid, "cancel", "p"), make.start(eid + 10, path=letter)),
+            variables=(VariableWrite(letter, 1),),
+            limited=True,
+        )
+        store.commit([changed])
+        store.set_limit(letter, Numbers(1, None, 1.0, 1), letter)
+        stores.credentials.store.put(
+            StoredCredential(number, letter, "generic", b"sealed", {"tags": [letter]})
+        )
+        stores.credentials.store.record(CredentialAccess(number, letter, "kept", letter, None, ""))
+        PostgresScheduleStore(database).put(ScheduleRow(letter, letter, 0.0, cron="0 6 * * *", next_at=100.0))
+        PostgresTriggerStore(database).put(TriggerRow(letter, "sqs", letter, SqsSource("orders")))
+        PostgresWorkers(database).register(letter, "io", 1, letter, 10)
+        PostgresCatalog(database).register(
+            path=letter, name=letter, program=letter, content=letter, source_name=letter
+        )
+        PostgresEventBatches(database).accept(number, ["{}"], key=letter, fingerprint="f", principal=letter)
+
+
+def names_of(table: str) -> sql.SQL:
+    """Which rows of a table are b's."""
+    where = {
+        "catalog": "path = 'b'",
+        "event_batch": "batch_id = 2",
+        "credential_access": "id = 2",
+        "limit_key": "key = 'b'",
+    }
+    return sql.SQL(
+        where.get(table, "name = 'b'" if table in NAMED else f"execution_id IN ({EID + 1}, {EID + 11})")
+    )  # type: ignore[arg-type]
+
+
+NAMED = {"schedule", "trigger", "credential", "worker", "schedule_moment"}
+
+
+@pytest.fixture(scope="module")
+def stores(module_database: str) -> Iterator[Stores]:
+    found = Stores(Database(module_database))
+    populate(found)
+    yield found
+    found.store.close()
+
+
+@pytest.fixture
+def connection(module_database: str) -> Iterator[psycopg.Connection]:
+    with psycopg.connect(module_database, autocommit=True) as made:
+        yield made
+
+
+def columns(connection: psycopg.Connection) -> Iterator[tuple[str, str, str]]:
+    """(table, column, type) of all that can be damaged and has rows of b."""
+    found = connection.execute(
+        "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c"
+        " WHERE c.table_schema = 'noetl' AND c.data_type = ANY(%s) ORDER BY 1, 2",
+        [list(BY_TYPE)],
+    ).fetchall()
+    for table, column, kind in found:
+        if table not in LISTED_NOWHERE and column != "namespace":
+            yield table, column, kind
+
+
+def test_readers_go_on_past_a_row_with_any_column_damaged(
+    stores: Stores,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    whole = {name: read(stores) for name, read in READERS.items()}
+    assert all(found >= {"a", "c"} for found in whole.values()), whole
+    broken, tried = [], set[str]()
+    for table, column, kind in columns(connection):
+        for damage in (*BY_TYPE[kind], *FURTHER.get(column, ())):
+            for what in damaged(connection, table, column, kind, damage):
+                tried.add(f"{table}.{column}")
+                monkeypatch.setattr(unread, "_told", {})
+                broken += [f"{what}: {line}" for line in looks(Stores(stores.database), whole, caplog, kind)]
+    assert not broken, "\n".join(broken)
+    assert len(tried) > 60, sorted(tried)
+
+
+def damaged(connection: psycopg.Connection, table: str, column: str, kind: str, damage: str) -> Iterator[str]:
+    """Damage b's rows while the caller looks; nothing is told where Postgres refuses the value, or b has no row."""
+    place = sql.Identifier("noetl", table)
+    change = sql.SQL("UPDATE {} SET {} = CAST({} AS {}) WHERE {}").format(
+        place, sql.Identifier(column), sql.Literal(damage), sql.SQL(kind), names_of(table)
+    )
+    with connection.transaction():
+        connection.execute(sql.SQL("CREATE TEMP TABLE kept AS TABLE {}").format(place))
+    try:
+        with connection.transaction():
+            done = connection.execute(change).rowcount
+    except (psycopg.errors.IntegrityError, psycopg.errors.DataError):
+        done = 0
+    if done:
+        yield f"{table}.{column} = {damage!r}"
+        with connection.transaction():
+            connection.execute("SET LOCAL session_replication_role = replica")  # nothing goes with a row
+            connection.execute(sql.SQL("DELETE FROM {}").format(place))
+            connection.execute(sql.SQL("INSERT INTO {} OVERRIDING SYSTEM VALUE TABLE kept").format(place))
+    connection.execute("DROP TABLE kept")
+
+
+def looks(
+    stores: Stores, whole: dict[str, Found], caplog: pytest.LogCaptureFixture, kind: str
+) -> Iterator[str]:
+    """What each reader does wrong."""
+    for name, read in READERS.items():
+        caplog.clear()
+        with caplog.at_level(logging.ERROR):
+            try:
+                found = read(stores)
+            except Exception as error:
+                yield f"{name} raises {type(error).__name__}: {str(error)[:200]}"
+                continue
+        if lost := whole[name] - found - DAMAGED:
+            yield f"{name} does not tell of {sorted(lost)}"
+        if (
+            kind == "json"
+            and name in SILENT
+            and "b" in whole[name] - found
+            and not NAMES_OF_B.search(caplog.text)
+        ):
+            yield f"{name} leaves out b, and does not say so: {caplog.text}"
