@@ -119,15 +119,9 @@ class ChildPool:
 
 def _start(owner: Owner) -> Child:
     try:
-        child = Child()
+        return Child(owner)
     except OSError as error:
         raise InfrastructureError(f"no process for python code can be started: {error}") from error
-    try:
-        child.adopt(owner)
-    except BaseException:
-        child.close()
-        raise
-    return child
 
 
 _shared: ChildPool | None = None

@@ -12,6 +12,11 @@ import os
 import resource
 import sys
 
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from .namespaces import Ground
+
 OPEN_FILES = 1024
 PROCESS_FILES = (
     "cpuinfo",
@@ -68,10 +73,11 @@ class Confinement:
         """The supervisor gets every orphan."""
 
 
-def confine(wanted: Confinement, lifeline: int) -> None:
+def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None, report: int = -1) -> None:
     """Apply every layer. Returns in the process that is to run the code, which on Linux is a fork of this one.
 
     The caller stays behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
+    With a ``ground`` it is the first process of the task's namespaces, and ``report`` is told how the task ended.
     Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
@@ -79,17 +85,20 @@ def confine(wanted: Confinement, lifeline: int) -> None:
     if sys.platform == "linux":
         # Loaded before the fork: afterwards the root may be another.
         from . import landlock, syscall_filter  # noqa: F401
-        from .supervise import part_from_supervisor
+        from .supervise import part_from_first_process, part_from_supervisor
 
-        part_from_supervisor(
-            lifeline,
-            wanted.folder,
-            namespaces=wanted.namespaces,
-            read=wanted.read,
-            write=wanted.write,
-            processes=wanted.processes,
-            subreaper=wanted.subreaper,
-        )
+        if ground is not None:
+            part_from_first_process(ground, wanted.folder, wanted.processes, lifeline, report)
+        else:
+            part_from_supervisor(
+                lifeline,
+                wanted.folder,
+                namespaces=wanted.namespaces,
+                read=wanted.read,
+                write=wanted.write,
+                processes=wanted.processes,
+                subreaper=wanted.subreaper,
+            )
         if wanted.user:
             os.setgroups([])
             os.setresgid(wanted.user, wanted.user, wanted.user)
@@ -139,16 +148,11 @@ def _limit(what: int, wanted: int) -> None:
 def _drop_privileges() -> None:
     import ctypes
 
-    from .kernel import PR_CAPBSET_DROP, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, call, prctl
+    from .kernel import PR_CAPBSET_DROP, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, call, every_prctl, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    capability = 0
-    try:
-        while True:
-            prctl(PR_CAPBSET_DROP, capability)
-            capability += 1
-    except OSError:
-        pass  # all that this kernel knows are dropped, or there is no right to drop any
+    # Ends at the first that this kernel does not know, or where there is no right to drop any.
+    every_prctl(PR_CAPBSET_DROP)
     header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
     call("capset", header, (ctypes.c_uint32 * 6)())
     prctl(PR_SET_DUMPABLE, 0)

@@ -40,6 +40,21 @@ def prctl(option: int, first: Any = 0, second: Any = 0) -> int:
     return call("prctl", option, *as_long, ctypes.c_ulong(0), ctypes.c_ulong(0))
 
 
+def every_prctl(option: int) -> None:
+    """Call it with 0, 1, 2 … until the kernel refuses one."""
+    function = _quick_prctl()
+    value = 0
+    while function(option, value, 0, 0, 0) >= 0:
+        value += 1
+
+
+@cache
+def _quick_prctl() -> Any:
+    """It turns plain numbers over itself: a task is started with dozens of them."""
+    long = ctypes.c_ulong
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, long, long, long, long)(("prctl", libc()))
+
+
 def syscall(number: int, *arguments: Any) -> int:
     """Raises OSError."""
     as_long = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]

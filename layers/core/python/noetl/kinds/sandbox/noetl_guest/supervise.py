@@ -1,7 +1,8 @@
 """Supervise a task: end every process that the task started, detached ones included.
 
-With namespaces it has one child, the first process of the task's process namespace, and the kernel ends all others with
-that one. Without, it is the reaper of all orphans below it, and looks for them in /proc.
+With namespaces the kernel ends all processes of a task with the first one of its process namespace. Where tasks have a
+root in common, that one is the supervisor; elsewhere it is the one child of a supervisor. Without namespaces the supervisor
+is the reaper of all orphans below it, and looks for them in /proc.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
-from .namespaces import Places, enter_own_root, leave_user_and_processes
+from .namespaces import Ground, Places, enter_own_root, leave_user_and_processes
 
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
@@ -66,6 +67,52 @@ def part_from_supervisor(
             _first_process(guest, theirs)
     os.close(theirs)
     os.setsid()
+
+
+def part_from_first_process(ground: Ground, folder: str, processes: int, lifeline: int, report: int) -> None:
+    """In a fork into a task's namespaces: make the task's root, and fork. Returns in the task's process.
+
+    The calling process stays behind, reaps orphans, and ends as the task ends, whose status it writes to ``report``, or when the other
+    end of ``lifeline`` is closed. What fails is written to standard error, and ends it.
+    """
+    try:
+        # The kernel keeps the maps of a user namespace closed otherwise.
+        prctl(PR_SET_DUMPABLE, 1)
+        ground.enter_task(folder, processes)
+        prctl(PR_SET_DUMPABLE, 0)
+        guest = os.fork()
+    except OSError as error:
+        sys.stderr.write(f"a task's namespaces cannot be made: {error}\n")
+        sys.stderr.flush()
+        os._exit(SETUP_FAILED)
+    if guest:
+        _watch_over(guest, report, lifeline)
+    os.close(report)
+    os.close(lifeline)
+    os.setsid()
+
+
+def _watch_over(guest: int, report: int, lifeline: int) -> NoReturn:
+    def reap(*signal: object) -> None:
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == guest:
+                    os.write(report, status.to_bytes(4, "little"))
+                    os._exit(0)
+                if pid == 0:
+                    return
+
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    _signal.signal(_signal.SIGCHLD, reap)
+    keep_only((report, lifeline))
+    poller = select.poll()
+    poller.register(lifeline, 0)
+    # The signal alone could come between the last look and the wait.
+    poller.register(os.pidfd_open(guest), select.POLLIN)
+    poller.poll()
+    reap()
+    os._exit(0)
 
 
 def _first_process(guest: int, report: int) -> NoReturn:
