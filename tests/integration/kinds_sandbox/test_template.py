@@ -30,12 +30,11 @@ result = {"files": sorted(map(int, os.listdir("/proc/self/fd")))[:-1], "environm
 """
 WORKER = """
 import os, sys, time
-from tests.integration.kinds_sandbox.test_template import call
-from noetl.kinds.sandbox import template
+from tests.integration.kinds_sandbox.test_template import call, template_pid
 from noetl.kinds.sandbox.pool import ChildPool
 pool = ChildPool(4)
 call(pool, 1, "result = 1")
-print(template._current[1]._process.pid, pool._idle[0].child._confined.process.pid, flush=True)
+print(template_pid(), pool._idle[0].child._confined.process.pid, flush=True)
 time.sleep(1000)
 """
 
@@ -68,6 +67,12 @@ def call(pool: ChildPool, execution_id: int, code: str):
         return child.call(code, {}, watch())["result"]
 
 
+def template_pid() -> int:
+    """Of the template that was used last."""
+    *_, last = template.templates()._current.values()
+    return last._process.pid
+
+
 def gone(pid: int) -> bool:
     try:
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
@@ -86,16 +91,16 @@ def test_children_have_the_same_few_files_however_many_there_are(pool):
 
 def test_one_process_is_started_for_many_children(pool):
     call(pool, 1, "result = 1")
-    before = template._current[1]._process.pid
+    before = template_pid()
     for number in range(2, 6):
         call(pool, number, "result = 1")
-    assert template._current[1]._process.pid == before
+    assert template_pid() == before
 
 
 def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
     with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20))) as child:
         assert child.call("kept = 1\nresult = 1", {}, watch())["result"] == 1
-        os.kill(template._current[1]._process.pid, signal.SIGKILL)
+        os.kill(template_pid(), signal.SIGKILL)
         assert child.call("result = 2", {}, watch())["result"] == 2
         assert call(pool, 2, "result = 3") == 3
     assert call(pool, 1, "result = 4") == 4

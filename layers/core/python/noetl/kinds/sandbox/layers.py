@@ -50,8 +50,6 @@ class Detected:
     """Its ABI; 0: none."""
     namespaces: str = "not Linux"
     """User, process and mount namespaces without privileges."""
-    common_root: str = "not Linux"
-    """A root that is made once, for the namespaces of all tasks."""
     socket_filter: str = "not Linux"
     """A filter of system calls (seccomp)."""
     other_user: str = "not root"
@@ -62,6 +60,8 @@ class Detected:
     """A process namespace may have a limit of its own (since Linux 6.14)."""
     subreaper: str = ""
     """A process may get all orphans below it (since Linux 3.4)."""
+    common_root: str = "not Linux"
+    """A root that is made once, for the namespaces of all tasks (since Linux 5.3)."""
 
 
 @dataclass(frozen=True, slots=True)

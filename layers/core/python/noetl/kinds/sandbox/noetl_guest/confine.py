@@ -73,11 +73,11 @@ class Confinement:
         """The supervisor gets every orphan."""
 
 
-def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None, report: int = -1) -> None:
-    """Apply every layer. Returns in the process that is to run the code, which on Linux is a fork of this one.
+def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None) -> None:
+    """Apply every layer. Returns in the process that is to run the code.
 
-    The caller stays behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
-    With a ``ground`` it is the first process of the task's namespaces, and ``report`` is told how the task ended.
+    With a ``ground`` that is the calling one, which is in namespaces of its task. Without, it is a fork on Linux: the caller stays
+    behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
     Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
@@ -85,10 +85,10 @@ def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None, re
     if sys.platform == "linux":
         # Loaded before the fork: afterwards the root may be another.
         from . import landlock, syscall_filter  # noqa: F401
-        from .supervise import part_from_first_process, part_from_supervisor
+        from .supervise import part_from_supervisor
 
         if ground is not None:
-            part_from_first_process(ground, wanted.folder, wanted.processes, lifeline, report)
+            ground.enter_task(wanted.folder, wanted.processes)
         else:
             part_from_supervisor(
                 lifeline,
@@ -146,16 +146,17 @@ def _limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges() -> None:
-    import ctypes
-
-    from .kernel import PR_CAPBSET_DROP, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, call, every_prctl, prctl
+    from .kernel import (
+        PR_CAPBSET_DROP,
+        PR_SET_DUMPABLE,
+        PR_SET_NO_NEW_PRIVS,
+        every_prctl,
+        give_up_capabilities,
+        prctl,
+    )
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     # Ends at the first that this kernel does not know, or where there is no right to drop any.
     every_prctl(PR_CAPBSET_DROP)
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    call("capset", header, (ctypes.c_uint32 * 6)())
+    give_up_capabilities()
     prctl(PR_SET_DUMPABLE, 0)
-
-
-CAPABILITY_VERSION_3 = 0x20080522

@@ -17,6 +17,7 @@ PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+CAPABILITY_VERSION_3 = 0x20080522
 
 
 @cache
@@ -38,6 +39,12 @@ def prctl(option: int, first: Any = 0, second: Any = 0) -> int:
     """Raises OSError."""
     as_long = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in (first, second)]
     return call("prctl", option, *as_long, ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def give_up_capabilities() -> None:
+    """All that this process has. Raises OSError."""
+    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+    call("capset", header, (ctypes.c_uint32 * 6)())
 
 
 def every_prctl(option: int) -> None:

@@ -123,7 +123,7 @@ class Ground:
         _change_flags("/", _Attributes(READ_ONLY | NO_SUID | NO_DEVICES), 0)
 
     def enter_task(self, folder: str, processes: int) -> None:
-        """As the first process of a task's namespaces, which were copied from the ground's: leave it ``folder`` and what is its own.
+        """As a process in namespaces of a task, which were copied from the ground's: leave it ``folder`` and what is its own.
 
         It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. Raises OSError.
         """

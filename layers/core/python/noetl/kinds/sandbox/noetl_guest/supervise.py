@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
-from .namespaces import Ground, Places, enter_own_root, leave_user_and_processes
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, give_up_capabilities, prctl
+from .namespaces import Places, enter_own_root, leave_user_and_processes
 
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
@@ -69,26 +69,15 @@ def part_from_supervisor(
     os.setsid()
 
 
-def part_from_first_process(ground: Ground, folder: str, processes: int, lifeline: int, report: int) -> None:
-    """In a fork into a task's namespaces: make the task's root, and fork. Returns in the task's process.
+def part_from_first_process(lifeline: int, report: int) -> None:
+    """As the first process of a task's namespaces: fork. Returns in the task's process, which has no use for the descriptors.
 
     The calling process stays behind, reaps orphans, and ends as the task ends, whose status it writes to ``report``, or when the other
-    end of ``lifeline`` is closed. What fails is written to standard error, and ends it.
+    end of ``lifeline`` is closed. To fork comes first: what it has touched by now is copied once more for the task's process.
     """
-    try:
-        # The kernel keeps the maps of a user namespace closed otherwise.
-        prctl(PR_SET_DUMPABLE, 1)
-        ground.enter_task(folder, processes)
-        prctl(PR_SET_DUMPABLE, 0)
-        guest = os.fork()
-    except OSError as error:
-        sys.stderr.write(f"a task's namespaces cannot be made: {error}\n")
-        sys.stderr.flush()
-        os._exit(SETUP_FAILED)
+    guest = os.fork()
     if guest:
         _watch_over(guest, report, lifeline)
-    os.close(report)
-    os.close(lifeline)
     os.setsid()
 
 
@@ -103,9 +92,9 @@ def _watch_over(guest: int, report: int, lifeline: int) -> NoReturn:
                 if pid == 0:
                     return
 
-    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     _signal.signal(_signal.SIGCHLD, reap)
     keep_only((report, lifeline))
+    give_up_capabilities()
     poller = select.poll()
     poller.register(lifeline, 0)
     # The signal alone could come between the last look and the wait.

@@ -21,7 +21,7 @@ from contextlib import suppress
 from . import confine, landlock, launch, namespaces, removal, serve, syscall_filter  # noqa: F401
 from .kernel import PR_SET_DUMPABLE, prctl
 from .order import read_order
-from .supervise import keep_only
+from .supervise import keep_only, part_from_first_process
 
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
@@ -154,16 +154,18 @@ def _become_child(
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         os.setsid()
         lifeline, order, own = descriptors[LIFELINE], descriptors[ORDER], list(descriptors[STREAMS.stop :])
+        if ground is not None:
+            part_from_first_process(lifeline, report)
         for target, source in enumerate(descriptors[STREAMS]):
             os.dup2(source, target)
-        keep_only((0, 1, 2, lifeline, order, *own, *((report,) if ground else ())))
+        keep_only((0, 1, 2, order, *own, *((lifeline,) if ground is None else ())))
         wanted = read_order(order)
+        # The kernel keeps the maps of a user namespace closed otherwise; ``confine`` takes it away again.
+        prctl(PR_SET_DUMPABLE, 1)
         if ground is None:
-            # The kernel keeps the maps of a user namespace closed otherwise; ``confine`` takes it away again.
-            prctl(PR_SET_DUMPABLE, 1)
             os.chdir(wanted["folder"])
         _take_environment(wanted["env"])
-        confine.confine(confine.Confinement(**wanted["confinement"]), lifeline, ground, report)
+        confine.confine(confine.Confinement(**wanted["confinement"]), lifeline, ground)
         run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
         run(wanted, own)
     except SystemExit as end:
