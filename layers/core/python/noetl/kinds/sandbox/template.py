@@ -124,7 +124,8 @@ class Template:
                 stdout=theirs.fileno(),
                 stderr=theirs.fileno(),
                 pass_fds=numbers,
-                env=scrubbed_environment(),
+                # Functions of libraries are looked up once, not by every child.
+                env={**scrubbed_environment(), "LD_BIND_NOW": "1"},
                 cwd="/",
                 start_new_session=True,
             )

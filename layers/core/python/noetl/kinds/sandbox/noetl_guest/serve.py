@@ -52,7 +52,8 @@ def run(order: Any, own: list[int]) -> None:
     os.set_inheritable(answers, False)
     sys.dont_write_bytecode = True
     sys.path[:] = order["path"]
-    _thread.start_new_thread(_end_with_parent, (requests,))
+    if sys.platform != "linux":  # there a supervisor does that
+        _thread.start_new_thread(_end_with_parent, (requests,))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     _write(answers, _encode({"id": READY}))
