@@ -20,7 +20,8 @@ from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, start_co
 from noetl.kinds.sandbox.watch import Watch
 
 LENGTH = 4
-CHUNK = 1 << 20
+CHUNK = 1 << 16
+"""Bytes that are read at a time; more of an answer that announces more. A larger buffer would be mapped and unmapped for each."""
 FRAME_OVERHEAD = 64 * 1024
 """What an answer may be larger than its result: the envelope, or an error with its traceback."""
 CANCEL_CHECK_SECONDS = 0.25
@@ -126,11 +127,12 @@ class Child:
         while len(self._buffer) < (wanted := self._announced()):
             if not self._wait(watch, output):
                 continue
-            chunk = os.read(self._answers, CHUNK)
+            chunk = os.read(self._answers, max(CHUNK, wanted - len(self._buffer)))
             if not chunk:
                 raise self._gone()
             self._buffer += chunk
-        data = bytes(self._buffer[LENGTH:wanted])
+        with memoryview(self._buffer) as view:
+            data = bytes(view[LENGTH:wanted])
         del self._buffer[:wanted]
         try:
             answer = codec.decode(data)
