@@ -146,17 +146,9 @@ def _limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges() -> None:
-    from .kernel import (
-        PR_CAPBSET_DROP,
-        PR_SET_DUMPABLE,
-        PR_SET_NO_NEW_PRIVS,
-        every_prctl,
-        give_up_capabilities,
-        prctl,
-    )
+    from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, give_up_capabilities, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    # Ends at the first that this kernel does not know, or where there is no right to drop any.
-    every_prctl(PR_CAPBSET_DROP)
+    give_up_bounds()
     give_up_capabilities()
     prctl(PR_SET_DUMPABLE, 0)

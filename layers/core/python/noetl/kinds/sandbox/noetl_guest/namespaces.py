@@ -12,15 +12,14 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .kernel import call, syscall
+from .kernel import call, change_mount
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 1, 2, 4, 8
 BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 0x40000, 0x80000
 DETACH = 2
-MOUNT_SETATTR = 442
 CLONE3 = 435
-AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+AT_RECURSIVE = 0x8000
 OLD = "/.old"
 SCRATCH_MIB = 128
 """What ``/tmp`` and ``/dev/shm`` of a task hold each. It is memory, and gone with the task."""
@@ -284,7 +283,7 @@ def _make_file(path: str, made: set[str]) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     source_, kind_, data_ = (None if text is None else text.encode() for text in (source, kind, data))
-    call("mount", source_, os.fsencode(target), kind_, ctypes.c_ulong(flags), data_)
+    call("mount", source_, os.fsencode(target), kind_, flags, data_)
 
 
 def _set_flags(target: str, flags: int) -> None:
@@ -299,5 +298,4 @@ def _clear_flags(target: str, flags: int) -> None:
 
 
 def _change_flags(target: str, attributes: _Attributes, depth: int) -> None:
-    path = ctypes.c_char_p(os.fsencode(target))
-    syscall(MOUNT_SETATTR, AT_FDCWD, path, depth, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    change_mount(os.fsencode(target), depth, ctypes.addressof(attributes), ctypes.sizeof(attributes))

@@ -40,7 +40,7 @@ def refuse_file_sockets() -> None:
     """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError."""
     code = program(*MACHINES[os.uname().machine])
     found = _Program(len(code) // 8, code)
-    prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(found))
+    prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.addressof(found))
 
 
 def program(architecture: int, socket_number: int, pair_number: int) -> bytes:
