@@ -14,6 +14,7 @@ import pytest
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import template
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -34,7 +35,8 @@ from tests.integration.kinds_sandbox.test_template import call, template_pid
 from noetl.kinds.sandbox.pool import ChildPool
 pool = ChildPool(4)
 call(pool, 1, "result = 1")
-print(template_pid(), pool._idle[0].child._confined.process.pid, flush=True)
+confined = pool._idle[0].child._confined
+print(template_pid(), confined.process.pid, confined.folder.parent, flush=True)
 time.sleep(1000)
 """
 
@@ -62,8 +64,8 @@ def watch() -> Watch:
     )
 
 
-def call(pool: ChildPool, execution_id: int, code: str):
-    with pool.lease(Owner(execution_id, TaskLimits(1 << 30, 1 << 20))) as child:
+def call(pool: ChildPool, execution_id: int, code: str, places: Places | None = None):
+    with pool.lease(Owner(execution_id, TaskLimits(1 << 30, 1 << 20), places or Places())) as child:
         return child.call(code, {}, watch())["result"]
 
 
@@ -106,16 +108,40 @@ def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
     assert call(pool, 1, "result = 4") == 4
 
 
+def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, tmp_path):
+    """Tasks have a root in common that was made before; a worker lives for months."""
+    book, data = tmp_path / "book", tmp_path / "book" / "data.csv"
+    read = f"result = open({str(data)!r}).read()"
+    for number, text in enumerate(("first", "second", "third")):
+        if book.exists():
+            book.rename(tmp_path / text)
+        book.mkdir()
+        data.write_text(text)
+        assert call(pool, number, read, Places(read=(str(book),))) == text
+
+
+def test_roots_that_tasks_have_in_common_are_few(pool, tmp_path):
+    for number in range(template.MOST_TEMPLATES + 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "name").write_text(str(number))
+        read = f"import os\nresult = sorted(os.listdir({str(tmp_path)!r}))"
+        assert call(pool, number, read, Places(read=(str(tmp_path / str(number)),))) == [str(number)]
+    shared = template.templates()
+    assert len(shared._current) == template.MOST_TEMPLATES
+
+
 def test_a_worker_that_is_killed_leaves_neither_template_nor_children():
     worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
-        pids = [int(word) for word in worker.stdout.readline().split()]
-        assert len(pids) == 2 and not any(map(gone, pids))
+        *numbers, folder = worker.stdout.readline().split()
+        pids = [int(number) for number in numbers]
+        assert len(pids) == 2 and not any(map(gone, pids)) and Path(folder).is_dir()
     finally:
         worker.kill()
         worker.wait()
     wait_until(lambda: all(map(gone, pids)), "the end of the template and of its child")
+    assert not os.path.lexists(folder)
 
 
 def test_a_fork_that_the_system_refuses_is_told():

@@ -101,12 +101,16 @@ class Child:
         answer["lines"] = output.lines
         return answer
 
+    def let_go(self) -> None:
+        """Let the process end, and do not wait for that; ``close`` is still to be called."""
+        if not self._closed:
+            self._closed = True
+            self._close_own()
+            self._confined.let_go()
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._close_own()
+        self.let_go()
         self._confined.kill()
 
     def _close_own(self) -> None:

@@ -1,4 +1,4 @@
-"""Children between calls: each is kept for the execution it has worked for, and ended when nobody calls it for long.
+"""Children between calls: each is kept for the execution it has worked for, and ended with that, or when nobody calls it for long.
 
 Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code. So nobody waits for a place.
 """
@@ -9,12 +9,13 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
+from noetl.kinds.sandbox.ended import when_ended
 
 IDLE_SECONDS = 60.0
 KEPT_PER_PROCESSOR = 8
@@ -67,6 +68,15 @@ class ChildPool:
             for child in children:
                 child.close()
 
+    def end(self, execution_ids: Collection[int]) -> None:
+        """These executions have ended: end their idle children, and wait for none of them."""
+        with self._changed:
+            kept = [idle for idle in self._idle if idle.child.owner.execution_id not in execution_ids]
+            if len(kept) < len(self._idle):
+                self._unwanted += [idle.child for idle in self._idle if idle not in kept]
+                self._idle = kept
+                self._changed.notify()
+
     def _take(self, owner: Owner) -> Child | None:
         """The child of ``owner`` that was used last, if one lives."""
         with self._changed:
@@ -108,6 +118,8 @@ class ChildPool:
                     self._unwanted.append(self._idle.pop(0).child)
                 children, self._unwanted = self._unwanted, []
             for child in children:
+                child.let_go()  # all of them end at the same time
+            for child in children:
                 child.close()
 
     def _until_next_look(self) -> float | None:
@@ -138,4 +150,5 @@ def shared_pool() -> ChildPool:
         if _shared is None or _shared._process_id != os.getpid():
             _shared = ChildPool(KEPT_PER_PROCESSOR * (os.cpu_count() or 1))
             atexit.register(_shared.close)
+            when_ended(_shared.end)
         return _shared

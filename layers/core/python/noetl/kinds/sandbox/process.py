@@ -62,15 +62,23 @@ class Confined:
         self.process = process
         self.folder = folder
         self._lifeline = lifeline
+        self._killed = False
+
+    def let_go(self) -> None:
+        """Close the lifeline: its supervisor ends the process and everything it started (Linux)."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def kill(self) -> None:
         """End the process and everything it started, reap it, and remove its folder.
 
         On Linux its supervisor does that as soon as the lifeline is closed; it has some seconds.
         """
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        if self._killed:
+            return
+        self._killed = True
+        self.let_go()
         if sys.platform == "linux":
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_SECONDS)
