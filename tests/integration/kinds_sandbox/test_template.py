@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -102,19 +104,29 @@ def test_one_process_is_started_for_many_children(pool):
 def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
     with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20))) as child:
         assert child.call("kept = 1\nresult = 1", {}, watch())["result"] == 1
+        died = child._confined.folder.parent
         os.kill(template_pid(), signal.SIGKILL)
         assert child.call("result = 2", {}, watch())["result"] == 2
         assert call(pool, 2, "result = 3") == 3
     assert call(pool, 1, "result = 4") == 4
+    pool.close()
+    wait_until(lambda: template.templates()._tidy() or not died.exists(), "the removal of its folder")
 
 
-def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, tmp_path):
+@pytest.fixture
+def apart() -> Iterator[Path]:
+    """A folder outside of /tmp, which each task has to itself."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, apart):
     """Tasks have a root in common that was made before; a worker lives for months."""
-    book, data = tmp_path / "book", tmp_path / "book" / "data.csv"
+    book, data = apart / "book", apart / "book" / "data.csv"
     read = f"result = open({str(data)!r}).read()"
     for number, text in enumerate(("first", "second", "third")):
         if book.exists():
-            book.rename(tmp_path / text)
+            book.rename(apart / text)
         book.mkdir()
         data.write_text(text)
         assert call(pool, number, read, Places(read=(str(book),))) == text

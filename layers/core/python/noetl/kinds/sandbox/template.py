@@ -26,7 +26,7 @@ from typing import Any, Literal
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import GUEST_FOLDER
-from noetl.kinds.sandbox.noetl_guest.namespaces import SCRATCH
+from noetl.kinds.sandbox.noetl_guest.namespaces import temporary_above
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.order import as_file
 from noetl.kinds.sandbox.places import Place
@@ -138,13 +138,12 @@ class Template:
             os.close(order)
 
     def _message(self, ground: Ground) -> dict[str, Any]:
-        above = str(self.folder.parent)
-        apart = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
+        folder = str(self.folder)
         return {
-            "folder": str(self.folder),
+            "folder": folder,
             "read": ground.read,
             "write": ground.write,
-            "temporary": () if apart else (above,),
+            "temporary": temporary_above(folder),
         }
 
     def fits(self, ground: Ground | None) -> bool:
@@ -178,17 +177,18 @@ class Template:
         self._socket.close()
 
     def ended(self) -> bool:
-        """Reap it, if it has ended."""
+        """Whether nothing of it is left; reap it, if it has ended. One that died leaves the folder, which may have those of its children."""
         if self._process.poll() is None:
             return False
         with suppress(OSError):
-            self.folder.rmdir()  # one that died has left it
-        return True
+            self.folder.rmdir()
+        return not self.folder.exists()
 
     def forget(self) -> None:
         """This process ends now; the template sees that, and nobody waits for it."""
         self.close()
-        self._process.returncode = 0
+        if not self.ended():
+            self._process.returncode = 0
 
 
 def _identities(ground: Ground | None) -> tuple[Any, ...]:
@@ -244,7 +244,7 @@ class Templates:
     def one_for(self, ground: Ground | None, instead_of: Template | None) -> Template:
         """A template that is not ``instead_of``, which has died. Raises OSError."""
         with self._lock:
-            self._leaving = [template for template in self._leaving if not template.ended()]
+            self._tidy()
             found = self._current.pop(ground, None)
             if found is not None and (found is instead_of or not found.fits(ground)):
                 self._leave(found)
@@ -255,6 +255,9 @@ class Templates:
                 found = Template(ground)
             self._current[ground] = found
             return found
+
+    def _tidy(self) -> None:
+        self._leaving = [template for template in self._leaving if not template.ended()]
 
     def _leave(self, template: Template) -> None:
         template.close()

@@ -144,6 +144,13 @@ class Ground:
         return any(place[1].startswith(f"{above}/") for above in (*SCRATCH, *self.temporary))
 
 
+def temporary_above(folder: str) -> tuple[str, ...]:
+    """What ``Ground.temporary`` has to hold for tasks' folders in ``folder``."""
+    above = os.path.dirname(folder)
+    within = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
+    return () if within else (above,)
+
+
 def fork_into_task() -> int:
     """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces. The caller has one thread. Raises OSError."""
     global _fork

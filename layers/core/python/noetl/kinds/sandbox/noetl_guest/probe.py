@@ -16,6 +16,7 @@ from .namespaces import (
     enter_own_root,
     fork_into_task,
     leave_user_and_processes,
+    temporary_above,
 )
 
 OTHER_USER = 0x70000000
@@ -70,7 +71,7 @@ def _namespaces(folder: str, then: Callable[[], None] = lambda: None) -> None:
 
 
 def _common_root(folder: str) -> None:
-    ground = Ground(folder, (), (), ())
+    ground = Ground(folder, (), (), temporary_above(folder))
     ground.enter()
     reading, writing = os.pipe()
     child = fork_into_task()
