@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import template
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.layers import detect
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
@@ -40,6 +43,17 @@ call(pool, 1, "result = 1")
 confined = pool._idle[0].child._confined
 print(template_pid(), confined.process.pid, confined.folder.parent, flush=True)
 time.sleep(1000)
+"""
+ELSEWHERE = """
+import json, sys
+from dataclasses import asdict
+from tests.integration.kinds_sandbox.test_template import call
+from noetl.kinds.sandbox.layers import detect
+from noetl.kinds.sandbox.pool import ChildPool
+pool = ChildPool(4)
+code = f"import os\\nopen('own', 'w').close()\\ntry:\\n    beside = os.listdir({sys.argv[1]!r})\\nexcept OSError:\\n    beside = []\\n"
+print(json.dumps([asdict(detect()), call(pool, 1, code + "result = [os.getcwd(), beside]")]))
+pool.close()
 """
 
 
@@ -93,7 +107,8 @@ def test_children_have_the_same_few_files_however_many_there_are(pool):
     assert len({one["folder"] for one in found}) == len({one["draws"] for one in found}) == 5
 
 
-def test_one_process_is_started_for_many_children(pool):
+def test_one_process_is_started_for_many_children(pool, monkeypatch):
+    monkeypatch.setattr(template, "_identities", lambda ground: ())  # others may mount something meanwhile
     call(pool, 1, "result = 1")
     before = template_pid()
     for number in range(2, 6):
@@ -130,6 +145,20 @@ def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, a
         book.mkdir()
         data.write_text(text)
         assert call(pool, number, read, Places(read=(str(book),))) == text
+
+
+def test_folders_of_tasks_may_lie_anywhere(apart):
+    """With the layers that there are elsewhere, too, and none sees those of others."""
+    (apart / "of another").mkdir()
+    options = {"env": {**os.environ, "TMPDIR": str(apart)}, "stdout": subprocess.PIPE, "text": True}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(apart)], check=True, timeout=PATIENCE, **options
+    )
+    layers, (folder, beside) = json.loads(done.stdout)
+    assert layers == asdict(detect())
+    assert folder.startswith(f"{apart}/")
+    if not detect().namespaces:
+        assert beside == [folder.split("/")[-2]]
 
 
 def test_roots_that_tasks_have_in_common_are_few(pool, tmp_path):
