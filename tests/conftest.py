@@ -33,7 +33,7 @@ from tests.servers import open_for_tests
 hypothesis.settings.register_profile(
     "noetl",
     deadline=None,
-    max_examples=repeated(gate=50, full=100),
+    max_examples=repeated(gate=30, full=100),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("noetl")

@@ -94,7 +94,7 @@ def test_a_worker_that_is_killed_while_it_works(remote: Remote, deployment: Any)
     # The lock of the scripted API is not held while one request waits.
     api.lock = threading.Semaphore(8)  # type: ignore[assignment]
     api.on("/slow", answer)
-    with ApiServer(api), deployment.visibility("commands-io", 20):
+    with ApiServer(api), deployment.visibility("commands-io", 5):
         execution_id = remote.begin(ASK, url=f"{api.base}/slow")
         assert asked.wait(PATIENCE)
         assert deployment.kill("worker-io") >= 1

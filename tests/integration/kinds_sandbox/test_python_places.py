@@ -45,13 +45,24 @@ SPELLINGS = {
 }
 
 
+pytestmark = pytest.mark.postgres
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+def home(tmp_path_factory: pytest.TempPathFactory, module_database: str) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "database").write_text(module_database)
+    return folder
 
 
 def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NOETL_HOME": str(home), "NO_COLOR": "1"}
+    database = (home / "database").read_text()
+    environment = {
+        **os.environ,
+        "NOETL_HOME": str(home),
+        "NOETL_DATABASE_URL": database,
+        "NO_COLOR": "1",
+    }
     return subprocess.run(
         [sys.executable, "-m", "noetl.cli", *words],
         capture_output=True,
