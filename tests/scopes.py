@@ -18,6 +18,9 @@ FIRST = (
     "tests/fuzz/",
     "tests/contract/",
     "tests/conformance/",
+    "tests/unit/services/",
+    "tests/unit/dsl/",
+    "tests/unit/cli/",
 )
 """Folders in the order of their longest piece. Those that are not named, of small pieces, fill the end of a run."""
 
