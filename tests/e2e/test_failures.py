@@ -184,7 +184,9 @@ def test_a_forged_event_is_refused_and_recorded(remote: Remote, deployment: Any,
 
     # A key that is not known may be a new one: its messages are read again before they are refused.
     with short_back_off(deployment, "engine"):
-        send(deployment, execution_id, encode_message(Message(VERSION, token=token, event=forged)), f"{began}")
+        send(
+            deployment, execution_id, encode_message(Message(VERSION, token=token, event=forged)), f"{began}"
+        )
         (row,) = wait_until(recorded, "the record of a forged event")
     assert row.type == "command.superseded"
     assert remote.status(execution_id)["status"] == "waiting"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts import parted
 from tests.waiting import PATIENCE
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: places }\nworkflow:\n  - step: start\n"
@@ -74,7 +75,10 @@ def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+GATE = ("literal", "called", "quoted", "folded", "in a loop", "in the workbook")
+
+
+@pytest.mark.parametrize("spelling", parted(SPELLINGS, GATE))
 def test_failing_code(spelling, home, tmp_path):
     text, (line, column) = SPELLINGS[spelling]
     (tmp_path / "places.yaml").write_text(HEAD + text, encoding="utf-8")
