@@ -355,15 +355,12 @@ class LocalRuntime:
         handled = Handled()
         try:
             handle_events(batch, self.opened.engine, handled)
-        except InfrastructureError as away:
-            if away.code in DOUBTFUL:
+        except Exception as error:
+            if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
                 # What was committed comes back when this process takes its leases again.
                 self.keeper.doubt()
             else:
                 self._follow(handled)
-            raise
-        except Exception:
-            self._follow(handled)
             raise
         self._follow(handled, batch)
         return handled
