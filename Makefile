@@ -132,8 +132,8 @@ million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, st
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
 .PHONY: cost
-cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; PAGE=1 writes the docs)
-	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV)) $(if $(PAGE),--page)
+cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; JSON=1 for all counts; PAGE=1 writes the docs)
+	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV)) $(if $(JSON),--json) $(if $(PAGE),--page)
 
 .PHONY: soak
 soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SEEDS=… KILLS=… STOPS=… EXECUTIONS=…), then outages

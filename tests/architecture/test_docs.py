@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from source import PACKAGE, ROOT
+from typer.testing import CliRunner
 
+from noetl.cli.app import app
 from noetl.domain import codec
 from noetl.domain.facts import Fact
 from noetl.domain.size_page import page
@@ -134,8 +136,6 @@ def test_settings_have_documented_defaults():
 
 
 def test_every_command_is_documented():
-    from noetl.cli.app import app
-
     page = (DOCS / "cli.md").read_text("utf-8")
     commands = {command.name or command.callback.__name__.rstrip("_") for command in app.registered_commands}
     groups = {
@@ -145,6 +145,11 @@ def test_every_command_is_documented():
     }
     documented = set(re.findall(r"^### `noetl ([a-z ]+?)`", page, re.MULTILINE))
     assert documented == commands | groups
+
+
+def test_the_help_lists_first_what_a_newcomer_runs():
+    listed = CliRunner().invoke(app, ["--help"]).output.split("Commands:\n", 1)[1].split()
+    assert listed[0] == "run" and listed.index("status") < listed.index("deploy")
 
 
 def test_the_page_of_limits_is_the_table_of_the_code():

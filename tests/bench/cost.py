@@ -49,6 +49,7 @@ from noetl.services.start_execution import Wish, start_execution
 from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
 from tests.bench import bulk, tick
+from tests.bench.cost_page import readable, write
 from tests.bench.meters import (
     REQUEST_BYTES,
     Bill,
@@ -435,14 +436,16 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--env", default="prod", help="whose memory sizes and database are priced")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--json", action="store_true", help="every count and assumption, a line of JSON each")
     parser.add_argument("--page", action="store_true", help="write the table of docs/deployment.md")
     options = parser.parse_args()
     lines = report(load_environment(options.env), quick=options.quick)
-    for line in lines:
-        print(json.dumps(line), flush=True)
+    if options.json:
+        for line in lines:
+            print(json.dumps(line), flush=True)
+    else:
+        print(readable(lines))
     if options.page:
-        from tests.bench.cost_page import write
-
         write(lines)
     return 0
 

@@ -32,6 +32,33 @@ def table(lines: Sequence[dict[str, Any]]) -> str:
     return HEAD + rows
 
 
+def readable(lines: Sequence[dict[str, Any]]) -> str:
+    """Return the report as people read it: dollars per million transitions, and per month of doing nothing."""
+    prices = next(line for line in lines if line["line"] == "prices")
+    functions = _of(lines, "chain")[0]["step_functions_dollars_per_million"]
+    idle = [line for line in lines if line["line"] == "idle"]
+    words = [word for word in idle[0]["dollars_per_month"] if word != "total"]
+    months = [[line["dollars_per_month"][word] for line in idle] for word in (*words, "total")]
+    named = zip((*words, "together"), months, strict=True)
+    return "\n".join(
+        (
+            f"Dollars per million step transitions in {prices['env']}, database apart (prices of {prices['as_of']}, {prices['source']}):",
+            "",
+            table(lines),
+            f"Step Functions without tasks: Standard {functions['standard']:.2f}, Express {functions['express']:.2f}.",
+            "",
+            "Dollars per month of an idle environment:",
+            "",
+            f"| | {' | '.join(line['env'] for line in idle)} |",
+            "|---|" + "---|" * len(idle),
+            *(
+                f"| {word.replace('_', ' ')} | {' | '.join(f'{one:.0f}' for one in each)} |"
+                for word, each in named
+            ),
+        )
+    )
+
+
 WORKLOADS = ("chain", "chain of large results", "fan-out")
 
 

@@ -11,7 +11,7 @@ from noetl.services.analyze import AnalyzeDeps, analyze
 DEFECTS = frozenset({"orphan_token", "orphan_loop", "unreadable_row", "dead_letter"})
 """Kinds that tell of damage: where nothing was damaged, they are wrong."""
 UNEXPLAINED = re.compile(
-    r"\(no code\)$|: no message \(|is being run for -|the outside|failed \(see its history\)"
+    r"\(no code\)$|: no message \(|has been running for -|the outside|failed \(see its history\)"
 )
 
 

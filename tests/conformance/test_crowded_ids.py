@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -51,6 +52,19 @@ workflow:
   - step: again
     tool: { kind: playbook, path: child, wait: false, payload: { n: 25 } }
 """
+SUSPENDED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: main, path: main }
+workflow:
+  - step: start
+    loop: { in: "{{ range(12) | list }}", iterator: n, spec: { mode: MODE } }
+    tool:
+      - a: { kind: playbook, path: child, wait: false, payload: { n: "{{ 2 * iter.n }}" } }
+      - pause: { kind: wait, seconds: 1 }
+      - b: { kind: playbook, path: child, wait: false, payload: { n: "{{ 2 * iter.n + 1 }}" } }
+      - both: { kind: noop, args: { a: "{{ a.execution_id }}", b: "{{ b.execution_id }}" } }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -80,18 +94,42 @@ def test_every_child_that_is_waited_for_runs_once_and_answers_its_own_parent(
     assert [one["told"] for one in results] == list(range(40))
 
 
-@pytest.mark.parametrize("mode", ["parallel", "sequential"])
+def fixed_root(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Give the next execution that is played a known id, so that the ids of its children meet in a known way."""
+    monkeypatch.setattr(playing, "_numbers", itertools.count(number))
+
+
+@pytest.mark.parametrize(("mode", "root"), [("parallel", 1_000_031), ("sequential", 1_000_001)])
 def test_the_id_that_a_task_was_given_is_that_of_the_child_it_started(
-    mode: str, backend: Any, worker: Any
+    mode: str, root: int, backend: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Below these roots, both ids that item 0 is told are the same one at first, and other items' are those of their neighbours."""
+    fixed_root(monkeypatch, root)
     seen, asked = perform(DETACHED.replace("MODE", mode), backend, worker)
     assert seen.status == "completed", seen.error
     assert sorted(asked.values()) == list(range(26))
     slots = backend.store.slots(seen.execution_id)
-    for number, one in enumerate(slots["step", "start"]["data"]["results"]):
-        assert asked[int(one["a"])] == 2 * number and asked[int(one["b"])] == 2 * number + 1
+    check_items(asked, slots)
     assert asked[int(slots["step", "more"]["data"]["execution_id"])] == 24
     assert asked[int(slots["step", "again"]["data"]["execution_id"])] == 25
+
+
+@pytest.mark.parametrize(("mode", "root"), [("parallel", 1_000_014), ("sequential", 1_000_015)])
+def test_it_is_so_when_the_task_waits_between_two_children(
+    mode: str, root: int, backend: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second child is asked for in another turn, whose machine tells of the first."""
+    fixed_root(monkeypatch, root)
+    seen, asked = perform(SUSPENDED.replace("MODE", mode), backend, worker)
+    assert seen.status == "completed", seen.error
+    assert sorted(asked.values()) == list(range(24))
+    check_items(asked, backend.store.slots(seen.execution_id))
+
+
+def check_items(asked: dict[int, Any], slots: Any) -> None:
+    """Each item of the step ``start`` names the two children that it asked for."""
+    told = [(int(one["a"]), int(one["b"])) for one in slots["step", "start"]["data"]["results"]]
+    assert [(asked[a], asked[b]) for a, b in told] == [(2 * n, 2 * n + 1) for n in range(12)]
 
 
 def test_a_start_that_a_client_asked_for_is_never_another_execution(backend: Any, worker: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 
 import pytest
@@ -196,6 +198,21 @@ def test_a_key_file_that_cannot_be_trusted_is_refused(tmp_path, content, mode, w
     with pytest.raises(InfrastructureError, match=words) as caught:
         FileCipher(path).encrypt(b"x", {})
     assert (caught.value.code, caught.value.retryable) == ("key_file", False)
+
+
+def test_a_full_disk_is_an_outage_that_leaves_no_key(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(InfrastructureError, match="the disk is full") as caught:
+            FileCipher(tmp_path / "key").encrypt(b"x", {})
+    assert (caught.value.code, caught.value.retryable) == ("key_file", True)
+    assert "df -h" in (caught.value.hint or "")
+    assert list(tmp_path.iterdir()) == []
+    assert FileCipher(tmp_path / "key").encrypt(b"x", {})
 
 
 def test_opening_never_makes_a_key(tmp_path):

@@ -105,3 +105,23 @@ def test_items_of_a_loop_ask_as_steps_do(store, make):
     assert refused.value.children == {CHILD}
     _, committed = store.commit_items([waits(first, child("1.r0.i0/0:1", child_id=EID + 192))], ME)
     assert [event.execution_id for event in committed.events] == [EID + 192]
+
+
+def test_a_report_that_comes_again_starts_no_second_child_of_an_item(store, make):
+    """When it is derived again, its id may be another one: the row of the item decides, not the id."""
+    loop = make.loop(2, 2)
+    (chunk, _) = store.commit([make.change(loops=(loop,))], ME).commands
+
+    def report(child_id: int, *over: int):
+        asked = Parent(EID, chunk.command_id, 0, run=1, round=0, index=0, wait=False)
+        origin = ids.child_origin(chunk.command_id, 0, 0, 1)
+        start = Start(child_id, ids.start_event(f"{EID}/{origin}"), "kid", parent=asked)
+        return make.items(chunk, *over, closed=False, outbox=(start,))
+
+    _, committed = store.commit_items([report(CHILD, 0)], ME)
+    assert [event.execution_id for event in committed.events] == [CHILD]
+    (answer,), committed = store.commit_items([report(EID + 128, 0)], ME)
+    assert not answer.superseded and committed.events == ()
+    assert store.start_of(EID + 128) is None and store.start_of(CHILD) is not None
+    again, committed = store.commit_items([report(CHILD, 0), report(CHILD, 0)], ME)
+    assert [one.counted for one in again] == [0, 0] and committed.events == ()

@@ -215,6 +215,15 @@ def test_chunks_are_a_body_and_too_many_are_told_so(raw):
     assert raw(chunked + b'11\r\n{"path":"no/such"\r\n1\r\n}\r\n0\r\n\r\n')[0] == 404
     found, _, body = raw(chunked + CHUNK * 6 + b"0\r\n\r\n")
     assert (found, json.loads(body)["code"]) == (413, "body_too_large")
+    assert json.loads(body)["details"]["found"] == 6 * 0x100000
+
+
+def test_a_body_that_is_not_read_to_its_end_is_told_with_its_whole_size(raw):
+    sent = b"x" * (MAX_BODY + 1000)
+    found, _, body = raw(START + b"Content-Length: %d\r\n" % len(sent) + raw.head() + sent)
+    told = json.loads(body)
+    assert (found, told["details"]["found"]) == (413, len(sent))
+    assert f"has {len(sent)} bytes, more than {MAX_BODY}" in told["detail"]
 
 
 def test_head_and_options_and_whole_addresses(raw):

@@ -40,6 +40,9 @@ def attempts(target):
     yield "memory: working folder", lambda: os.readlink(f"/proc/{victim}/cwd")
     yield "memory: arguments", lambda: Path(f"/proc/{victim}/cmdline").read_bytes().decode()
     yield "memory: ptrace", lambda: attach(victim)
+    yield "keys: keep one", add_key
+    yield "keys: the user's own", lambda: key_control(0, -4, 0)
+    yield "keys: those of the session", lambda: key_control(0, -3, 0)
 
 
 def through_link(make, path, name):
@@ -102,6 +105,25 @@ def attach(pid):
     if os.waitpid(helper, 0)[1] != 0:
         raise PermissionError(pid)
     return "attached"
+
+
+def add_key():
+    """In a keyring that ends with this process."""
+    return key_call(0, b"user", b"attack", b"value", ctypes.c_size_t(5), ctypes.c_int(-2))
+
+
+def key_control(*arguments):
+    return key_call(2, *map(ctypes.c_int, arguments))
+
+
+def key_call(place, *arguments):
+    """``add_key``, ``request_key`` or ``keyctl``."""
+    first = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
+    libc = ctypes.CDLL(None, use_errno=True)
+    found = libc.syscall(ctypes.c_long(first + place), *arguments)
+    if found < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return f"key {found}"
 
 
 def attack(target):

@@ -135,6 +135,31 @@ def test_a_child_that_died_while_idle_is_replaced(make_pool):
     assert call(pool, 1) != before
 
 
+@linux
+@pytest.mark.parametrize(
+    "start",
+    ["subprocess.Popen(['sleep', '3600'])", "subprocess.run(['setsid', '-f', 'sleep', '3600'], check=True)"],
+)
+def test_a_child_whose_call_leaves_a_process_running_is_ended_with_its_call(make_pool, start):
+    pool = make_pool(2)
+    clock = watch()
+    with pool.lease(owner(1)) as child:
+        assert child.call(f"import subprocess\n{start}\nresult = 1", {}, clock)["result"] == 1
+    assert not child.alive
+    with pool.lease(owner(1)) as child:
+        child.call("import subprocess\nsubprocess.run(['true'], check=True)", {}, clock)
+    assert child.alive, "what it started has ended by itself"
+
+
+def test_a_child_that_fills_its_folder_between_calls_is_ended(make_pool):
+    pool = make_pool(2, idle_seconds=100 * PATIENCE)
+    fill = "import threading\nthreading.Timer(0.1, lambda: open('f', 'wb').write(bytes(100_000))).start()"
+    clock = watch()
+    with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20, disk_bytes=50_000))) as child:
+        child.call(fill, {}, clock)
+    wait_until(lambda: not child.alive, "the child's end")
+
+
 def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):
     pool = make_pool(1)
 

@@ -78,6 +78,48 @@ def test_noise_on_the_channel(python_task, frame):
     assert python_task.run({"code": "result = 'true'"}).result == "true"
 
 
+CHANNEL = (
+    "import json, os, sys, time\n"
+    "frame = sys._getframe()\n"
+    "while 'call_id' not in frame.f_locals: frame = frame.f_back\n"
+    "def forge(**answer):\n"
+    "    data = json.dumps({'id': frame.f_locals['call_id'], **answer}).encode()\n"
+    "    os.write(frame.f_locals['self']._answers, len(data).to_bytes(4, 'big') + data)\n"
+    "    time.sleep(3600)\n"
+)
+"""Finds the call that the code runs in, and answers it in the child's place."""
+
+
+def test_names_are_looked_up_no_longer_than_the_call_is_wanted(python_task):
+    stop, looked_up = threading.Event(), []
+
+    class Scope(dict):
+        def __getitem__(self, name):
+            looked_up.append(name)
+            if len(looked_up) == 2:
+                stop.set()
+            return "value"
+
+    python_task.scope = Scope()
+    names = ["first", "first", *(f"n{number}" for number in range(100))]
+    error = python_task.error({"code": f"{CHANNEL}forge(need={names})"}, cancelled=stop.is_set)
+    assert error.code == "cancelled"
+    assert looked_up == ["first", "n0"]
+
+
+@pytest.mark.parametrize(
+    ("forged", "code"),
+    [
+        ("problem='x'", "result_not_json"),
+        ("problem={'code': 'c' * 5000, 'message': None}", "c" * 100),
+        ("error={'type': 'T' * 5000, 'line': [], 'source': {}}", "T" * 100),
+        ("error=None", "Exception"),
+    ],
+)
+def test_a_forged_failure_is_a_failure_of_the_code(python_task, forged, code):
+    assert python_task.error({"code": f"{CHANNEL}forge({forged})"}).code == code
+
+
 def test_closed_output_does_not_reach_the_next_call(python_task):
     assert python_task.run({"code": "import sys\nsys.stdout.close()\nresult = 1"}).result == 1
     python_task.run({"code": "print('heard')"})

@@ -111,7 +111,12 @@ def test_many_items_that_begin_sub_executions_cost_each_what_a_few_do(cost):
 
 @pytest.fixture
 def batch_blocks(store, make, admin):
-    """How many blocks the database reads to choose a batch of members that go, in a tree of so many children."""
+    """How many blocks the database reads to choose a batch of members that go, in a tree of so many children.
+
+    As a session of the engine, which plans once: a plan for each call reads a few blocks more, as statistics have it.
+    """
+    for name, value in SETTINGS.items():
+        admin.execute(f"SET {name} = '{value}'")
 
     def measure(children: int) -> int:
         root = EID + 10_000_000 * children
@@ -133,9 +138,10 @@ def batch_blocks(store, make, admin):
 
 
 def test_a_batch_that_is_removed_costs_the_same_in_a_tree_of_any_size(batch_blocks):
+    """Statistics that know a few large families favour the primary key, by which each member would read all executions behind it."""
     small, large = batch_blocks(500), batch_blocks(8000)
-    # Plans differ a little with what ANALYZE happened to sample; a cost that grows with the tree would be 16 times as high.
-    assert large < 8 * small, (small, large)
+    assert max(small, large) < 2 * min(small, large), (small, large)
+    assert large < 50 * 4, "each member costs a descent of one index"
 
 
 @pytest.fixture

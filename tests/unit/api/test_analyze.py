@@ -41,7 +41,7 @@ def test_a_paused_execution_is_told_what_lifts_the_pause(ground):
     ground.ask("POST", f"/api/executions/{waiting}/pause", {})
     ground.settle()
     (paused,) = [one for one in analyze(ground, waiting)["findings"] if one["kind"] == "paused"]
-    assert paused["next"] == [f"`noetl unpause {waiting}` lets it go on"]
+    assert paused["next"] == [f"`noetl unpause {waiting}` continues it"]
 
 
 def test_a_command_that_a_process_died_of_is_told(ground):
@@ -138,9 +138,9 @@ def test_a_pause_is_told_with_who_asked_for_it_and_what_ends_it(ground):
     ground.settle()
     paused = analyze(ground, waiting)["findings"][0]
     assert paused["kind"] == "paused" and re.fullmatch(
-        r"it is paused by \S+: lunch; nothing new is issued", paused["message"]
+        r"the execution was paused by \S+ \(reason: lunch\); the engine begins nothing new", paused["message"]
     )
-    assert paused["next"] == [f"`noetl unpause {waiting}` lets it go on"]
+    assert paused["next"] == [f"`noetl unpause {waiting}` continues it"]
 
 
 PARENT = (
@@ -161,8 +161,8 @@ def test_a_pause_of_the_parent_is_told_as_such(ground):
     ground.ask("POST", f"/api/executions/{parent}/pause", {})
     ground.settle()
     paused = analyze(ground, child)["findings"][0]
-    assert paused["message"].startswith(f"it is paused with execution {parent}, which started it")
-    assert paused["next"] == [f"`noetl unpause {parent}` lets it go on"]
+    assert paused["message"].startswith(f"the execution was paused with execution {parent}, which started it")
+    assert paused["next"] == [f"`noetl unpause {parent}` continues it"]
 
 
 UNDOING = HELLO.replace("demo/hello", "demo/undoing") + (

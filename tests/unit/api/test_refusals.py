@@ -187,7 +187,7 @@ def test_a_mistyped_playbook_is_recognised(ground):
     reply = ground.ask("POST", "/api/execute", {"path": "demo/helo"})
     assert refused(reply, 404, "playbook_not_found")["hint"] == "did you mean 'demo/hello'?"
     reply = ground.ask("POST", "/api/execute", {"path": "demo/hello", "version": 7})
-    assert refused(reply, 404, "playbook_not_found")["hint"] == "its latest is 1"
+    assert refused(reply, 404, "playbook_not_found")["hint"] == "its latest version is 1"
     refused(ground.ask("POST", "/api/execute", {"program": "0" * 64}), 404, "program_not_found")
     refused(ground.ask("POST", "/api/execute", {"playbook_id": "demo/hello@2"}), 404, "playbook_not_found")
 
@@ -214,6 +214,12 @@ WITH_BODY = [route for route in ROUTES if route.body is not None and not route.y
 )
 def test_bodies_that_cannot_be(ground, route, body, status, code):
     refused(ground.ask(route.method, path_of(route, ground.run(GATED)), body), status, code)
+
+
+def test_a_misspelled_field_is_answered_with_the_fields_there_are(ground):
+    reply = ground.ask("POST", "/api/executions", {"pth": "demo/hello"})
+    told = refused(reply, 422, "body_invalid")
+    assert "`pth`" in told["detail"] and "its fields are path, version, " in told["hint"]
 
 
 @pytest.mark.parametrize("value", [DEEP, "NaN", "1e999", "-Infinity"])

@@ -67,6 +67,13 @@ def test_the_page_says_what_make_cost_computes(lines):
             )
 
 
+def test_the_report_for_people_has_every_figure_of_the_idle_environments(lines):
+    shown = cost_page.readable(lines)
+    assert cost_page.table(lines) in shown and "| | dev | staging | prod |" in shown
+    totals = [line["dollars_per_month"]["total"] for line in lines if line["line"] == "idle"]
+    assert f"| together | {' | '.join(f'{one:.0f}' for one in totals)} |" in shown
+
+
 def test_what_the_page_says_in_words_is_computed_as_well(lines):
     page = " ".join(cost_page.PAGE.read_text("utf-8").split())
     first, _, tenth = (line for line in lines if line.get("workload") == "chain")

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+
+from noetl.adapters.embedded.credentials import FileCredentials
+from noetl.services.worker_credentials import KnownCredentials
 
 GREET = """\
 workload: { n: 4, who: nobody, limits: { days: 1, hours: 2 } }
@@ -118,6 +122,7 @@ def test_a_failed_execution_is_one_and_tells_why(noetl, write):
         (["run", "greet.yaml", "--set", "a..b=1"], "is not name=value"),
         (["run", "greet.yaml", "--set", "a=[1, 2"], "begins like JSON but is not"),
         (["run", "greet.yaml", "--payload", "nothing.json"], "nothing.json cannot be read"),
+        (["run", "greet.yaml", "--payload", '{"n": 1}'], "--set NAME=VALUE gives a single value"),
         (["run", "greet.yaml", "--payload", "list.json"], "a payload is a mapping, not a list"),
         (["run", "greet.yaml", "--payload", "deep.yaml"], "deep.yaml:1:"),
         (["run", "greet.yaml", "--payload", "deep.json"], "nested"),
@@ -153,6 +158,18 @@ def test_wrong_usage_is_two_and_says_what_to_do(noetl, write, tmp_path, words, t
     assert "Traceback" not in ran.err
 
 
+def test_a_missing_credential_is_shown_in_the_playbook(noetl, write, database, tmp_path):
+    file = tmp_path / "keys.yaml"
+    file.write_text("shop_live: { type: bearer, data: { token: x } }")
+    file.chmod(0o600)
+    database.names = KnownCredentials(database.credentials.store, FileCredentials(file))
+    text = "keychain: [{ name: shop, kind: bearer }]\nworkflow:\n  - { step: start, tool: { kind: noop } }\n"
+    ran = noetl("run", write("buy.yaml", text))
+    assert ran.code == 2 and "needs the credential 'shop', which does not exist" in ran.err
+    (line,) = re.findall(r"^  at: buy.yaml:(\d+):\d+$", ran.err, re.MULTILINE)
+    assert "keychain: [{ name: shop" in (tmp_path / "buy.yaml").read_text().splitlines()[int(line) - 1]
+
+
 def test_an_invalid_playbook_is_refused_before_anything_is_opened(noetl, write, database):
     ran = noetl(
         "run", write("bad.yaml", "workflow:\n  - step: start\n    tool: { kind: duble }\n    wehn: x\n")
@@ -182,7 +199,10 @@ def test_a_playbook_finds_those_beside_it(noetl, write):
     ran = noetl("run", write("parent.yaml", steps))
     assert ran.code == 0, ran.err
     assert '"n": 16' in ran.out
-    assert "broken.yaml is not registered" in ran.err
+    assert (
+        "warning: broken.yaml is not registered as a sub-playbook" in ran.err
+        and "noetl validate broken.yaml" in ran.err
+    )
     listed = noetl("list", "--json").json
     assert {e["name"]: e["parent_execution_id"] is None for e in listed} == {"parent": True, "child": False}
     assert listed[0]["name"] == "child"

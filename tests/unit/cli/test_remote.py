@@ -475,7 +475,7 @@ def test_contexts_are_kept_for_their_owner_chosen_and_forgotten(noetl, tmp_path,
         "here": ("http://127.0.0.1:8765", "none", False),
         "prod": ("https://x.execute-api.eu-west-1.amazonaws.com/v1", "iam", True),
     }
-    assert noetl("context", "use", "here").out == "here is in use: http://127.0.0.1:8765\n"
+    assert noetl("context", "use", "here").out == "context here is in use: http://127.0.0.1:8765\n"
     ran = noetl("context", "use", "her")
     assert ran.code == 2 and "did you mean 'here'?" in ran.err
     monkeypatch.delenv("CI_TOKEN", raising=False)
@@ -504,7 +504,7 @@ def test_contexts_are_kept_for_their_owner_chosen_and_forgotten(noetl, tmp_path,
             ["x", "--url", "http://x.example", "--token-file", "t"],
             "a token would travel to x.example unencrypted",
         ),
-        (["x", "--url", "https://x.example", "--token-file", "t", "--iam"], "one way to say who asks"),
+        (["x", "--url", "https://x.example", "--token-file", "t", "--iam"], "authenticates in one way"),
         (["x", "--url", "https://x.example", "--region", "eu-west-1"], "go with --iam"),
     ],
     ids=["name", "scheme", "user", "query", "port", "plain", "both", "region"],

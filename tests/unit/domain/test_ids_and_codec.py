@@ -55,6 +55,31 @@ def test_an_id_that_is_taken_is_derived_again_and_again_the_same():
         taken.add(child)
 
 
+def test_a_turn_is_told_ids_that_differ_and_that_nothing_it_sees_mentions(monkeypatch):
+    monkeypatch.setattr(ids, "SPREAD_BITS", 2)
+    parent, known = ids.execution_id(1_800_000_000_000, 7), set[int]()
+    told, passed = [], []
+    for number in range(1, 40):
+        child, over = ids.derivation_to_tell(parent, ids.child_origin("5", 1, 3, number), known)
+        assert child in ids.ids_in(codec.encode({"text": f"execution {child}!"}))
+        known.add(child)
+        told.append(child)
+        passed.append(over)
+    assert ids.detached_execution_ids(parent, "5", 1, 3, passed) == told
+    assert len(set(ids.detached_execution_ids(parent, "5", 1, 3, [0] * 39))) == 39, (
+        "an older worker reports nothing"
+    )
+    free = ids.detached_execution_ids(parent, "5", 1, 3, passed, told[:1])
+    assert free[0] not in told[:1] and len(set(free)) == 39
+
+
+@pytest.mark.parametrize("passed", [-1, 10**4000])
+def test_a_child_stays_near_its_parent_whatever_a_worker_reports(passed):
+    parent = ids.execution_id(1_800_000_000_000, 7)
+    (child,) = ids.detached_execution_ids(parent, "5", 1, -1, [passed])
+    assert 0 <= (child >> ids.RANDOM_BITS) - (parent >> ids.RANDOM_BITS) < 18 * 60 * 1000
+
+
 def test_a_crowded_place_is_left_for_a_wider_one(monkeypatch):
     monkeypatch.setattr(ids, "SPREAD_BITS", 2)
     parent, taken = ids.execution_id(1_800_000_000_000, 7), set[int]()

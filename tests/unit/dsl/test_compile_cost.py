@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -13,25 +11,10 @@ from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
 from noetl.dsl.loader import load
 from noetl.kinds.registry import default_registry
 from tests.parts import parted
+from tests.work import calls
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: large, path: large }\n"
 KINDS = default_registry()
-
-
-def calls(work: Callable[[], Any]) -> int:
-    """How many functions ``work`` calls, those of C included."""
-    count = 0
-
-    def note(frame: Any, event: str, arg: Any) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def chain(steps: int) -> str:

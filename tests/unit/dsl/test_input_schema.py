@@ -65,6 +65,40 @@ def test_a_schema_without_end_is_an_error_of_the_playbook():
         misfits({"$ref": "#"}, {})
 
 
+LISTS = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"allOf": [{"$ref": "#/$defs/n"}]}}}}
+
+
+@pytest.mark.parametrize("schema", [LISTS, {"$dynamicRef": "#x", "$dynamicAnchor": "x"}])
+def test_a_check_that_goes_too_deep_is_a_limit(schema):
+    payload: list[object] = []
+    for _ in range(190):
+        payload = [payload]
+    assert schema_problem(schema) is None
+    with pytest.raises(InvalidInputError, match="nested too deep") as raised:
+        misfits(schema, payload)
+    assert raised.value.code == "schema_limit"
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "fits"),
+    [
+        (19.99, 0.01, True),
+        (1.1, 0.1, True),
+        (19.995, 0.01, False),
+        (10**3999, 0.01, True),
+        (10**3999 + 1, 0.02, True),
+        (10**3999 + 1, 2, False),
+        (1e300, 1e-300, True),
+        (1e-300, 1e300, False),
+        (7.0, 7, True),
+        (True, 2, True),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_multiples_are_those_of_the_digits(number, of, fits):
+    assert (misfits({"multipleOf": of}, number) == []) is fits
+
+
 def test_problems_are_told_by_their_places_and_bounded():
     assert misfits(STRICT, {"days": 8, "rows": ["x", 5]}) == [
         "payload: 'a' is a required property",

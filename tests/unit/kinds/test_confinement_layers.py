@@ -40,7 +40,10 @@ def missing(found: Detected) -> set[str]:
         (Detected("linux", 0, "refused", "", "", root=True), set()),
         (Detected("linux", 0, "", "", "closed", root=True, process_limit="old"), {"processes"}),
         (Detected("linux", 0, "refused", "", "not root"), {"files", "signals", "memory"}),
-        (Detected("darwin"), {"files", "sockets", "signals", "memory", "leftovers", "processes", "disk"}),
+        (
+            Detected("darwin"),
+            {"files", "sockets", "signals", "memory", "keys", "leftovers", "processes", "disk"},
+        ),
     ],
 )
 def test_layers_of_machines(found, lacks):
@@ -48,15 +51,17 @@ def test_layers_of_machines(found, lacks):
     assert choose_layers(found).confines_files is ("files" not in lacks)
 
 
-def test_the_filter_is_not_used_where_namespaces_and_landlock_do_its_work():
+def test_the_filter_refuses_no_sockets_where_namespaces_and_landlock_do():
+    assert choose_layers(HERE).key_filter, "no other layer closes keyrings"
     assert not choose_layers(HERE).socket_filter
     assert choose_layers(Detected("linux", 5, "", "", "not root")).socket_filter
     assert choose_layers(Detected("linux", 7, "refused", "", "not root")).socket_filter
 
 
+@pytest.mark.parametrize("sockets", [True, False])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_the_filter_ends_in_every_branch(machine):
-    code = program(*MACHINES[machine])
+def test_the_filter_ends_in_every_branch(machine, sockets):
+    code = program(*MACHINES[machine], sockets=sockets)
     steps = [code[at : at + 8] for at in range(0, len(code), 8)]
     for place, step in enumerate(steps):
         if step[0] in (0x15, 0x35):
@@ -132,6 +137,8 @@ def test_each_combination_of_layers_is_reported(machine, left_out, monkeypatch):
         lacks |= set() if "socket_filter" in there else {"sockets"}
     if not {"namespaces", "socket_filter"} & there and not user:
         lacks.add("sockets")
+    if "socket_filter" not in there:
+        lacks.add("keys")
     if not {"namespaces", "subreaper"} & there:
         lacks.add("leftovers")
     if machine.root and "namespaces" not in there and not user:
@@ -182,7 +189,7 @@ def test_doctor_has_a_line_for_each_protection(found, monkeypatch):
     lines = list(check_confinement())
     lacks = missing(found)
     assert {line.name for line in lines if line.status == "warning"} == {f"code: {name}" for name in lacks}
-    assert len(lines) == 7
+    assert len(lines) == 8
     assert all(line.fix for line in lines if line.status == "warning")
 
 

@@ -58,7 +58,7 @@ STATES = {
     "offered": (command(owners.offered("io")), run(), "not_taken", "it is offered to workers of the pool io"),
     "lost worker": (command("box:1", alive=False), run(), "orphan_command", "box:1 had it and gave no sign of life"),
     "lost worker over HTTP": (command(LEASE, alive=False), run(), "orphan_command", "worker box-1 of the pool io had it"),
-    "being run": (command("box:1"), run(), "running", "is being run for 5 s (box:1)"),
+    "being run": (command("box:1"), run(), "running", "has been running for 5 s (box:1)"),
     "being run over HTTP": (command(LEASE), run(), "running", "(worker box-1 of the pool io)"),
     "being run for long": (command("box:1", 700), run(), "long_running", "for 700 s (box:1)"),
     "in a queue": (command(owners.QUEUE), run(), "running", "the queue has it, or a worker that reads it"),

@@ -101,7 +101,7 @@ def test_what_is_kept_is_sealed_and_shown_without_its_data(deps):
         ("x", "oauth2", {**CLIENT, "client_secret": ""}, "no `client_secret`"),
         ("x", "snowflake", {"account": "a", "user": "u"}, "no `private_key`"),
         ("x", "generic", {"a": "x" * 70_000}, "bytes"),
-        ("x", "postgress", {"host": "h", "password": SECRET}, "the type 'postgress'"),
+        ("x", "postgress", {"host": "h", "password": SECRET}, "the unknown type 'postgress'"),
         ("x", "postgres", {"host": "h", "user": "u", "pasword": SECRET}, "did you mean `password`?"),
         ("x", "postgres", {"host": "h", "port": "many", "password": SECRET}, "a `port` that is none"),
         ("x", "bearer", {"token": SECRET + "\n"}, "around its `token`"),

@@ -272,12 +272,14 @@ def test_a_call_that_outlives_the_worker_is_given_back_and_then_lost_and_says_no
     bench = Bench(tool=tool)
     bench.left[0] = 10.0
     (delivery,) = bench.put(bench.command(1))
+    others = set(threading.enumerate())
     worked = work_batch([delivery], bench.deps)
     assert not ended.is_set(), "it does not wait for the call"
     assert worked.give_back == [delivery.message_id] and bench.said() == []
     release.set()
-    assert ended.wait(PATIENCE)
-    time.sleep(0.1)
+    wait_until(
+        lambda: ended.is_set() and others >= set(threading.enumerate()), "the end of the call's thread"
+    )
     assert bench.events.requests == [], "what it says afterwards is for nobody"
     release.clear()
     bench.left[0] = 10.0

@@ -95,8 +95,8 @@ def check_scope(principal: Principal | None, scope: str | None) -> Principal:
         if scope is None:
             return Principal("", "", "", frozenset())
         raise UnauthenticatedError(
-            "this needs to know who asks",
-            hint="sign the request (IAM), or send a bearer token that is known and not over (JWT; of `noetl token add` at `noetl serve`)",
+            "the request names no caller that is known here",
+            hint="send a valid `Authorization: Bearer TOKEN` (a JWT, or a token of `noetl token add`), or sign the request (IAM)",
         )
     if scope is not None and scope not in principal.scopes:
         raise ForbiddenError(

@@ -21,7 +21,7 @@ _PART = {"execution_id": {"type": "string", "pattern": "^[0-9]{1,19}$"}}
 """What is known about parts of paths by their name."""
 _ABOUT = {
     400: "The request cannot be read: body, cursor, id or parameter.",
-    401: "Nobody said who asks.",
+    401: "The request is not authenticated.",
     403: "The scope is missing.",
     404: "There is no such thing.",
     409: "It does not fit the present state, or an idempotency key stands for another request.",

@@ -47,7 +47,7 @@ class UnsupportedMediaError(InvalidInputError):
 
 
 class UnauthenticatedError(NoetlError):
-    """Nobody said who asks."""
+    """The request is not authenticated."""
 
     default_code = "unauthenticated"
 

@@ -21,7 +21,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.size_gate import check_text, check_value, exceeded, too_many_digits
 from noetl.domain.sizes import BODY_BYTES, CURSOR, IDEMPOTENCY_KEY, INTEGER_DIGITS, REQUEST_IDS, Size
 
-B = TypeVar("B")
+B = TypeVar("B", bound=msgspec.Struct)
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is what curl and others say of any body unless they are told."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
@@ -215,8 +215,15 @@ def sized_body(request: Request, deps: ApiDeps) -> bytes:
     if len(request.body) > deps.max_body:
         size = msgspec.structs.replace(BODY_BYTES, value=deps.max_body)
         remedy = "put large input into a bucket, and its address into the payload"
-        raise too_large(size, len(request.body), "the body", remedy)
+        raise too_large(size, _length(request), "the body", remedy)
     return request.body
+
+
+def _length(request: Request) -> int:
+    """Return how many bytes the body has: `noetl serve` reads no more of it than shows that it is too large."""
+    announced = request.headers.get("content-length", "")
+    told = int(announced) if announced.isascii() and announced.isdigit() and len(announced) < 20 else 0
+    return max(told, len(request.body))
 
 
 def too_large(size: Size, found: int, what: str, remedy: str) -> InvalidInputError:
@@ -237,7 +244,12 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     except msgspec.ValidationError as error:
         if too_many_digits(error):
             raise exceeded(INTEGER_DIGITS, None, "the body: a whole number") from None
-        raise InvalidInputError(f"the body does not fit: {error}", code="body_invalid") from error
+        names = ", ".join(field.encode_name for field in msgspec.structs.fields(shape))
+        raise InvalidInputError(
+            f"the body does not fit: {error}",
+            code="body_invalid",
+            hint=f"its fields are {names}; /openapi.json describes each",
+        ) from error
     except ValueError as error:
         if too_many_digits(error):
             raise exceeded(INTEGER_DIGITS, None, "the body: a whole number") from None

@@ -89,6 +89,7 @@ def _request(environ: Environ) -> Request:
         if name.startswith("HTTP_")
     }
     headers["content-type"] = str(environ.get("CONTENT_TYPE") or "")
+    headers["content-length"] = str(environ.get("CONTENT_LENGTH") or "")
     return Request(
         method=str(environ.get("REQUEST_METHOD") or "GET").upper(),
         path=_path(environ),

@@ -165,7 +165,7 @@ def resume(
     quiet: Quiet = False,
     home: Home = None,
 ) -> None:
-    """Go on with executions that a killed or interrupted process left unfinished."""
+    """Continue executions that a killed or interrupted process left unfinished."""
     from noetl.cli import execute
 
     end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
@@ -323,3 +323,37 @@ def version() -> None:
 
     out(f"noetl {metadata.version('noetl-serverless')} (Python {platform.python_version()})")
     end(errors.DONE)
+
+
+_LISTED = [
+    "run",
+    "exec",
+    "resume",
+    "list",
+    "status",
+    "events",
+    "logs",
+    "result",
+    "analyze",
+    "cancel",
+    "pause",
+    "unpause",
+    "redrive",
+    "callback",
+    "inject",
+    "prune",
+    "replay",
+    "validate",
+    "fmt",
+    "graph",
+    "schema",
+    "test",
+    "register",
+    "serve",
+    "deploy",
+    "invoke",
+    "doctor",
+    "version",
+]
+"""Commands in the order in which the help lists them: what a newcomer runs comes first."""
+app.registered_commands.sort(key=lambda one: _LISTED.index(one.name or one.callback.__name__))  # type: ignore[union-attr]

@@ -62,9 +62,9 @@ def add(
 
     if sum((token_file is not None, token_env is not None, iam)) > 1:
         raise InvalidInputError(
-            "a context has one way to say who asks",
+            "a context authenticates in one way",
             code="invalid_context",
-            hint="one of --token-file, --token-env and --iam",
+            hint="give only one of --token-file, --token-env and --iam",
         )
     if (profile or region) and not iam:
         raise InvalidInputError("--profile and --region go with --iam", code="invalid_context")
@@ -84,7 +84,7 @@ def add(
     if as_json:
         out_json(_facts(made, current))
     else:
-        out(f"{name} is {made.url}{', in use' if current == name else ''}")
+        out(f"context {name}: {made.url}{', in use' if current == name else ''}")
     end(errors.DONE)
 
 
@@ -98,7 +98,7 @@ def use(name: Name, as_json: Json = False, home: Home = None) -> None:
     if as_json:
         out_json(_facts(found, name))
     else:
-        out(f"{name} is in use: {found.url}")
+        out(f"context {name} is in use: {found.url}")
     end(errors.DONE)
 
 
@@ -130,7 +130,7 @@ def remove(name: Name, as_json: Json = False, home: Home = None) -> None:
     if as_json:
         out_json({"name": name, "deleted": True})
     else:
-        out(f"{name} is forgotten")
+        out(f"context {name} is removed")
     end(errors.DONE)
 
 

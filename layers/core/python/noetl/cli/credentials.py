@@ -124,7 +124,7 @@ def show_accesses(name: str, execution: str | None, *, limit: int, as_json: bool
         for one in found:
             out_json(msgspec.to_builtins(one))
     elif not found:
-        note("nothing was recorded")
+        note("no access to a credential is recorded")
     else:
         rows = [
             (clock(one.at), one.name, one.action, one.principal, one.execution_id or "-", one.step or "-")

@@ -27,7 +27,7 @@ def deploy(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only synthesize: needs no account, and changes nothing.")
     ] = False,
-    diff: Annotated[bool, typer.Option("--diff", help="Only show what would change there.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Only show what would change in the account.")] = False,
     bootstrap: Annotated[
         bool, typer.Option("--bootstrap", help="Prepare the account and region for the CDK first.")
     ] = False,
@@ -38,12 +38,15 @@ def deploy(
         Path | None, typer.Option(metavar="DIR", help="The checkout to deploy (the one you are in).")
     ] = None,
     keep_as: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="What --context and --remote call it (ENV).")
+        str,
+        typer.Option(
+            "--as", metavar="NAME", help="Name of the context that is kept for the API (default: ENV)."
+        ),
     ] = "",
     as_json: Json = False,
     home: Home = None,
 ) -> None:
-    """Deploy an environment with the CDK: tools and account are looked at first, its API becomes a context for --remote.
+    """Deploy an environment to AWS with the CDK, after a check of tools and account; keep its API as a context for --remote.
 
     \b
       noetl deploy dev --dry-run
@@ -52,7 +55,8 @@ def deploy(
       noetl list --context dev
 
     Needs Node 22 or newer, the package registries the first time, and credentials of the account (not for --dry-run). Give the same
-    --context at every deployment: what is not given is taken away. Exit code 3 when something is missing or the deployment fails.
+    --context at every deployment: what an earlier one added and this one does not name is removed. Exit code 3 when something is missing,
+    or when the deployment fails.
     """
     from noetl.local import release as releases
     from noetl.local.layout import layout

@@ -215,7 +215,7 @@ def _tell(place: Place, view: ExecutionView, value: Any, execution_id: int, quie
     elif view.status == "waiting":
         tell_waiting(place, view, execution_id, at)
     elif view.status == "paused":
-        out(f"paused: noetl unpause {execution_id}{at.option} lets it go on")
+        out(f"paused: noetl unpause {execution_id}{at.option} continues it")
 
 
 def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where) -> None:
@@ -273,7 +273,7 @@ def pause(name: str, *, reason: str, cascade: bool, as_json: bool, at: Where) ->
         execution_id = resolve_id(place, name)
         place.pause(execution_id, reason, cascade=cascade)
         status = place.status(execution_id)
-    return _told(execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} lets it go on")
+    return _told(execution_id, status, as_json, f"; noetl unpause {execution_id}{at.option} continues it")
 
 
 def _told(execution_id: int, status: str | None, as_json: bool, more: str = "") -> int:

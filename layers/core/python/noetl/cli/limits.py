@@ -87,5 +87,5 @@ def remove(key: str, *, as_json: bool, at: Where) -> int:
     if as_json:
         out_json({"key": key, "removed": True})
     else:
-        out(f"{key}: what playbooks ask for holds again")
+        out(f"{key}: the limit is removed; limits of playbooks apply again")
     return errors.DONE

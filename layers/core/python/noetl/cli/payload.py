@@ -69,7 +69,9 @@ def _read(source: str) -> tuple[str, bytes]:
         return source, Path(source).read_bytes()
     except OSError as error:
         raise InvalidInputError(
-            f"{source} cannot be read: {error.strerror or error}", code="invalid_payload"
+            f"{source[:200]} cannot be read: {error.strerror or error}",
+            code="invalid_payload",
+            hint="name a file of JSON or YAML, or - for stdin; --set NAME=VALUE gives a single value",
         ) from error
 
 

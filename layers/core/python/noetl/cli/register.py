@@ -58,4 +58,7 @@ def register_neighbours(place: Place, text: str, file: Path) -> None:
             try:
                 place.register(playbook_text(one), source_name=str(one))
             except (PlaybookError, InvalidInputError):
-                note(f"{errors.near(str(one))} is not registered: `noetl validate` tells why")
+                name = errors.near(str(one))
+                note(
+                    f"warning: {name} is not registered as a sub-playbook, because it is invalid: `noetl validate {name}` shows its errors"
+                )

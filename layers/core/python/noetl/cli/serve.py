@@ -152,7 +152,7 @@ def add(
         out_json({"name": name, "scopes": sorted(wished), "token": token})
     else:
         out(token)
-        note("keep it: it is shown only now")
+        note("store this token now: it is not shown again")
     _warn_of_unconfined_code(wished)
 
 
@@ -188,4 +188,4 @@ def remove(
     if as_json:
         out_json({"name": name, "deleted": True})
     else:
-        out(f"{name} counts no more")
+        out(f"token {name} is removed")

@@ -45,9 +45,11 @@ def start(
     when = f"  starts {instant(starts_at or 0)}" if ahead else ""
     out(f"execution {execution_id}  {entry.path} version {entry.version}{when}")
     if ahead:
-        note(f"`noetl cancel {execution_id}{at.option}` calls it off")
+        note(f"to cancel it: noetl cancel {execution_id}{at.option}")
     if not at.remote:
-        note(f"a running `noetl serve` takes it up{'' if ahead else f', or: noetl resume {execution_id}'}")
+        note(
+            f"a running `noetl serve` runs it{'' if ahead else f'; without one: noetl resume {execution_id}'}"
+        )
     return errors.DONE
 
 

@@ -61,8 +61,8 @@ def exec_(
       noetl exec weather.yaml
       noetl exec reports/daily --at 2026-12-24T18:00:00Z
 
-    On this machine, a running `noetl serve` takes it up, or `noetl resume`. What starts later is kept like any execution: `noetl list
-    --status scheduled` shows it, and `noetl cancel` calls it off.
+    On this machine, a running `noetl serve` runs it, or `noetl resume`. What starts later is kept like any execution: `noetl list
+    --status scheduled` shows it, and `noetl cancel` cancels it.
     """
     from noetl.cli import starting
 
@@ -156,7 +156,7 @@ def unpause(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Let a paused execution go on, and stay with it; or let all that fit a filter go on."""
+    """Continue a paused execution and follow it to its end; or continue all that fit a filter."""
     from noetl.cli import execute
 
     at = where(home, remote, context)
@@ -192,7 +192,7 @@ def redrive(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Run an execution that has ended again: from its failure, from a step, or from items of its loop; or all that fit a filter.
+    """Run an ended execution again and follow it: from its failure, from a step, or from items of its loop; or all that fit a filter.
 
     \b
       noetl redrive latest --reason "the service is back"
@@ -233,7 +233,7 @@ def inject(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Let a step of a running execution run, once more or out of turn, with these arguments.
+    """Run a step of a running execution, once more or out of turn, with these arguments.
 
     \b
       noetl inject latest notify --set to=ops --reason "the mail got lost"
@@ -272,7 +272,7 @@ def callback(
     context: Context = None,
     home: Home = None,
 ) -> None:
-    """Answer what an execution waits for, and stay with it; without an answer, show what is asked.
+    """Answer a callback that an execution waits for, and follow the execution; without an answer, show the question.
 
     \b
       noetl callback latest

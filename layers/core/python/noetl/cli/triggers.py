@@ -183,7 +183,7 @@ def fire(name: str, body: dict[str, Any], key: str, *, as_json: bool, at: Where)
         was = "" if fired.status == "started" else "  (started before, under the same key)"
         out(f"execution {fired.execution_id}{was}")
         if not at.remote and fired.status == "started":
-            note(f"a running `noetl serve` takes it up, or: noetl resume {fired.execution_id}")
+            note(f"a running `noetl serve` runs it; without one: noetl resume {fired.execution_id}")
     return errors.DONE
 
 

@@ -98,7 +98,7 @@ def _check_type(name: str, kind: str) -> str:
     words = frozenset((*TYPES, *_SPELLINGS))
     if wanted not in words and (meant := close_to(wanted, words)):
         raise InvalidInputError(
-            f"the credential {name!r} has the type {kind[:60]!r}",
+            f"the credential {name!r} has the unknown type {kind[:60]!r}",
             code="invalid_credential",
             hint=f"did you mean {meant!r}? types are {', '.join(TYPES)}",
         )

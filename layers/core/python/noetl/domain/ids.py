@@ -7,7 +7,9 @@ Derived ids make repeats recognisable: handling the same happening twice gives t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container
+import itertools
+import re
+from collections.abc import Container, Iterable, Iterator
 
 EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z: 41 bits of milliseconds last until 2093."""
@@ -16,6 +18,10 @@ SHARD_BITS = 6
 """The lowest bits: chance for an execution that a client starts, its parent's for every other one. So a family shares them."""
 SPREAD_BITS = 30
 """Most bits that tell the children of one parent apart: 16 beside the shard, and up to 14 of time, for the later items of large loops."""
+WIDEST_BITS = 36
+"""Most bits where ids are used up: no child sorts more than 18 minutes after its parent, whatever a worker reports."""
+MOST_PASSED = 1 << 20
+"""Derivations that a worker may pass over: more than any scope has ids."""
 LARGEST_ID = (1 << 63) - 1
 """Ids have 18 digits until 2031, then 19."""
 
@@ -23,6 +29,14 @@ LARGEST_ID = (1 << 63) - 1
 def execution_id(now_ms: int, random_bits: int) -> int:
     """41 bits of milliseconds since EPOCH_MS, then 22 random bits. The store keeps it unique: see ADR 0038."""
     return ((now_ms - EPOCH_MS) << RANDOM_BITS) | (random_bits & ((1 << RANDOM_BITS) - 1))
+
+
+_ID = re.compile(rb"(?<![0-9])[0-9]{10,19}(?![0-9])")
+
+
+def ids_in(document: bytes) -> set[int]:
+    """Every number in an encoded document that may be an execution id."""
+    return {number for found in _ID.findall(document) if (number := int(found)) <= LARGEST_ID}
 
 
 START = "start"
@@ -92,16 +106,46 @@ def child_execution_id(parent: int, origin: str, taken: Container[int] = (), ite
     ``taken``: ids that other executions have; the next derivation that is not among them is used.
     """
     bits = min(SPREAD_BITS, max(RANDOM_BITS - SHARD_BITS, 2 * item.bit_length() + 4))
-    derivation = 0
-    while (child := _derived(parent, origin, bits, derivation)) in taken:
-        derivation += 1
-    return child
+    return next(child for child in _derivations(parent, origin, bits) if child not in taken)
+
+
+def detached_execution_ids(
+    parent: int, command: str, turn: int, item: int, passed: Iterable[int], taken: Container[int] = ()
+) -> list[int]:
+    """Derive ids for the children that one turn (of one item) starts without waiting, in the order in which it asks for them.
+
+    ``passed``: for each child, how many derivations the worker passed over (``derivation_to_tell``). No two ids are alike.
+    """
+    given: dict[int, None] = {}
+    for number, first in enumerate(passed, start=1):
+        origin = child_origin(command, turn, item, number)
+        derivations = _derivations(parent, origin, SPREAD_BITS, min(max(0, first), MOST_PASSED))
+        given[next(child for child in derivations if child not in given and child not in taken)] = None
+    return list(given)
+
+
+def derivation_to_tell(parent: int, origin: str, known: Container[int]) -> tuple[int, int]:
+    """Choose the id that a worker tells a task for the child that ``origin`` asks for: (id, derivations that were passed over).
+
+    It has all bits that a child's id may have, whatever loop it belongs to: a task may use the id before the store has seen it.
+    ``known``: ids that the task can see. If the store refuses the id later, it is replaced in all that the task said; so a task that
+    knew the same id as another execution's would be taken to mean its own child by both.
+    """
+    return next(
+        (child, passed)
+        for passed, child in enumerate(_derivations(parent, origin, SPREAD_BITS))
+        if child not in known
+    )
+
+
+def _derivations(parent: int, origin: str, bits: int, first: int = 0) -> Iterator[int]:
+    return (_derived(parent, origin, bits, derivation) for derivation in itertools.count(first))
 
 
 def _derived(parent: int, origin: str, bits: int, derivation: int) -> int:
     digest = hashlib.blake2b(f"{parent}/{origin}/{derivation}".encode(), digest_size=8).digest()
     # Where many in a row are taken, the ids around the parent are used up: look further ahead.
-    bits += derivation // 16
+    bits = min(WIDEST_BITS, bits + derivation // 16)
     spread = int.from_bytes(digest, "big") & ((1 << bits) - 1)
     base = (parent >> RANDOM_BITS) << RANDOM_BITS | parent & ((1 << SHARD_BITS) - 1)
     return (base + (spread << SHARD_BITS)) & LARGEST_ID

@@ -66,6 +66,8 @@ class ChildRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     payload: dict[str, Any] = {}
     return_step: str | None = None
     wait: bool = True
+    passed: int = 0
+    """Derivations of its id that the worker passed over when it told the id (``ids.derivation_to_tell``)."""
 
 
 class WaitRequest(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ Only the limits whose row says so cut a value off instead.
 
 - The API answers 422; 400 when a parameter, a header or a cursor exceeds its limit, and 413 or 431 when the body or the headers do. The
   problem has the code of the row, and the remedy as `hint`. `details` has `limit` (its name), `most`, `unit`, `place` (a JSON pointer
-  into the document; empty: all of it) and `found`, unless counting ended early. Problems of a playbook have their line and column instead.
+  into the document; empty: all of it) and, where the whole value was counted, `found`. Problems of a playbook have line and column instead.
 - The command line prints the same problem, and ends with exit code 2. The compiler names `file:line:column`.
 - When a task of an execution exceeds a limit, its step fails with the same code and the place in the playbook. Rules, arcs and parents see
   an ordinary error. An execution whose start exceeds a limit fails before its first step.
@@ -28,7 +28,7 @@ def page() -> str:
     for area, title in AREAS.items():
         rows = [_row(size) for size in SIZES if size.area == area]
         parts.append(
-            f"## {title}\n\n| limit | most | what it limits | who refuses more |\n|---|---|---|---|\n"
+            f"## {title}\n\n| limit | most | what it limits | refused by (code) |\n|---|---|---|---|\n"
             + "".join(rows)
         )
     return "\n".join(parts)

@@ -46,7 +46,7 @@ def _size(name: str, area: Area, value: int, unit: Unit, what: str, where: str, 
 
 
 _TABLE: list[Size] = []
-_GATE = "every door, and the engine (`size_limit`)"
+_GATE = "the API, the command line and the engine (`size_limit`)"
 _COMPILER = "the compiler"
 KIB, MIB = 1024, 1024 * 1024
 
@@ -96,10 +96,10 @@ IDEMPOTENCY_KEY = _size("idempotency_key", "names", 255, "characters",
     "the API (`invalid_parameter`)")
 CORRELATION_ID = _size("correlation_id", "names", 255, "characters",
     "`correlation_id` of a request",
-    "every door that takes one (`size_limit`)")
+    "the API and the command line (`size_limit`)")
 REASON = _size("reason", "names", 2000, "characters",
     "the reason in a request",
-    "every door that takes one (`size_limit`)")
+    "the API and the command line (`size_limit`)")
 REFERENCE = _size("reference", "names", 1000, "characters",
     "the reference of a result",
     "the API (`invalid_reference`) and the engine, which counts bytes of UTF-8 and forgets longer ones")
@@ -124,7 +124,7 @@ PATCH_OPERATIONS = _size("patch_operations", "documents", 1000, "entries",
 SCHEMA_OPERATIONS = _size("schema_operations", "documents", 1_000_000, "operations",
     "keywords of a JSON Schema applied to values, in one check of a payload or of a callback's body; 200 characters times instructions of "
     "a pattern count as one",
-    "every door that checks one (`schema_limit`)")
+    "the API and the command line (`schema_limit`)")
 SET_DEPTH = _size("set_depth", "documents", 32, "levels",
     "keys in the name of one `--set`",
     "the command line (`invalid_set`)")
@@ -300,7 +300,7 @@ MESSAGE_BYTES = _size("message_bytes", "requests", 256 * KIB, "bytes",
     "NOETL_MESSAGE_LIMIT")
 AHEAD_SECONDS = _size("ahead_seconds", "requests", 366 * 86_400, "seconds",
     "how far ahead `trigger_at` lies",
-    "every door (`invalid_trigger_at`)")
+    "the API and the command line (`invalid_trigger_at`)")
 
 # --- schedules and triggers ---
 

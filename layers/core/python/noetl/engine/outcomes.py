@@ -270,16 +270,19 @@ def _wait_for_callback(
         d.decision.issue.append(answered)
 
 
-def child_start_event(
-    parent: Parent, request: ChildRequest, depth: int, taken: Container[int], number: int = 0
-) -> Start:
+def child_start_event(parent: Parent, request: ChildRequest, depth: int, taken: Container[int]) -> Start:
     """Make the Start of a sub-execution. Its ids are derived, so that asking twice starts one.
 
-    ``taken``: execution ids that the store refused for it. ``number``: see ``ids.child_origin``.
+    ``taken``: execution ids that the store refused for it.
     """
-    origin = ids.child_origin(parent.command_id, parent.turn, parent.index, number)
+    origin = ids.child_origin(parent.command_id, parent.turn, parent.index)
+    child = ids.child_execution_id(parent.execution_id, origin, taken, parent.index)
+    return _start(parent, request, depth, origin, child)
+
+
+def _start(parent: Parent, request: ChildRequest, depth: int, origin: str, child: int) -> Start:
     return Start(
-        ids.child_execution_id(parent.execution_id, origin, taken, parent.index),
+        child,
         ids.start_event(f"{parent.execution_id}/{origin}"),
         program="",
         path=request.path,
@@ -306,11 +309,18 @@ def start_detached(d: Decider, token: Token, children: Sequence[Start]) -> None:
 
 def detached(parent: Parent, outcome: Outcome, depth: int, taken: Container[int] = ()) -> list[Start]:
     """The Starts of ``wait: false`` sub-executions, as the pipeline reports them in ``meta.children``, numbered from 1."""
-    requests = (codec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ()))
+    requests = _requests(outcome)
+    command, turn, item = parent.command_id, parent.turn, parent.index
+    passed = [request.passed for request in requests]
+    children = ids.detached_execution_ids(parent.execution_id, command, turn, item, passed, taken)
     return [
-        child_start_event(parent, request, depth, taken, number)
-        for number, request in enumerate(requests, start=1)
+        _start(parent, request, depth, ids.child_origin(command, turn, item, number), child)
+        for number, (request, child) in enumerate(zip(requests, children, strict=True), start=1)
     ]
+
+
+def _requests(outcome: Outcome) -> list[ChildRequest]:
+    return [codec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ())]
 
 
 def with_free_ids(
@@ -322,12 +332,11 @@ def with_free_ids(
     """
     if not taken:
         return outcome
-    names: dict[str, str] = {}
-    for number in range(1, 1 + len(outcome.meta.get("children", ()))):
-        origin = ids.child_origin(command, turn, item, number)
-        told, free = (ids.child_execution_id(execution_id, origin, known, item) for known in ((), taken))
-        if told != free:
-            names[str(told)] = str(free)
+    passed = [request.passed for request in _requests(outcome)]
+    told, free = (
+        ids.detached_execution_ids(execution_id, command, turn, item, passed, known) for known in ((), taken)
+    )
+    names = {str(before): str(after) for before, after in zip(told, free, strict=True) if before != after}
     if not names:
         return outcome
     return codec.convert(_renamed(msgspec.to_builtins(outcome), names), Outcome)

@@ -29,6 +29,8 @@ SPEC = KindSpec(
 EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
 
 CODE_CHARACTERS = 1_000_000
+CODE_NAME = 100
+"""Characters of an error's code: what the child says is cut, as code can forge its answers."""
 
 
 class Params(KindParams):
@@ -78,10 +80,11 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     if "error" in answer:
         raise _raised(answer["error"], settings.python_memory_bytes)
     if "problem" in answer:
+        problem = answer["problem"] if isinstance(answer["problem"], dict) else {}
         raise TaskError(
-            str(answer["problem"]["message"]),
+            str(problem.get("message", "the result cannot be kept")),
             kind="transform",
-            code=str(answer["problem"]["code"]),
+            code=str(problem.get("code", "result_not_json"))[:CODE_NAME],
             hint="give back mappings with text keys, lists, texts, finite numbers, true, false or null, within the limits",
         )
     result = answer.get("result")
@@ -99,7 +102,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 def _raised(error: Any, memory_bytes: int) -> TaskError:
     """The TaskError for an exception of the code, from what the child says about it."""
     facts: dict[str, Any] = error if isinstance(error, dict) else {}
-    name = str(facts.get("type", "Exception"))
+    name = str(facts.get("type", "Exception"))[:CODE_NAME]
     text = str(facts.get("message", ""))
     message = f"{name}: {text}" if text else name
     return TaskError(

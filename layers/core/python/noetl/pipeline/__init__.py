@@ -1,11 +1,13 @@
 """The task sequence that one command runs: a pure machine over outcomes (``machine``), and its drive for control kinds (``inline``)."""
 
-from noetl.pipeline.inline import child_ids, declared_workload, item_of, run_inline, stage_pipeline
+from noetl.pipeline.children import ChildIds
+from noetl.pipeline.inline import declared_workload, item_of, run_inline, stage_pipeline
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Finish, Op, RunTask, TaskOutcome
 from noetl.pipeline.scope import Item, Surroundings
 
 __all__ = [
+    "ChildIds",
     "Finish",
     "Item",
     "Op",
@@ -13,7 +15,6 @@ __all__ = [
     "RunTask",
     "Surroundings",
     "TaskOutcome",
-    "child_ids",
     "declared_workload",
     "item_of",
     "run_inline",

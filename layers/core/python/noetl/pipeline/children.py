@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from noetl.domain import codec, ids
+from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.outcomes import ChildRequest
 from noetl.domain.size_gate import check_document, check_text
 from noetl.domain.sizes import PATH
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.ops import TaskOutcome
+from noetl.pipeline.scope import Item
+from noetl.pipeline.state import State
 
 if TYPE_CHECKING:
     from noetl.pipeline.machine import PipelineRun
@@ -31,6 +36,44 @@ def held(outcome: TaskOutcome) -> TaskOutcome:
 
 def detached(run: PipelineRun, child: ChildRequest) -> TaskOutcome:
     """Report a sub-execution that the run does not wait for: its id is known already."""
-    run.state.children.append(msgspec.to_builtins(child))
-    number = len(run.state.children)
-    return TaskOutcome({"execution_id": str(run.around.child_id(number, run.item))})
+    children = run.state.children
+    told, passed = run.around.child_id(len(children) + 1, run.item, run.state)
+    children.append(msgspec.to_builtins(msgspec.structs.replace(child, passed=passed)))
+    return TaskOutcome({"execution_id": str(told)})
+
+
+class ChildIds:
+    """Derives the ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
+
+    An id that the command or its run mentions is passed over: it is another execution's.
+    """
+
+    def __init__(self, command: Command, taken: Container[int] = ()) -> None:
+        """``taken``: ids that the store refused."""
+        self._command = command
+        self._taken = taken
+        self._known: set[int] = set()
+
+    def __call__(self, number: int, item: Item | None, state: State) -> tuple[int, int]:
+        """Derive the id of the ``number``-th one (from 1) of this turn: (id, derivations passed over)."""
+        command = self._command
+        if number == 1:
+            self._known = self._known or ids.ids_in(codec.encode(command))
+            self._known |= ids.ids_in(codec.encode(state))
+        place = -1 if item is None else item.index if item.place < 0 else item.place
+        origin = ids.child_origin(command.command_id, command.turn, place, number)
+        known = _Either(self._known, self._taken)
+        told, passed = ids.derivation_to_tell(command.execution_id, origin, known)
+        self._known.add(told)
+        return told, passed
+
+
+class _Either:
+    """What is in the one or in the other."""
+
+    def __init__(self, one: Container[int], other: Container[int]) -> None:
+        self._one = one
+        self._other = other
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._one or value in self._other

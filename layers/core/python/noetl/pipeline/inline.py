@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.domain import ids
 from noetl.domain.again import Places
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
@@ -26,11 +25,12 @@ from noetl.dsl.program import (
     calls_back_task,
     tasks_in,
 )
+from noetl.pipeline.children import ChildIds
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.machine import PipelineRun
 from noetl.pipeline.ops import Op, RunTask, TaskOutcome
 from noetl.pipeline.preview import call_input
-from noetl.pipeline.scope import ChildId, Item, Surroundings
+from noetl.pipeline.scope import Item, Surroundings
 from noetl.templating.contract import Hydrate
 
 _CHILD_FIELDS: dict[str, str] = {"args": "payload", "input": "payload", "with": "payload"}
@@ -83,20 +83,6 @@ def item_of(command: Command, index: int, stored: Sequence[Any] = ()) -> Item | 
     return Item(called, value, loop.iterator, total, loop.parent, loop.iterator_vars, index)
 
 
-def child_ids(command: Command, taken: Container[int] = ()) -> ChildId:
-    """Derive ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
-
-    ``taken``: ids that other executions have.
-    """
-
-    def child_id(number: int, item: Item | None) -> int:
-        place = -1 if item is None else item.index if item.place < 0 else item.place
-        origin = ids.child_origin(command.command_id, command.turn, place, number)
-        return ids.child_execution_id(command.execution_id, origin, taken, place)
-
-    return child_id
-
-
 def run_inline(
     program: Program,
     step: Step,
@@ -117,7 +103,7 @@ def run_inline(
         command.step,
         program.source_name,
         hydrate,
-        child_id=child_ids(command, taken),
+        child_id=ChildIds(command, taken),
         declared=declared_workload(program),
         aliases=aliases_of(program),
     )

@@ -17,6 +17,7 @@ from noetl.domain.patches import MISSING
 from noetl.domain.results import is_ref
 from noetl.pipeline.moment import MOMENT
 from noetl.pipeline.overlay import Overlay
+from noetl.pipeline.state import State
 from noetl.pipeline.views import label_view
 from noetl.templating import StepView, View, wrap
 from noetl.templating.contract import Hydrate
@@ -63,11 +64,12 @@ class Item:
     """Where it is in its loop run; -1: at ``index``, as in every run that is about all items."""
 
 
-ChildId = Callable[[int, Item | None], int]
-"""The id of the n-th sub-execution (from 1) that a turn starts without waiting, in an item or outside any loop."""
+ChildId = Callable[[int, Item | None, State], tuple[int, int]]
+"""The id of the n-th sub-execution (from 1) that a turn starts without waiting, in an item or outside any loop, and how many derivations
+of it were passed over."""
 
 
-def no_child(number: int, item: Item | None) -> int:
+def no_child(number: int, item: Item | None, state: State) -> tuple[int, int]:
     raise TemplateError("a sub-execution cannot be started here")
 
 

@@ -49,7 +49,9 @@ class Programs:
         if entry is None:
             wanted = path if version is None else f"{path} version {version}"
             raise NotFoundError(
-                f"no playbook is registered as {wanted}", code="playbook_not_found", hint="register it first"
+                f"no playbook is registered as {wanted}",
+                code="playbook_not_found",
+                hint="register it first: `noetl register FILE`",
             )
         self(entry.program)
         return entry.program

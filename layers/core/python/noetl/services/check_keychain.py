@@ -27,7 +27,7 @@ def check_keychain(program: Program, start: Start, names: CredentialNames, now: 
         f"{place}: {problem.message}",
         code="keychain_unresolved",
         hint=problem.hint,
-        details={**problem.details, "location": place},
+        details={**problem.details, "location": place, "source": program.source_name or program.path},
     )
 
 

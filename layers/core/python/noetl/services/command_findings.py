@@ -95,7 +95,7 @@ class CommandFindings:
         return Finding(
             "long_running" if long else "running",
             "warning" if long else "info",
-            f"{what} is being run for {command.due_for:.0f} s ({who_has(command.owner)})",
+            f"{what} has been running for {command.due_for:.0f} s ({who_has(command.owner)})",
             token.step,
             token.run,
             tries if long else (),

@@ -20,12 +20,12 @@ def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> Ca
         raise NotFoundError(
             f"{path} has no version {version}",
             code="playbook_not_found",
-            hint=f"its latest is {latest.version}",
+            hint=f"its latest version is {latest.version}",
         )
     raise NotFoundError(
         f"no playbook is registered as {path[:200]}",
         code="playbook_not_found",
-        hint=suggestion(catalog, path, "register it first"),
+        hint=suggestion(catalog, path, "register it first: `noetl register FILE`"),
     )
 
 

@@ -92,13 +92,13 @@ def paused(info: ExecutionInfo, fact: Mapping[str, Any]) -> Finding:
     """Tell who paused it, and what lets it go on. ``fact``: its last pause, as history has it."""
     parent = info.parent_execution_id if fact.get("word") else None
     who = f" by {fact['principal']}" if fact.get("principal") else ""
-    why = f": {fact['reason']}" if fact.get("reason") else ""
+    why = f" (reason: {fact['reason']})" if fact.get("reason") else ""
     above = "" if parent is None else f" with execution {parent}, which started it"
     return Finding(
         "paused",
         "warning",
-        f"it is paused{above}{who}{why}; nothing new is issued",
-        next=(f"`noetl unpause {info.execution_id if parent is None else parent}` lets it go on",),
+        f"the execution was paused{above}{who}{why}; the engine begins nothing new",
+        next=(f"`noetl unpause {info.execution_id if parent is None else parent}` continues it",),
     )
 
 

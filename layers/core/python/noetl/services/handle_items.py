@@ -129,11 +129,11 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]
     for item in event.items:
         outcome = item.outcome
         if outcome.status == "suspended":
-            outbox += _detached(event, item, taken)
+            outbox += _detached(event, item.index, outcome, taken)
             rows.append(_turn_row(event, item.index, outcome, _item_turn(event, item.index)))
             _continue_item(event, step, pool, item, now, resumed, waiting, outbox, taken)
             continue
-        outbox += _detached(event, item, taken)
+        outbox += _detached(event, item.index, outcome, taken)
         data = codec.encode(_bare(outcome))
         reaches |= mentioned(data, event.execution_id)
         size += len(data)
@@ -150,6 +150,8 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]
         told = event.rest.outcome
         if told is not None and told.trace:
             rows.append(_turn_row(event, event.rest.start, told, event.turn))
+        if told is not None:
+            outbox += _detached(event, event.rest.start, told, taken)
         _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox, taken)
     window = deps.limits.window
     return ItemBatch(
@@ -208,30 +210,29 @@ def _item_turn(event: ItemsDone, index: int) -> int:
     return event.turn + 1 if own else 1
 
 
-def _detached(event: ItemsDone, item: ItemOutcome, taken: frozenset[int]) -> list[Event]:
+def _detached(event: ItemsDone, index: int, outcome: Outcome, taken: frozenset[int]) -> list[Event]:
     """Sub-executions that an iteration started without waiting."""
-    if not item.outcome.meta.get("children"):
+    if not outcome.meta.get("children"):
         return []
     parent = Parent(
-        event.execution_id, event.command_id, event.turn, event.run, event.round, item.index, wait=False
+        event.execution_id, event.command_id, event.turn, event.run, event.round, index, wait=False
     )
-    return [*detached(parent, item.outcome, 1, taken)]
+    return [*detached(parent, outcome, 1, taken)]
 
 
 def _with_free_ids(event: ItemsDone, taken: frozenset[int]) -> ItemsDone:
     """``event`` with other ids for the sub-executions that it names and that the store refused."""
     if not taken:
         return event
-    items = [
-        msgspec.structs.replace(
-            item,
-            outcome=with_free_ids(
-                event.execution_id, event.command_id, event.turn, item.index, item.outcome, taken
-            ),
-        )
-        for item in event.items
-    ]
-    return msgspec.structs.replace(event, items=items)
+
+    def free(index: int, outcome: Outcome) -> Outcome:
+        return with_free_ids(event.execution_id, event.command_id, event.turn, index, outcome, taken)
+
+    items = [msgspec.structs.replace(item, outcome=free(item.index, item.outcome)) for item in event.items]
+    rest = event.rest
+    if rest is not None and rest.outcome is not None:
+        rest = msgspec.structs.replace(rest, outcome=free(rest.start, rest.outcome))
+    return msgspec.structs.replace(event, items=items, rest=rest)
 
 
 def _continue_item(

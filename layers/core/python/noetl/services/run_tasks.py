@@ -22,7 +22,7 @@ from noetl.domain.size_gate import find_unfit
 from noetl.domain.untrusted_text import task_line
 from noetl.domain.waiting import within
 from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
-from noetl.pipeline import Item, PipelineRun, RunTask, Surroundings, TaskOutcome, child_ids, declared_workload
+from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
 from noetl.pipeline.faults import error_of
 from noetl.pipeline.keeping import settled
 from noetl.pipeline.overlay import Overlay
@@ -80,7 +80,7 @@ class TaskRunner:
             deps.hydrate,
             self.secrets.keychain,
             lambda value: self.keeper.reference(self.secrets.redact(value), self.spec),
-            child_ids(command),
+            ChildIds(command),
             self._kept,
             self.secrets.redact_error,
             declared_workload(program),

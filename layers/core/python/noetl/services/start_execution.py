@@ -150,7 +150,7 @@ def _ahead(at: float, now: float) -> float | None:
     if at <= now:
         return None
     if at - now > MAX_AHEAD:
-        remedy = "a schedule starts what comes again and again; ask for this one nearer to its time"
+        remedy = "ask for a time at most 366 days ahead, or make a schedule"
         what = f"the time until {instant(at)}"
         raise exceeded(AHEAD_SECONDS, math.ceil(at - now), what, code="invalid_trigger_at", remedy=remedy)
     return at
@@ -230,6 +230,6 @@ def check_payload(program: Program, payload: Any) -> None:
         raise InvalidInputError(
             "; ".join(problems[:_TOLD]) + more,
             code="payload_invalid",
-            hint=f"the playbook {program.name} declares its input",
+            hint=f"correct the payload: the playbook {program.name} declares what it accepts under `input`",
             details={"problems": problems},
         )

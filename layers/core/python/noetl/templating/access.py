@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from string import Formatter
 from typing import Any
@@ -100,6 +100,10 @@ def slice_of(meter: Meter, obj: Any, start: Any, stop: Any, step: Any) -> Any:
     return subject[wanted]
 
 
+_PIECE = 1 << 16
+"""Characters of a text that are looked at in one go, to find out how many parts it has."""
+
+
 # --- methods ------------------------------------------------------------------------------------
 
 
@@ -113,6 +117,44 @@ def _text_method(name: str) -> Method:
         return list(found) if isinstance(found, tuple) else found
 
     return call
+
+
+def _splitting_method(name: str) -> Method:
+    function = getattr(str, name)
+
+    def call(meter: Meter, text: str, *args: Any, **kwargs: Any) -> Any:
+        meter.allocate(len(text))
+        given = [raw(arg) for arg in args]
+        options = {key: raw(arg) for key, arg in kwargs.items()}
+        separator = given[0] if given else options.get("sep")
+        most = given[1] if len(given) > 1 else options.get("maxsplit", -1)
+        if isinstance(separator, str) and separator:
+            parts = text.count(separator) + 1
+        else:
+            parts = count_words(text)
+        meter.allocate(8 * (parts if not isinstance(most, int) or most < 0 else min(parts, most + 1)))
+        return function(text, *given, **options)
+
+    return call
+
+
+def _splitlines(meter: Meter, text: str, *args: Any, **kwargs: Any) -> Any:
+    meter.allocate(len(text))
+    meter.allocate(8 * sum(len(part.splitlines()) for part in _pieces(text)))
+    return text.splitlines(*(raw(arg) for arg in args), **{key: raw(arg) for key, arg in kwargs.items()})
+
+
+def _pieces(text: str) -> Iterator[str]:
+    return (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
+
+
+def count_words(text: str) -> int:
+    """What ``len(text.split())`` is, without making all of the words: a text of 8 million characters holds a gigabyte of them."""
+    total, within = 0, False
+    for piece in _pieces(text):
+        total += len(piece.split()) - (within and not piece[0].isspace())
+        within = not piece[-1].isspace()
+    return total
 
 
 def _padding_method(name: str) -> Method:
@@ -255,7 +297,7 @@ def _list_count(meter: Meter, values: Any, wanted: Any) -> int:
 
 
 _PLAIN_TEXT_METHODS = """
-    upper lower strip lstrip rstrip split rsplit splitlines partition rpartition startswith endswith find rfind index rindex
+    upper lower strip lstrip rstrip partition rpartition startswith endswith find rfind index rindex
     count title capitalize swapcase casefold isdigit isalpha isalnum isnumeric isdecimal isspace isupper islower istitle
     isidentifier isascii removeprefix removesuffix
 """
@@ -263,6 +305,8 @@ _PLAIN_TEXT_METHODS = """
 _TEXT_METHODS: dict[str, Method] = {
     **{name: _text_method(name) for name in _PLAIN_TEXT_METHODS.split()},
     **{name: _padding_method(name) for name in ("ljust", "rjust", "center", "zfill")},
+    **{name: _splitting_method(name) for name in ("split", "rsplit")},
+    "splitlines": _splitlines,
     "replace": replace,
     "join": _join,
     "expandtabs": _expandtabs,

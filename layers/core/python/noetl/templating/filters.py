@@ -20,7 +20,7 @@ from noetl.domain.codec import decode, encode
 from noetl.domain.errors import InvalidInputError, TemplateError
 from noetl.domain.size_gate import check_tree, number_fits
 from noetl.domain.sizes import INTEGER_DIGITS
-from noetl.templating.access import attribute, check_int, describe, replace
+from noetl.templating.access import attribute, check_int, count_words, describe, replace
 from noetl.templating.limits import Meter, over_limit
 from noetl.templating.operators import operand, printf
 from noetl.templating.plain import to_text, unwrap
@@ -46,6 +46,32 @@ def _text_filter(function: Callable[[str], str]) -> Filter:
         return function(text)
 
     return apply
+
+
+def _read_filter(function: Callable[..., Any]) -> Filter:
+    """A filter over a text that makes no larger one: reading it takes time all the same."""
+
+    def apply(meter: Meter, value: Any, *args: Any, **kwargs: Any) -> Any:
+        text = to_text(value)
+        meter.tick(1 + (len(text) >> 12))
+        return function(text, *args, **kwargs)
+
+    return apply
+
+
+def _title(meter: Meter, value: Any) -> str:
+    text = to_text(value)
+    meter.allocate(len(text))
+    meter.tick(len(text))  # each word is made by Python code
+    return str(JINJA["title"](text))
+
+
+def _urlencode(meter: Meter, value: Any) -> str:
+    plain = unwrap(raw(value))
+    size = len(plain) if isinstance(plain, str) else len(encode(plain))
+    meter.allocate(3 * size)
+    meter.tick(size)  # each byte is looked at by Python code
+    return str(JINJA["urlencode"](plain))
 
 
 def _number(meter: Meter, value: Any, convert: Callable[[Any], Any], fallback: Any) -> Any:
@@ -74,6 +100,9 @@ def _int(meter: Meter, value: Any, fallback: Any = 0, base: Any = 10) -> Any:
 
 
 def _float(meter: Meter, value: Any, fallback: Any = 0.0) -> Any:
+    value = resolve(value)
+    if isinstance(value, str):
+        meter.tick(len(value) >> 8)
     return _number(meter, value, float, fallback)
 
 
@@ -112,8 +141,10 @@ def _fromjson(meter: Meter, value: Any) -> Any:
 
 
 def _b64decode(meter: Meter, value: Any) -> str:
+    text = to_text(value)
+    meter.allocate(len(text))
     try:
-        return base64.b64decode(to_text(value), validate=True).decode()
+        return base64.b64decode(text, validate=True).decode()
     except (binascii.Error, ValueError) as error:
         raise TemplateError(f"this is not base64 of a text: {error}") from None
 
@@ -138,10 +169,8 @@ def _center(meter: Meter, value: Any, width: Any = 80) -> str:
     return text.center(width)
 
 
-def _truncate(
-    meter: Meter, value: Any, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5
-) -> str:
-    text, mark, length = to_text(value), to_text(end), check_int(length)
+def _truncate(text: str, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5) -> str:
+    mark, length = to_text(end), check_int(length)
     if length < len(mark):
         raise TemplateError(f"truncate needs a length of at least {len(mark)}")
     if len(text) <= length + check_int(leeway):
@@ -207,13 +236,13 @@ FILTERS: dict[str, Filter] = {
     "safe": lambda meter, value: value,
     "sha256": _text_filter(lambda text: hashlib.sha256(_bytes(text)).hexdigest()),
     "string": _text_filter(str),
-    "title": _text_filter(lambda text: str(JINJA["title"](text))),
+    "title": _title,
     "tojson": _tojson,
-    "trim": lambda meter, value, chars=None: to_text(value).strip(chars),
-    "truncate": _truncate,
+    "trim": _read_filter(str.strip),
+    "truncate": _read_filter(_truncate),
     "upper": _text_filter(str.upper),
-    "urlencode": lambda meter, value: str(JINJA["urlencode"](unwrap(raw(value)))),
-    "wordcount": lambda meter, value: len(to_text(value).split()),
+    "urlencode": _urlencode,
+    "wordcount": _read_filter(count_words),
 }
 FILTERS["d"] = FILTERS["default"]
 FILTERS["e"] = FILTERS["escape"]

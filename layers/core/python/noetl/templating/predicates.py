@@ -40,6 +40,15 @@ def _same(meter: Meter, value: Any, other: Any) -> bool:
     return value is other or (type(value) is type(other) and bool(value == other))
 
 
+def _of_text(function: Callable[[str], bool]) -> Test:
+    def holds(meter: Meter, value: Any) -> bool:
+        text = to_text(value)
+        meter.tick(1 + (len(text) >> 10))
+        return function(text)
+
+    return holds
+
+
 TESTS: dict[str, Test] = {
     "boolean": _of_type(bool),
     "defined": lambda meter, value: not _missing(value),
@@ -49,7 +58,7 @@ TESTS: dict[str, Test] = {
     "float": _of_type(float),
     "integer": _integer,
     "iterable": _of_type(str, list, tuple, range, Mapping, View),
-    "lower": lambda meter, value: to_text(value).islower(),
+    "lower": _of_text(str.islower),
     "mapping": _of_type(Mapping, MapView),
     "none": lambda meter, value: resolve(value) is None,
     "number": _of_type(int, float),
@@ -59,7 +68,7 @@ TESTS: dict[str, Test] = {
     "string": _of_type(str),
     "true": lambda meter, value: resolve(value) is True,
     "undefined": lambda meter, value: _missing(value),
-    "upper": lambda meter, value: to_text(value).isupper(),
+    "upper": _of_text(str.isupper),
 }
 _COMPARISONS = {
     "eq": ("==", "equalto"),

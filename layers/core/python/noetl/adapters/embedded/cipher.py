@@ -12,6 +12,7 @@ from noetl.adapters.embedded.files import sync_folder, write_once
 from noetl.adapters.embedded.locked import locked
 from noetl.adapters.sealing import KEY_BYTES, not_sealed, seal, unseal
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.shortages import shortage
 
 _HEADER = b"\x81"
 """Version of the sealed form; not one of KMS's."""
@@ -66,7 +67,7 @@ class FileCipher:
             sync_folder(self._path.parent)
         except OSError as error:
             part.unlink(missing_ok=True)
-            raise self._unusable(error.strerror or str(error)) from error
+            raise self._failed(error) from error
 
     def _read(self, *, make: bool) -> tuple[bytes, ...]:
         """Raises InfrastructureError(code="key_file") when the file cannot be used."""
@@ -80,7 +81,7 @@ class FileCipher:
                 return self._keys
             text = self._path.read_bytes()
         except OSError as error:
-            raise self._unusable(error.strerror or str(error)) from error
+            raise self._failed(error) from error
         if not text or len(text) % KEY_BYTES or len(text) > MOST * KEY_BYTES:
             raise self._unusable(f"it has {len(text)} bytes instead of {KEY_BYTES} for each key")
         mode = status.st_mode & 0o777
@@ -89,6 +90,17 @@ class FileCipher:
         keys = tuple(text[start : start + KEY_BYTES] for start in range(0, len(text), KEY_BYTES))
         self._keys, self._seen = keys, seen
         return keys
+
+    def _failed(self, error: OSError) -> InfrastructureError:
+        """A full disk and its like pass; nothing of the key was kept or lost."""
+        lacking = shortage(error)
+        if lacking is None:
+            return self._unusable(error.strerror or str(error))
+        return InfrastructureError(
+            f"the key file {self._path} cannot be used: {lacking.reason}",
+            code="key_file",
+            hint=lacking.remedy,
+        )
 
     def _unusable(self, reason: str, hint: str | None = None) -> InfrastructureError:
         return InfrastructureError(

@@ -19,7 +19,7 @@ from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, Work, loop_of
 from noetl.domain import codec, ids
 from noetl.domain.commands import Command
-from noetl.domain.events import Event
+from noetl.domain.events import Event, Start
 from noetl.ports.execution_store import Committed, ExecutionIdTakenError, ItemBatch, ItemsCommitted
 
 EARLY = -1
@@ -122,11 +122,19 @@ def _count(
     elif event.closed:
         loop.handed_back += entry.left
         del work.commands[event.command_id]
-    events += tables.post(batch.outbox, event.execution_id, owner)
+    repeated = {part.row.seq for part in counted_rows(batch)} - {part.row.seq for part in fresh}
+    events += tables.post(
+        [one for one in batch.outbox if _item_of(one) not in repeated], event.execution_id, owner
+    )
     if batch.alert and loop.gate == "open" and not loop.alerted:
         loop.alerted = True
         events += tables.post([loop_alert(batch, loop.row.step, loop.row.program)], event.execution_id, owner)
     return len(counts)
+
+
+def _item_of(event: Event) -> int | None:
+    """The item whose row a Start is posted with, or not at all: of a repeat the engine may derive another execution id."""
+    return event.parent.index if isinstance(event, Start) and event.parent is not None else None
 
 
 def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work) -> bool:

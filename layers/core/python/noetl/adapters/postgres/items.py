@@ -143,6 +143,7 @@ class Counting:
         continued: dict[int, list[int]] = {}
         made: list[Event] = []
         posted: set[tuple[int, str]] | None = None
+        repeated: set[int] = set()
         slots = Slots(unread)
         for row in rows:
             kind, execution, identity, counts, body, _, _ = row
@@ -170,6 +171,8 @@ class Counting:
             elif kind == b"event":
                 event = unread.event(int(execution or b""), (identity or b"").decode(), body or b"")
                 made += [] if event is None else [event]
+            elif kind == b"repeated":
+                repeated.update(integers(counts))
             elif kind == b"partly":
                 posted = set()
             elif posted is not None:
@@ -182,12 +185,13 @@ class Counting:
         ]
         if self._owner is None:
             return answers, Committed()
+        asked = [(number, event) for number, batch in enumerate(self._batches, 1) for event in batch.outbox]
         outbox = [
             event
-            for number, batch in enumerate(self._batches, 1)
+            for place, (number, event) in enumerate(asked, 1)
             if number in counted
-            for event in batch.outbox
-            if posted is None or (event.execution_id, event.event_id) in posted
+            and place not in repeated
+            and (posted is None or (event.execution_id, event.event_id) in posted)
         ]
         commands = slots.given_out(self._resumed(continued, unread) + self._new_chunks(loops, unread))
         return answers, Committed(tuple(commands), tuple(outbox + made))

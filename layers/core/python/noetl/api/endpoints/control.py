@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from noetl.api import reading
 from noetl.api.bodies import AcceptedAnswer, CancelBody, ContextBody, TokenBody
@@ -21,12 +21,7 @@ from noetl.services.steer_many import ManyDeps, ManyWish
 Endpoint = Callable[[ApiDeps, Request], Answer]
 
 
-class _Reasoned(Protocol):
-    @property
-    def reason(self) -> str: ...
-
-
-B = TypeVar("B", bound=_Reasoned)
+B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
 
 
 def changing(shape: type[B], change: Callable[[ApiDeps, int, B, Asked], Event]) -> Endpoint:

@@ -58,6 +58,7 @@ def _file_text(name: str) -> str:
         raise InfrastructureError(
             f"the token file {name} cannot be read: {error.strerror or error}",
             code="token_missing",
+            hint="write the server's token there, or name another file: noetl context add NAME --url URL --token-file FILE",
             retryable=False,
         ) from error
 

@@ -43,6 +43,12 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
             hint="send less at once, or simplify the schema: fewer `anyOf` and `oneOf`, shorter patterns",
             details={"limit": SCHEMA_OPERATIONS.name, "most": SCHEMA_OPERATIONS.value},
         ) from None
+    except RecursionError:
+        raise InvalidInputError(
+            "what was sent is nested too deep to hold against the schema",
+            code="schema_limit",
+            hint="nest lists and mappings less deeply, or simplify the schema: a `$dynamicRef` that leads back to itself never ends",
+        ) from None
     except Exception as error:  # a schema that is none fails in the library in many ways
         problem = schema_problem(schema)
         told = show_problem(problem) if problem else f"it cannot be used: {type(error).__name__}"

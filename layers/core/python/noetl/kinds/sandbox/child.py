@@ -6,13 +6,13 @@ import contextlib
 import os
 import select
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
-from noetl.kinds.sandbox.disk import DiskUse
+from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places, library_path
@@ -93,6 +93,16 @@ class Child:
         """False once the process has ended."""
         return not self._closed and self._confined.process.poll() is None
 
+    @property
+    def fits_disk(self) -> bool:
+        """Whether its folder is within its limit; any thread may ask. Code that has given its result may still write."""
+        return self.owner is None or disk_fits(self._confined.folder, self.owner.limits.disk_bytes)
+
+    @property
+    def left_processes(self) -> bool:
+        """Whether calls left processes running (Linux)."""
+        return self._confined.left_processes()
+
     def call(self, code: str, values: Mapping[str, Any], watch: Watch) -> dict[str, Any]:
         """Run ``code`` with ``values``: a mapping with one of ``result``, ``error`` and ``problem``.
 
@@ -111,7 +121,7 @@ class Child:
                 self._ready = True
             answer = self._answer_to(call_id, watch, output)
             while "need" in answer:
-                self._send(_frame({"values": _look_up(answer["need"], watch.context.lookup)}), watch, output)
+                self._send(_frame({"values": _look_up(answer["need"], watch)}), watch, output)
                 answer = self._answer_to(call_id, watch, output)
         finally:
             with contextlib.suppress(OSError):
@@ -235,13 +245,16 @@ def _frame(value: Any) -> bytes:
     return len(data).to_bytes(LENGTH, "big") + data
 
 
-def _look_up(names: Any, lookup: Callable[[str], Any]) -> dict[str, Any]:
+def _look_up(names: Any, watch: Watch) -> dict[str, Any]:
+    """The values of ``names``, each looked up once. A forged list may be long and each value large: time and cancellation count meanwhile."""
     if not isinstance(names, list):
         raise _no_answer("it asks for something that is not a list of names")
     found = {}
-    for name in names:
+    for name in dict.fromkeys(map(str, names)):
+        watch.refuse_late("the code")
+        watch.refuse_cancelled("the code")
         with contextlib.suppress(KeyError):
-            found[str(name)] = lookup(str(name))
+            found[name] = watch.context.lookup(name)
     return found
 
 

@@ -47,6 +47,12 @@ class DiskUse:
             )
 
 
+def disk_fits(folder: Path, limit: int) -> bool:
+    """Whether what lies in ``folder`` can be counted and is at most ``limit`` bytes."""
+    used = folder_bytes(folder, limit)
+    return used is not None and used <= limit
+
+
 def folder_bytes(folder: Path, enough: int) -> int | None:
     """What lies in ``folder``, as it takes room on the disk; not counted further than just above ``enough``.
 

@@ -84,6 +84,8 @@ class Layers:
     """A process between worker and task that gets every orphan, and ends what the task started."""
     watched: bool = False
     """The worker looks at the size of a task's folder."""
+    key_filter: bool = False
+    """The filter of system calls refuses keys of the kernel."""
 
     @property
     def confines_files(self) -> bool:
@@ -114,6 +116,7 @@ def choose_layers(found: Detected) -> Layers:
         process_limit=other_user or not found.root or (namespaces and not found.process_limit),
         supervisor=not found.subreaper,
         watched=True,
+        key_filter=not found.socket_filter,
     )
 
 
@@ -121,7 +124,9 @@ def _protections(layers: Layers) -> Iterator[Protection]:
     landlock = f"Landlock (ABI {layers.landlock})" if layers.landlock else ""
     spaces = "namespaces" if layers.namespaces else ""
     user = "a user of its own" if layers.other_user else ""
-    sockets = "a filter of system calls" if layers.socket_filter else ""
+    calls = "a filter of system calls"
+    sockets = calls if layers.socket_filter else ""
+    keys = calls if layers.key_filter else ""
     scope = landlock if layers.landlock >= SCOPES_SINCE else ""
     supervisor = "a supervising process" if layers.supervisor else ""
     watched = "a worker that looks at its folder" if layers.watched else ""
@@ -142,6 +147,7 @@ def _protections(layers: Layers) -> Iterator[Protection]:
             (spaces, landlock, user),
             "code can look into processes of this user that do not forbid it",
         ),
+        ("keys", (keys,), "code reads and changes keys that the system keeps for this user (keyrings)"),
         ("leftovers", (spaces, supervisor), "processes that leave the task's group outlive it"),
         (
             "processes",

@@ -1,5 +1,7 @@
 """Children between calls: each is kept for the execution it has worked for, and ended when nobody calls it for long.
 
+One whose call left processes running is not kept; one whose threads fill its folder is ended.
+
 Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code. So nobody waits for a place.
 """
 
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
+from noetl.kinds.sandbox.disk import LOOK_SECONDS
 
 IDLE_SECONDS = 60.0
 KEPT_PER_PROCESSOR = 8
@@ -80,8 +83,9 @@ class ChildPool:
         return None
 
     def _give_back(self, child: Child) -> None:
+        fit = not child.worn and not child.left_processes
         with self._changed:
-            if not self._closed and not child.worn:
+            if not self._closed and fit:
                 self._idle.append(_Idle(child, time.monotonic()))
                 if self._keeper is None:
                     self._keeper = threading.Thread(
@@ -107,14 +111,27 @@ class ChildPool:
                 while self._idle and self._idle[0].since <= limit:
                     self._unwanted.append(self._idle.pop(0).child)
                 children, self._unwanted = self._unwanted, []
+                idle = [one.child for one in self._idle]
             for child in children:
                 child.close()
+            self._end_overfull(idle)
+
+    def _end_overfull(self, children: list[Child]) -> None:
+        """End those whose threads went on writing to their folder. One that was leased meanwhile is looked at by its call."""
+        full = [child for child in children if not child.fits_disk]
+        if not full:
+            return
+        with self._changed:
+            ended = [one.child for one in self._idle if one.child in full]
+            self._idle = [one for one in self._idle if one.child not in full]
+        for child in ended:
+            child.close()
 
     def _until_next_look(self) -> float | None:
         """Seconds; None while nobody is idle."""
         if not self._idle:
             return None
-        return max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic())
+        return min(LOOK_SECONDS, max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic()))
 
 
 def _start(owner: Owner) -> Child:

@@ -44,6 +44,7 @@ class Confinement:
         others: int = 0,
         user: int = 0,
         subreaper: bool = True,
+        filter_keys: bool = False,
     ) -> None:
         """``__dict__`` is the message that a guest gets."""
         self.folder = folder
@@ -66,6 +67,8 @@ class Confinement:
         """The user to become; 0: stay who it is."""
         self.subreaper = subreaper
         """The supervisor gets every orphan."""
+        self.filter_keys = filter_keys
+        """Refuse the keys that the kernel keeps: those of a user and of a session are shared by all of its processes, in any namespace."""
 
 
 def confine(wanted: Confinement, lifeline: int) -> None:
@@ -107,10 +110,10 @@ def restrict_self(wanted: Confinement) -> None:
             _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
         _drop_privileges()
         _restrict_files(wanted)
-        if wanted.filter_sockets:
-            from .syscall_filter import refuse_file_sockets
+        if wanted.filter_sockets or wanted.filter_keys:
+            from .syscall_filter import filter_calls
 
-            refuse_file_sockets()
+            filter_calls(sockets=wanted.filter_sockets)
         if wanted.memory:
             _limit(resource.RLIMIT_AS, wanted.memory)
 

@@ -74,7 +74,7 @@ def _filter() -> None:
     if not syscall_filter.is_known():
         raise OSError(0, f"the system calls of {os.uname().machine} are not known")
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    syscall_filter.refuse_file_sockets()
+    syscall_filter.filter_calls(sockets=True)
     try:
         socket.socket(socket.AF_UNIX).close()
     except PermissionError:

@@ -1,4 +1,7 @@
-"""A filter of system calls that takes sockets of files away, where no mount namespace hides them.
+"""A filter of system calls: it takes away keys of the kernel and, where no mount namespace hides them, sockets of files.
+
+The kernel keeps keys (tickets of Kerberos, of encrypted folders) for a user and for a session. A task inherits its worker's session, and
+the user's keyring is found by its number in any namespace: so a task reads them, and leaves messages for other tasks there.
 
 Landlock does not look at ``connect`` to a path before its ABI 9, and the kernel asks for no more than the rights of the
 user: the socket of a database would be open to every task. So a task cannot make such sockets. ``socketpair`` stays, for
@@ -23,8 +26,11 @@ NUMBER, ARCHITECTURE, FIRST, SECOND = 0, 4, 16, 24
 OTHER_ABI = 0x40000000
 """Numbers of the x32 ABI begin there."""
 IO_URING_SETUP = 425
-MACHINES = {"x86_64": (0xC000003E, 41, 53), "aarch64": (0xC00000B7, 198, 199)}
-"""AUDIT_ARCH, socket, socketpair."""
+MACHINES = {
+    "x86_64": (0xC000003E, 41, 53, (248, 249, 250)),
+    "aarch64": (0xC00000B7, 198, 199, (217, 218, 219)),
+}
+"""AUDIT_ARCH, socket, socketpair; add_key, request_key, keyctl."""
 
 
 class _Program(ctypes.Structure):
@@ -36,14 +42,19 @@ def is_known() -> bool:
     return os.uname().machine in MACHINES
 
 
-def refuse_file_sockets() -> None:
-    """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError."""
-    code = program(*MACHINES[os.uname().machine])
+def filter_calls(*, sockets: bool) -> None:
+    """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError.
+
+    ``sockets``: refuse those of files, too; keys of the kernel are always refused.
+    """
+    code = program(*MACHINES[os.uname().machine], sockets=sockets)
     found = _Program(len(code) // 8, code)
     prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(found))
 
 
-def program(architecture: int, socket_number: int, pair_number: int) -> bytes:
+def program(
+    architecture: int, socket_number: int, pair_number: int, keys: tuple[int, ...], *, sockets: bool
+) -> bytes:
     """The filter as the kernel reads it. Jumps count the instructions that are passed over."""
     refused = RETURN, 0, 0, ERROR | errno.EACCES
     unknown = RETURN, 0, 0, ERROR | errno.ENOSYS
@@ -55,18 +66,23 @@ def program(architecture: int, socket_number: int, pair_number: int) -> bytes:
         (LOAD, 0, 0, NUMBER),
         (JUMP_AT_LEAST, 0, 1, OTHER_ABI),
         unknown,
-        (JUMP_EQUAL, 0, 1, IO_URING_SETUP),
-        unknown,
-        (JUMP_EQUAL, 0, 4, socket_number),
-        (LOAD, 0, 0, FIRST),
-        (JUMP_EQUAL, 0, 1, _socket.AF_UNIX),
-        refused,
-        allowed,
-        (JUMP_EQUAL, 0, 4, pair_number),
-        (LOAD, 0, 0, SECOND),
-        (AND, 0, 0, 0xF),
-        (JUMP_EQUAL, 0, 1, _socket.SOCK_DGRAM),
-        refused,
-        allowed,
     ]
+    for number in keys:
+        steps += [(JUMP_EQUAL, 0, 1, number), unknown]
+    if sockets:
+        steps += [
+            (JUMP_EQUAL, 0, 1, IO_URING_SETUP),
+            unknown,
+            (JUMP_EQUAL, 0, 4, socket_number),
+            (LOAD, 0, 0, FIRST),
+            (JUMP_EQUAL, 0, 1, _socket.AF_UNIX),
+            refused,
+            allowed,
+            (JUMP_EQUAL, 0, 4, pair_number),
+            (LOAD, 0, 0, SECOND),
+            (AND, 0, 0, 0xF),
+            (JUMP_EQUAL, 0, 1, _socket.SOCK_DGRAM),
+            refused,
+        ]
+    steps.append(allowed)
     return b"".join(struct.pack("=HBBI", *step) for step in steps)

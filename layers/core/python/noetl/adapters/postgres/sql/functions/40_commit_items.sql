@@ -11,12 +11,13 @@
 --
 -- Two runs of one parallel chunk may differ: an item is done in one and goes on alone in the other. The first row of an item decides.
 -- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not go on alone.
+-- A Start of an item is posted with the item's row or not at all: of a repeat the engine may derive another execution id.
 --
 -- Batches of paused executions change nothing.
 --
 -- Answers: 'batch' (number, counted) · 'paused' (number) · 'early' (number, done, failed, total) · 'loop' (run, round, first new index, end of new
 -- indexes, chunk, done, failed, total; payload unless known) · 'continued' (position, attempt, first, past) · 'event' (made here)
--- · 'partly' / 'posted' (see noetl.post).
+-- · 'repeated' (places of Starts that were not posted) · 'partly' / 'posted' (see noetl.post).
 CREATE OR REPLACE FUNCTION noetl.commit_items(
     p_owner TEXT,
     b_execution BIGINT[], b_run BIGINT[], b_round INTEGER[], b_command TEXT[], b_attempt INTEGER[], b_turn INTEGER[],
@@ -39,7 +40,10 @@ DECLARE
     -- all waves
     all_no INTEGER[] := '{}'; all_counted BIGINT[] := '{}'; all_failed BIGINT[] := '{}'; all_patched BIGINT[] := '{}';
     all_size BIGINT[] := '{}'; all_early INTEGER[] := '{}';
+    -- rows that were not there yet, by their places in e_batch
+    w_fresh INTEGER[]; all_fresh INTEGER[] := '{}'; is_fresh BOOLEAN[];
     paused BIGINT[]; is_counted BOOLEAN[];
+    o_posted INTEGER[]; o_repeated INTEGER[]; is_posted BOOLEAN[];
     gone_execution BIGINT[] := '{}'; gone_run BIGINT[] := '{}'; gone_round INTEGER[] := '{}'; gone_items BIGINT[] := '{}';
 BEGIN
     PERFORM FROM noetl.loop l
@@ -72,8 +76,8 @@ BEGIN
                     AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.item)
         ), arrived AS MATERIALIZED (
             SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
-            FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size)
-                AS e (batch, id, seq, type, facts, at, counts, failed, patched, size)
+            FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size) WITH ORDINALITY
+                AS e (batch, id, seq, type, facts, at, counts, failed, patched, size, place)
             CROSS JOIN LATERAL (SELECT b_run[e.batch] || '.r' || b_round[e.batch] || '.i' || e.seq AS alone) i
             WHERE is_open[e.batch]
               AND NOT (e.counts AND i.alone <> b_command[e.batch] AND EXISTS (
@@ -110,12 +114,14 @@ BEGIN
                array_agg(j.failed) FILTER (WHERE NOT j.early), array_agg(j.patched) FILTER (WHERE NOT j.early),
                array_agg(j.size) FILTER (WHERE NOT j.early), array_agg(j.alone) FILTER (WHERE NOT j.early),
                coalesce(array_agg(j.no) FILTER (WHERE j.early), '{}'),
-               (SELECT array_agg(g.position) FROM going g), (SELECT array_agg(g.batch) FROM going g WHERE g.item IS NULL)
-        INTO w_no, w_counted, w_failed, w_patched, w_size, w_alone, w_early, w_going, w_rest FROM judged j;
+               (SELECT array_agg(g.position) FROM going g), (SELECT array_agg(g.batch) FROM going g WHERE g.item IS NULL),
+               (SELECT coalesce(array_agg(f.place), '{}') FROM fresh f)
+        INTO w_no, w_counted, w_failed, w_patched, w_size, w_alone, w_early, w_going, w_rest, w_fresh FROM judged j;
 
         all_early := all_early || w_early;
         CONTINUE WHEN w_no IS NULL;
         all_no := all_no || w_no;
+        all_fresh := all_fresh || w_fresh;
         all_counted := all_counted || w_counted;
         all_failed := all_failed || w_failed;
         all_patched := all_patched || w_patched;
@@ -152,13 +158,26 @@ BEGIN
 
     IF cardinality(o_batch) > 0 THEN
         is_counted := noetl.marks(all_no, cardinality(b_execution));
+        is_fresh := noetl.marks(all_fresh, cardinality(e_batch));
+        -- The item of a Start is in its event id (ids.child_origin). The rest of a chunk has no row: its repeat is fenced by the turn.
+        WITH asked AS (
+            SELECT o.place, substring(o.id FROM '^start:[0-9]+/[^/]+/([0-9]+)(?:#[0-9]+)?:[0-9]+$')::bigint AS item, o.batch, false AS known
+            FROM unnest(o_batch, o_id) WITH ORDINALITY AS o (batch, id, place)
+            UNION ALL SELECT NULL, e.seq, e.batch, NOT is_fresh[e.place]
+            FROM unnest(e_batch, e_seq) WITH ORDINALITY AS e (batch, seq, place)
+        ), judged AS (
+            SELECT a.place, a.batch, a.item IS NOT NULL AND bool_or(a.known) OVER (PARTITION BY a.batch, a.item) AS repeated FROM asked a
+        ) SELECT coalesce(array_agg(j.place) FILTER (WHERE NOT j.repeated), '{}'), coalesce(array_agg(j.place) FILTER (WHERE j.repeated), '{}')
+        INTO o_posted, o_repeated FROM judged j WHERE j.place IS NOT NULL AND is_counted[j.batch];
+        RETURN QUERY SELECT 'repeated', NULL::bigint, NULL, o_repeated::bigint[], NULL, NULL, NULL WHERE cardinality(o_repeated) > 0;
+        is_posted := noetl.marks(o_posted, cardinality(o_batch));
         RETURN QUERY SELECT p.* FROM (
             SELECT array_agg(o.execution) AS execution, array_agg(o.id) AS id, array_agg(b_execution[o.batch]) AS source,
                    array_agg(o.payload) AS payload, array_agg(o.awaited_by) AS awaited_by, array_agg(o.program) AS program,
                    array_agg(o.path) AS path
-            FROM unnest(o_batch, o_execution, o_id, o_payload, o_awaited_by, o_program, o_path)
-                AS o (batch, execution, id, payload, awaited_by, program, path)
-            WHERE is_counted[o.batch]
+            FROM unnest(o_batch, o_execution, o_id, o_payload, o_awaited_by, o_program, o_path) WITH ORDINALITY
+                AS o (batch, execution, id, payload, awaited_by, program, path, place)
+            WHERE is_posted[o.place]
         ) o, noetl.post(p_owner, o.execution, o.id, o.source, o.payload, o.awaited_by, o.program, o.path) p WHERE o.execution IS NOT NULL;
     END IF;
     IF cardinality(all_early) > 0 THEN
