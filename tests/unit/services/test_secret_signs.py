@@ -30,6 +30,8 @@ def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Sp
         undone, left, at = b"", [], 0
         for token in escape.finditer(text):
             meant = secret_spellings._meant(token)
+            if meant == token[0]:  # The name of no character is no escape.
+                continue
             undone += text[at : token.start()] + meant
             left += origins[at : token.start()]
             left += [(origins[token.start()][0], origins[token.end() - 1][1])] * len(meant)
@@ -104,6 +106,8 @@ def gapped(secrets: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 @example(([b"a%41b"], b"&amp; a%2541b"))
 @example(([b"abAB"], b"%61\\u0062&#65;&#x42;"))
 @example(([b"it's"], b"it''s"))
+@example(([b"aaa;"], b"&amp;aaa;"))
+@example(([b"aaa;"], b"&aaa;%61aa;"))
 def test_finds_what_a_search_without_signs_finds(case: tuple[list[bytes], bytes]) -> None:
     secrets, data = case
     known = KnownSecrets(secrets, *gapped(secrets))

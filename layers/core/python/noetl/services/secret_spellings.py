@@ -140,8 +140,11 @@ def _traced(escape: re.Pattern[bytes], data: bytes, spans: list[Span]) -> list[S
     given: list[int] = [0]
     """… and in ``data``."""
     for token in escape.finditer(data):
+        meant = _meant(token)
+        if meant == token[0]:
+            continue  # The name of no character: what stands there is the text itself, and its end may be a secret.
         before = undone[-1] + token.start() - given[-1]
-        undone += [before, before + len(_meant(token))]
+        undone += [before, before + len(meant)]
         given += [token.start(), token.end()]
     undone.append(undone[-1] + len(data) - given[-1])
     given.append(len(data))
