@@ -7,6 +7,7 @@ import json
 import msgspec
 import pytest
 
+from noetl.domain.capability import HEADER, Capability
 from noetl.domain.events import Cancel, CommandDone, encode_event
 from noetl.domain.outcomes import Outcome
 from noetl.domain.tokens import KeyRing, grant
@@ -185,6 +186,35 @@ def test_the_token_of_a_command_is_enough_and_a_forged_one_is_not():
 
 
 # --- many at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kept"),
+    [
+        ("POST", "/api/executions/{id}/logs", {"lines": []}, 202),
+        ("PUT", "/api/result/{id}/start/x", "[1]", 200),
+        ("PUT", "/api/result/0/start/x", "[1]", 200),
+    ],
+)
+def test_a_worker_keeps_things_only_for_executions_of_its_commands(ground, method, path, body, kept):
+    """The scope alone would let it replace what any execution has kept."""
+    command, other = ground.issued(), ground.start()
+    foreign = KeyRing.of(["a key that somebody made up"])
+    forged = Capability.of(command, grant(command, foreign)).header()
+    place = path.replace("{id}", str(command.execution_id))
+
+    def ask(place: str, **headers: str):
+        return ground.ask(method, place, body, headers=headers)
+
+    for shown in ({}, {HEADER: forged}):
+        reply = ask(place, **shown)
+        assert (reply.status, reply.json["code"]) == (403, "command_refused"), shown
+    own = {HEADER: ground.capability(command).header()}
+    assert ask(place, **own).status == kept
+    if "{id}" in path:
+        reply = ask(path.replace("{id}", other), **own)
+        assert (reply.status, reply.json["code"]) == (403, "command_refused")
+    assert ask(place, **{HEADER: "x"}).status == 422
 
 
 def test_a_batch_is_accepted_once_and_told_event_by_event(ground):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from noetl.api import reading
+from noetl.api.command_tokens import is_granted
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import ForbiddenError
@@ -127,8 +128,7 @@ def _let_in(deps: ApiDeps, request: Request) -> str:
     shown = request.headers.get(HEADER.lower(), "")
     if "worker" in request.principal.scopes:
         return shown
-    found = read_capability(shown)
-    if not (found.holds(deps.events.door.keys(False)) or found.holds(deps.events.door.keys(True))):
+    if not is_granted(deps, read_capability(shown)):
         deps.events.refused("capability_refused")
         raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
     return shown

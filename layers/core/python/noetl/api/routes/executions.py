@@ -159,6 +159,7 @@ ROUTES: tuple[Route, ...] = (
         {202: logs.KeptAnswer},
         "workers",
         body=logs.LinesBody,
+        of_command=True,
     ),
     Route(
         "GET",

@@ -49,6 +49,8 @@ class Route:
     """What its body is."""
     logged: bool = False
     """It changes what keeps no name of who changed it: the log has it."""
+    of_command: bool = False
+    """Its scope does not suffice: the token of a command has to be shown; the endpoint looks at the token."""
     for_commands: bool = False
     """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 
