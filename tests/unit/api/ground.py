@@ -18,7 +18,7 @@ from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.api.openapi import document
 from noetl.api.routing import Router
-from noetl.api.table import ROUTES
+from noetl.api.table import ROUTES, Route
 from noetl.domain.callbacks import proofs
 from noetl.domain.capability import HEADER, Capability
 from noetl.domain.commands import Command
@@ -244,6 +244,10 @@ class Ground:
         """The header of a worker that was given a command of this execution."""
         command = Command(int(execution_id), "1", 1, "start", "p", "io")
         return {HEADER: self.capability(command).header()}
+
+    def headers_for(self, route: Route, execution_id: object) -> dict[str, str]:
+        """What a route asks for besides a scope."""
+        return self.shown(str(execution_id)) if route.of_command else {}
 
     def run(self, text: str = HELLO, **body: Any) -> str:
         """Register, start, and let it end."""

@@ -245,9 +245,7 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 class HttpResults(HeldStreams):
     """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
 
-    def __init__(
-        self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = ""
-    ) -> None:
+    def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = "") -> None:
         self._exchange, self._tokens = exchange, tokens
         self._wish = wish
         self.name = self._store = store
