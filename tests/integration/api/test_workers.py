@@ -32,7 +32,7 @@ workflow:
     tool: { kind: python, code: "def main(i):\\n    return i * i", args: { i: "{{ i }}" } }
     next: large
   - step: large
-    tool: { kind: python, code: "def main():\\n    print('packing')\\n    return {'text': 'x' * 90000, 'n': 7}", spec: { result: { store: db } } }
+    tool: { kind: python, code: "def main():\\n    print('pack')\\n    return {'text': 'x' * 90000, 'n': 7}", spec: { result: { store: db } } }
 """
 
 
@@ -79,7 +79,7 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
     assert found["result"] == {"text": "x" * 90000, "n": 7}
     _, told = client("GET", f"/api/executions/{execution_id}/events")
     _, printed = client("GET", f"/api/executions/{execution_id}/logs")
-    assert [(line["step"], line["line"]) for line in printed["lines"]] == [("large", "packing")]
+    assert [(line["step"], line["line"]) for line in printed["lines"]] == [("large", "pack")]
     assert "'store': 'db'" in str(told), (
         "the server kept it in the tier that was asked for, and the worker knows"
     )
