@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from noetl.api.local_tokens import write_private
+from noetl.domain.task_lines import TaskLine
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.shown import Example, differs, examples, parse
@@ -35,7 +36,7 @@ kind: Playbook
 metadata: { name: daily, path: reports/daily }
 workflow: [{ step: start, tool: { kind: noop } }]
 """
-PRINTED = {"time": "2026-11-21T12:03:44.120Z", "step": "load", "task": "load", "line": "connected", "run": 2}
+PRINTED = TaskLine("2026-11-21T12:03:44.120Z", "load", "load", "connected", 2)
 END = "--end-of-example--"
 
 
@@ -93,7 +94,7 @@ def furnish(server: Server, shell: Shell, page: str) -> None:
         client.register(DAILY)
         execution_id = client.start("reports/daily")
         client.until(execution_id, "completed")
-        client("POST", f"/api/executions/{execution_id}/logs", {"lines": [PRINTED]})
+        server.runtime.task_logs.append(int(execution_id), [PRINTED])
         shell.run(f"ID={execution_id}")
     if page == "schedules.md":
         client = Client(server.address, (server.runtime.settings.home / "token").read_text())

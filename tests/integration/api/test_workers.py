@@ -32,7 +32,7 @@ workflow:
     tool: { kind: python, code: "def main(i):\\n    return i * i", args: { i: "{{ i }}" } }
     next: large
   - step: large
-    tool: { kind: python, code: "def main():\\n    return {'text': 'x' * 90000, 'n': 7}", spec: { result: { store: db } } }
+    tool: { kind: python, code: "def main():\\n    print('pack')\\n    return {'text': 'x' * 90000, 'n': 7}", spec: { result: { store: db } } }
 """
 
 
@@ -78,6 +78,8 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
     _, found = client("GET", f"/api/executions/{execution_id}/result")
     assert found["result"] == {"text": "x" * 90000, "n": 7}
     _, told = client("GET", f"/api/executions/{execution_id}/events")
+    _, printed = client("GET", f"/api/executions/{execution_id}/logs")
+    assert [(line["step"], line["line"]) for line in printed["lines"]] == [("large", "pack")]
     assert "'store': 'db'" in str(told), (
         "the server kept it in the tier that was asked for, and the worker knows"
     )
@@ -151,7 +153,7 @@ def test_a_worker_that_works_is_full_and_giving_back_frees_its_command_at_once(p
         ("GET", "/api/programs/nothing", None, 404, None),
         ("GET", "/api/result/resolve?ref=noetl://execution/1/result/a/../b", None, 400, "invalid_reference"),
         ("GET", "/api/result/resolve?ref=file:///etc/passwd", None, 400, "invalid_reference"),
-        ("PUT", "/api/result/7/x", "[1]", 404, "execution_not_found"),
+        ("PUT", "/api/result/7/x", "[1]", 403, "command_refused"),
     ],
 )
 def test_what_does_not_fit_is_refused(server, client, method, path, body, status, code):

@@ -18,6 +18,7 @@ from noetl.domain.commands import LoopSlice
 from noetl.domain.errors import NotFoundError
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.domain.state import ExecutionState, Token
+from noetl.ports.answers import ExecutionFilter
 from noetl.services.analyze import AnalyzeDeps, analyze
 from noetl.services.read_execution import describe
 
@@ -295,3 +296,52 @@ def test_counts_of_outstanding_work_read_no_commands_of_other_executions(store, 
         [make.change(0, other, issue=tuple(make.command(str(n), other) for n in range(2, 3002)))], ME
     )
     assert blocks() < alone + 10
+
+
+FAMILY = 8000
+
+
+@pytest.fixture
+def listed_blocks(store, make, admin, monkeypatch):
+    """How many blocks the database reads for a page of executions, among three families of as many children."""
+    for name, value in SETTINGS.items():
+        admin.execute(f"SET {name} = '{value}'")
+    parents = [EID + number * 10_000_000 for number in range(3)]
+    for parent in parents:
+        store.commit([make.change(0, parent)])
+        store.commit([make.change(0, parent + 1, created=make.created(parent_execution_id=parent))])
+        admin.execute(COPIES, (FAMILY - 1, parent + 1))
+    admin.execute("ANALYZE noetl.execution")
+
+    def measure(wanted: ExecutionFilter, count: int) -> int:
+        asked: list[tuple[str, dict]] = []
+        run = Database.run
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "run", lambda self, *call: (asked.append(call), run(self, *call))[1])
+            assert len(store.executions(limit=50, wanted=wanted)) == count
+        ((name, values),) = asked
+        statement = query(name)
+        admin.execute("DEALLOCATE ALL")
+        admin.execute(b"PREPARE asked AS " + statement.text)
+        given = ", ".join(
+            "NULL" if value is None else f"'{value.decode()}'" for value in statement.bind(values)
+        )
+        row = admin.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({given})").fetchone()
+        plan = row[0][0]["Plan"]
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+    return measure
+
+
+def test_a_page_of_executions_is_looked_up_by_what_narrows_it(listed_blocks):
+    """One plan serves every call: a filter that may be missing would be held against every execution."""
+    first, last = EID, EID + 20_000_000
+    ids = (first + 7, last + 7, EID + 10_000_007)
+    cost = {
+        "of the family that began first": listed_blocks(ExecutionFilter(parent=first), 50),
+        "of the one that began last": listed_blocks(ExecutionFilter(parent=last), 50),
+        "of a parent without any": listed_blocks(ExecutionFilter(parent=first + 5), 0),
+        "by their ids": listed_blocks(ExecutionFilter(ids=ids), 3),
+        "any": listed_blocks(ExecutionFilter(), 50),
+    }
+    assert max(cost.values()) < 50 * 4, cost

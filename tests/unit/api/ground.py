@@ -18,9 +18,9 @@ from noetl.api.dispatch import Api
 from noetl.api.gateway import make_resolver
 from noetl.api.openapi import document
 from noetl.api.routing import Router
-from noetl.api.table import ROUTES
+from noetl.api.table import ROUTES, Route
 from noetl.domain.callbacks import proofs
-from noetl.domain.capability import Capability
+from noetl.domain.capability import HEADER, Capability
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, NotFoundError
 from noetl.domain.events import Event
@@ -239,6 +239,15 @@ class Ground:
     def capability(self, command: Command) -> Capability:
         """What a worker is given with a command."""
         return Capability.of(command, grant(command, self.keys))
+
+    def shown(self, execution_id: str) -> dict[str, str]:
+        """The header of a worker that was given a command of this execution."""
+        command = Command(int(execution_id), "1", 1, "start", "p", "io")
+        return {HEADER: self.capability(command).header()}
+
+    def headers_for(self, route: Route, execution_id: object) -> dict[str, str]:
+        """What a route asks for besides a scope."""
+        return self.shown(str(execution_id)) if route.of_command else {}
 
     def run(self, text: str = HELLO, **body: Any) -> str:
         """Register, start, and let it end."""

@@ -16,7 +16,8 @@ READ = [route for route in ROUTES if route.body is not None]
 def test_every_door_that_reads_json_refuses_a_key_twice(ground: Ground, route):
     begun = ground.run()
     path = "/".join(begun if part.startswith("{") else part for part in route.path.split("/"))
-    found = ground.ask(route.method, path, TWICE, headers={"content-type": "application/json"})
+    shown = {"content-type": "application/json", **ground.headers_for(route, begun)}
+    found = ground.ask(route.method, path, TWICE, headers=shown)
     assert (found.status, found.json["code"]) == (400, "duplicate_key"), found.text
     assert "the key 'a' is there twice" in found.json["detail"]
     assert [one["execution_id"] for one in ground.ask("GET", "/api/executions").json["executions"]] == [begun]

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.adapters.http_credentials import PAUSES
 from noetl.adapters.http_work import HttpEvents
+from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Cancel, CommandDone, encode_event
 from noetl.domain.outcomes import Outcome
@@ -279,6 +280,34 @@ def test_a_batch_waits_for_such_a_key_and_not_for_ever(ground, reread):
 
 
 # --- many at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kept"),
+    [
+        ("POST", "/api/executions/{id}/logs", {"lines": []}, 202),
+        ("PUT", "/api/result/{id}/start/x", "[1]", 200),
+        ("PUT", "/api/result/0/start/x", "[1]", 200),
+    ],
+)
+def test_a_worker_keeps_things_only_for_executions_of_its_commands(ground, method, path, body, kept):
+    """The scope alone would let it replace what any execution has kept."""
+    command, other = ground.issued(), ground.start()
+    own = ground.capability(command)
+    forged = msgspec.structs.replace(own, run=own.run + 1).header()
+    place = path.replace("{id}", str(command.execution_id))
+
+    def ask(place: str, **headers: str):
+        return ground.ask(method, place, body, headers=headers)
+
+    for shown in ({}, {HEADER: forged}):
+        reply = ask(place, **shown)
+        assert (reply.status, reply.json["code"]) == (403, "command_refused"), shown
+    assert ask(place, **{HEADER: own.header()}).status == kept
+    if "{id}" in path:
+        reply = ask(path.replace("{id}", other), **{HEADER: own.header()})
+        assert (reply.status, reply.json["code"]) == (403, "command_refused")
+    assert ask(place, **{HEADER: "x"}).status == 422
 
 
 def test_a_batch_is_accepted_once_and_told_event_by_event(ground):

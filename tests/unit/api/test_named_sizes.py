@@ -136,7 +136,8 @@ def changed(method: str, path: str, body: dict[str, Any], field: str) -> Ask:
 
 def stored(ground: Ground, length: int) -> Reply:
     head = f"noetl://execution/{(started := ground.start())}/result/"
-    return ground.ask("PUT", f"/api/result/{started}/{'n' * (length - len(head))}", "{}")
+    path = f"/api/result/{started}/{'n' * (length - len(head))}"
+    return ground.ask("PUT", path, "{}", headers=ground.shown(started))
 
 
 def resolved(ground: Ground, length: int) -> Reply:
@@ -151,9 +152,13 @@ def pattern(ground: Ground, length: int) -> Reply:
 
 def lines(field: str) -> Ask:
     line = {"time": "2026-03-01T00:00:00.000Z", "step": "s", "task": "t", "line": "l"}
-    return lambda ground, length: ground.ask(
-        "POST", f"/api/executions/{ground.start()}/logs", {"lines": [line | {field: "l" * length}]}
-    )
+
+    def ask(ground: Ground, length: int) -> Reply:
+        started = ground.start()
+        body = {"lines": [line | {field: "l" * length}]}
+        return ground.ask("POST", f"/api/executions/{started}/logs", body, headers=ground.shown(started))
+
+    return ask
 
 
 def many_workers(ground: Ground, count: int) -> Reply:

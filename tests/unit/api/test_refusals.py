@@ -80,8 +80,9 @@ def test_every_route_wants_its_scope(route):
     assert refused(reply, 403, "forbidden")["details"] == {"scope": route.scope}
     assert ground.opened == 0
     allowed = {"jwt": {"claims": {"sub": "eve", "scope": f"openid noetl/{route.scope}"}}}
+    shown = ground.headers_for(route, NOBODY)
     assert ground.ask(
-        route.method, path_of(route), BODIES.get(route.name), authorizer=allowed
+        route.method, path_of(route), BODIES.get(route.name), authorizer=allowed, headers=shown
     ).status not in (401, 403)
 
 
@@ -113,7 +114,8 @@ def test_what_the_gateway_says_about_who_asks(auth, authorizer, grants, name, sc
 
 @pytest.mark.parametrize("route", ONE, ids=lambda route: route.name)
 def test_an_unknown_execution_is_not_found(ground, route):
-    reply = ground.ask(route.method, path_of(route), BODIES.get(route.name))
+    shown = ground.headers_for(route, NOBODY)
+    reply = ground.ask(route.method, path_of(route), BODIES.get(route.name), headers=shown)
     refused(reply, 404, "execution_not_found")
 
 
@@ -182,6 +184,31 @@ def test_parameters_that_cannot_be(ground, path, query, status, code):
     refused(ground.ask("GET", path.replace("{id}", execution_id), query=query), status, code)
 
 
+@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
+def test_a_parameter_that_a_route_does_not_take(ground, route):
+    """A misspelled filter would give a list that nothing filtered."""
+    names = [one.name for one in route.query]
+    misspelled = f"{names[0]}x" if names else "stats"
+    body = {} if route.body is not None else None
+    reply = ground.ask(route.method, path_of(route), body, query={misspelled: "1"})
+    if route.any_query:
+        assert reply.status != 422 or reply.json["code"] != "parameter_unknown"
+        return
+    told = refused(reply, 422, "parameter_unknown")
+    assert misspelled in told["detail"] and told["details"] == {"parameter": misspelled}
+    assert told["hint"] == (f"did you mean '{names[0]}'?" if names else "it takes none")
+
+
+def test_parameters_that_nothing_reads_here_and_others_send(ground):
+    execution_id = ground.run()
+    told = ground.ask("GET", "/api/executions", query={"stats": "running"})
+    assert refused(told, 422, "parameter_unknown")["hint"] == "did you mean 'status'?"
+    signed = {"X-Amz-Signature": "0a", "X-Amz-Date": "20261121T100000Z"}
+    assert ground.ask("GET", "/api/executions", query=signed).status == 200
+    status = f"/api/executions/{execution_id}/status"
+    assert ground.ask("GET", status, query={"full": "true"}).status == 200, "published clients send it"
+
+
 def test_a_mistyped_playbook_is_recognised(ground):
     ground.register()
     reply = ground.ask("POST", "/api/execute", {"path": "demo/helo"})
@@ -213,7 +240,9 @@ WITH_BODY = [route for route in ROUTES if route.body is not None and not route.y
     ],
 )
 def test_bodies_that_cannot_be(ground, route, body, status, code):
-    refused(ground.ask(route.method, path_of(route, ground.run(GATED)), body), status, code)
+    execution_id = ground.run(GATED)
+    shown = ground.headers_for(route, execution_id)
+    refused(ground.ask(route.method, path_of(route, execution_id), body, headers=shown), status, code)
 
 
 def test_a_misspelled_field_is_answered_with_the_fields_there_are(ground):

@@ -140,10 +140,13 @@ def exchange_worker(ground: Ground, name: str):
         return ground.ask("GET", f"/api/programs/{ground.register()['program']}")
     if name == "addExecutionLogs":
         line = {"time": "2026-11-21T10:00:00.000Z", "step": "start", "task": "start", "line": "hello"}
-        return ground.ask("POST", f"/api/executions/{ground.run()}/logs", {"lines": [line]})
+        execution_id = ground.run()
+        path = f"/api/executions/{execution_id}/logs"
+        return ground.ask("POST", path, {"lines": [line]}, headers=ground.shown(execution_id))
     if name in ("putResult", "resolveResult"):
         execution_id = ground.run()
-        kept = ground.ask("PUT", f"/api/result/{execution_id}/start/x", {"rows": [1]})
+        path = f"/api/result/{execution_id}/start/x"
+        kept = ground.ask("PUT", path, {"rows": [1]}, headers=ground.shown(execution_id))
         uri = {"ref": f"noetl://execution/{execution_id}/result/start/x"}
         return kept if name == "putResult" else ground.ask("GET", "/api/result/resolve", query=uri)
     if name == "claimCommand":

@@ -30,12 +30,11 @@ def reference(known: KnownSecrets, secrets: list[bytes], data: bytes) -> list[Sp
         undone, left, at = b"", [], 0
         for token in escape.finditer(text):
             meant = secret_spellings._meant(token)
+            if meant == token[0]:  # The name of no character is no escape.
+                continue
             undone += text[at : token.start()] + meant
             left += origins[at : token.start()]
-            if meant == token[0]:
-                left += origins[token.start() : token.end()]
-            else:
-                left += [(origins[token.start()][0], origins[token.end() - 1][1])] * len(meant)
+            left += [(origins[token.start()][0], origins[token.end() - 1][1])] * len(meant)
             at = token.end()
         text, origins = undone + text[at:], left + origins[at:]
     return merged([*spans, *known._with_gaps(data)])
@@ -110,6 +109,8 @@ def gapped(secrets: list[bytes]) -> tuple[list[bytes], list[bytes]]:
 @example(([b"a&aa"], b"a&aa;"))
 @example(([b"a&aa"], b"a&aa;%20"))
 @example(([b"a&aa"], b"a&aa;%61&aa;"))
+@example(([b"aaa;"], b"&amp;aaa;"))
+@example(([b"aaa;"], b"&aaa;%61aa;"))
 def test_finds_what_a_search_without_signs_finds(case: tuple[list[bytes], bytes]) -> None:
     secrets, data = case
     known = KnownSecrets(secrets, *gapped(secrets))

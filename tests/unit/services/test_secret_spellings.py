@@ -32,8 +32,11 @@ ASCII = SECRET.replace("ä", "")
 
 
 class Source:
+    def __init__(self, **data: str) -> None:
+        self._data = data or {"password": SECRET, "plain": ASCII}
+
     def get(self, name: str, execution_id: int) -> Credential:
-        return Credential(name, "generic", {"password": SECRET, "plain": ASCII})
+        return Credential(name, "generic", self._data)
 
 
 def secrets() -> Secrets:
@@ -186,6 +189,17 @@ def test_utf_16_bytes_that_are_streamed() -> None:
             shown = _streamed(data, binary=binary)
             assert not any(SECRET[at : at + 4].encode(code) in shown for at in range(len(SECRET) - 4))
             assert "first".encode(code)[:-1] in shown and "last".encode(code)[1:] in shown
+
+
+@pytest.mark.parametrize("before", ["", "a", "ab"])
+def test_the_letter_that_ends_base64_goes_with_the_secret(before: str) -> None:
+    """It holds up to four bits of the last byte."""
+    for text in (SECRET, f"{SECRET}1", f"{SECRET}22"):
+        known = Secrets(Source(password=text), 1, PROGRAM)
+        known.credential("c")
+        for encode in (base64.b64encode, base64.urlsafe_b64encode, base64.encodebytes):
+            shown = known.redact({"told": encode((before + text).encode()).decode()})["told"]
+            assert shown.rstrip("\n").rstrip("=").endswith("***"), (encode, shown)
 
 
 def test_what_is_around_a_spelling_stays() -> None:

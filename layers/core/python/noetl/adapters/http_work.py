@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -12,6 +14,7 @@ import msgspec
 from noetl.adapters.held_stream import HeldStreams
 from noetl.adapters.http_credentials import PAUSES
 from noetl.domain import codec
+from noetl.domain.capability import HEADER
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
 from noetl.domain.task_lines import LinePage, TaskLine
 from noetl.ports.queue import Delivery, Outgoing
@@ -19,6 +22,8 @@ from noetl.ports.queue import Delivery, Outgoing
 HOLD_SECONDS = 59
 """What a worker asks for when it goes on with a command; any other delay means that it gives the command back."""
 POLL_SECONDS = 0.5
+EXECUTIONS = 10_000
+"""Whose tokens a worker remembers: many times what it can have under way."""
 Exchange = Callable[[str, str, bytes | None, Mapping[str, str]], tuple[int, bytes]]
 """(method, path, body, headers) → (status, body). Raises InfrastructureError when there is no answer."""
 
@@ -69,8 +74,33 @@ def _answer(status: int, body: bytes, path: str) -> bytes:
     raise InvalidInputError(told, code=problem.code or "refused")
 
 
+class CommandTokens:
+    """The newest command of each execution that this worker was given: what it keeps for an execution, it keeps in that command's name."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._newest: OrderedDict[int, str] = OrderedDict()
+
+    def add(self, execution_id: int, command: str) -> None:
+        with self._lock:
+            self._newest[execution_id] = command
+            self._newest.move_to_end(execution_id)
+            while len(self._newest) > EXECUTIONS:
+                self._newest.popitem(last=False)
+
+    def header(self, execution_id: int) -> Mapping[str, str]:
+        """What to send with a request for this execution; for what belongs to none (0), any command's."""
+        with self._lock:
+            newest = next(reversed(self._newest.values()), None)
+            command = self._newest.get(execution_id) if execution_id else newest
+        return {HEADER: command} if command else {}
+
+
 class HttpCommands:
-    """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique."""
+    """The commands of one pool, as a queue: claimed, held with signs of life, given back. ``name``: of this worker, unique.
+
+    ``tokens``: learns the token of each.
+    """
 
     def __init__(
         self,
@@ -78,11 +108,13 @@ class HttpCommands:
         name: str,
         pool: str,
         capacity: int,
+        tokens: CommandTokens,
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._exchange, self._clock, self._sleep = exchange, clock, sleep
+        self._tokens = tokens
         self._worker = {"name": name, "pool": pool, "capacity": capacity}
         self._name = name
 
@@ -113,6 +145,7 @@ class HttpCommands:
         return [self._delivery(one) for one in codec.decode_as(codec.decoder(_Claims), body).commands]
 
     def _delivery(self, one: _Claimed) -> Delivery:
+        self._tokens.add(int(one.execution_id), one.command)
         name = f"{one.execution_id}/{one.command_id}/{one.attempt}.{one.turn}"
         return Delivery(name, one.command, one.message, one.attempt, self._clock(), one.execution_id)
 
@@ -210,11 +243,13 @@ class HttpPrograms:
 class HttpTaskLogs:
     """A server's place for lines of tasks: they are only written from here."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, exchange: Exchange, tokens: CommandTokens) -> None:
+        self._exchange, self._tokens = exchange, tokens
 
     def append(self, execution_id: int, lines: Sequence[TaskLine]) -> None:
-        call(self._exchange, "POST", f"/api/executions/{execution_id}/logs", {"lines": lines})
+        path = f"/api/executions/{execution_id}/logs"
+        body = codec.encode({"lines": lines})
+        _answer(*self._exchange("POST", path, body, self._tokens.header(execution_id)), path)
 
     def read(self, execution_id: int, after: str, limit: int, *, everything: bool) -> LinePage:
         """Raises InvalidInputError."""
@@ -231,17 +266,17 @@ _BYTES = {"Content-Type": "application/octet-stream"}
 class HttpResults(HeldStreams):
     """A server's tiers of results. ``store``: the one to read from; ``wish``: the one that a playbook asks for."""
 
-    def __init__(self, exchange: Exchange, store: str = "", wish: str = "") -> None:
-        self._exchange = exchange
+    def __init__(self, exchange: Exchange, tokens: CommandTokens, store: str = "", wish: str = "") -> None:
+        self._exchange, self._tokens = exchange, tokens
         self._wish = wish
         self.name = self._store = store
 
     def choose(self, size: int | None, wish: str | None = None) -> HttpResults:
         """The server chooses when it sees the value: ``name`` tells what it has chosen after ``put``."""
-        return HttpResults(self._exchange, wish=wish or "")
+        return HttpResults(self._exchange, self._tokens, wish=wish or "")
 
     def at(self, store: str | None) -> HttpResults:
-        return HttpResults(self._exchange, store or "")
+        return HttpResults(self._exchange, self._tokens, store or "")
 
     def doubt(self, uri: str) -> bool:
         """There are no copies here."""
@@ -251,7 +286,9 @@ class HttpResults(HeldStreams):
         execution, _, name = uri.removeprefix("noetl://execution/").partition("/result/")
         path = f"/api/result/{execution}/{quote(name)}"
         wish = f"?wish={quote(self._wish, safe='')}" if self._wish else ""
-        status, body = self._exchange("PUT", path + wish, data, _BYTES)
+        status, body = self._exchange(
+            "PUT", path + wish, data, {**_BYTES, **self._tokens.header(int(execution))}
+        )
         try:
             kept = _answer(status, body, path)
         except (InvalidInputError, NotFoundError) as refused:

@@ -12,6 +12,7 @@ from noetl.api.endpoints.executions import escaped_size
 from noetl.api.endpoints.state import healthy
 from noetl.api.exchange import Answer, Principal, Request
 from noetl.api.problems import MethodError, problem
+from noetl.api.queries import check_query
 from noetl.api.routing import Router
 from noetl.api.table import ROUTES, Endpoint, Route
 from noetl.domain.callbacks import shown_path
@@ -44,6 +45,8 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
     try:
         shown = route.for_commands and principal is not None and HEADER.lower() in request.headers
         request = replace(request, principal=check_scope(principal, None if shown else route.scope))
+        if route.scope is not None:
+            check_query(route, request)
         found = _run(api, route, request)
         _check_size(found)
         if route.logged:

@@ -13,6 +13,7 @@ from noetl.api import bodies
 from noetl.api.exchange import JSON, PROBLEM
 from noetl.api.table import ROUTES, Route
 from noetl.domain import codec
+from noetl.domain.capability import HEADER
 
 TITLE = "NoETL Serverless"
 VERSION = "1"
@@ -124,6 +125,16 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "in": "header",
                 "description": "Asking again under the same key is the same request.",
                 "schema": {"type": "string", "maxLength": 255},
+            }
+        )
+    if route.of_command:
+        found.append(
+            {
+                "name": HEADER,
+                "in": "header",
+                "required": True,
+                "description": "`command`, as a worker was given it with a command of this execution.",
+                "schema": {"type": "string"},
             }
         )
     return found

@@ -186,11 +186,12 @@ def describe_failure(error: dict[str, Any]) -> str:
     """An execution's error (see ``read_execution``) as lines: with the line of the playbook, and what the call was made with."""
     message = str(error.get("message", "failed"))
     code = error.get("code") or error.get("kind")
-    called = (error.get("details") or {}).get("input")
-    return _lines(message, code, error.get("position"), error.get("hint"), called)
+    details = error.get("details") or {}
+    within = details.get("execution_id")
+    return _lines(message, code, error.get("position"), error.get("hint"), details.get("input"), within)
 
 
-def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None) -> str:
+def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None, within: Any = None) -> str:
     first, *others = message.splitlines() or [""]
     lines = [f"error: {escape_line(first)}", *(f"{CONTINUED}{escape_line(line)}" for line in others)]
     shown = json.dumps(called, ensure_ascii=False) if called else ""
@@ -198,6 +199,7 @@ def _lines(message: str, code: Any, position: Any, hint: Any, called: Any = None
         ("code", code),
         ("at", position and near(str(position))),
         ("called with", shown),
+        ("execution", within),
         ("hint", hint),
     ):
         if value:

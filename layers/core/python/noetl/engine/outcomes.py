@@ -356,6 +356,22 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
     return [_renamed(item, names) for item in value] if isinstance(value, (list, tuple)) else value
 
 
+def _placed(event: ChildDone) -> Outcome:
+    """The outcome of a loop item's sub-execution; an error tells which item it is of, and where to look further.
+
+    The message is the same in every run of a playbook: the id stands in the details alone.
+    """
+    error, index = event.outcome.error, event.parent.index
+    if error is None:
+        return event.outcome
+    told = msgspec.structs.replace(
+        error,
+        message=f"item {index}: {error.message}",
+        details={**error.details, "item": index, "execution_id": str(event.child_id)},
+    )
+    return msgspec.structs.replace(event.outcome, error=told)
+
+
 def child_done(d: Decider, event: ChildDone) -> None:
     """A sub-execution ended: the turn that waits for it goes on (a loop item's is fenced by its own row)."""
     parent = event.parent
@@ -369,7 +385,9 @@ def child_done(d: Decider, event: ChildDone) -> None:
         superseded(d, event.event_id, parent.command_id, 0, parent.turn, event.outcome.status)
         return
     assert token is not None
-    d.decision.wakes.append(Woken(parent.command_id, parent.turn, event.outcome))
+    d.decision.wakes.append(
+        Woken(parent.command_id, parent.turn, _placed(event) if loop_item else event.outcome)
+    )
     d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
     if not loop_item:
         d.emit(going_on(d, token, parent.command_id, parent.turn))

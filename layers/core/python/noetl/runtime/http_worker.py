@@ -12,6 +12,7 @@ from noetl.adapters.embedded.docker import DockerJobs
 from noetl.adapters.http_credentials import HttpCredentials
 from noetl.adapters.http_work import (
     HOLD_SECONDS,
+    CommandTokens,
     Exchange,
     HttpCommands,
     HttpEvents,
@@ -66,13 +67,14 @@ class HttpWorker:
         self._pool = connections()
         exchange = exchange_with(self._pool, wish.server, wish.sign or _bearer(wish.token))
         self.name = wish.name or process_name()
-        self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity)
+        tokens = CommandTokens()
+        self.commands = HttpCommands(exchange, self.name, wish.pool, wish.capacity, tokens)
         work = settings.home / "work"
         work.mkdir(parents=True, exist_ok=True)
         worker = WorkerDeps(
             programs=StoredPrograms(HttpPrograms(exchange)),
             registry=registry or default_registry(),
-            results=HttpResults(exchange),
+            results=HttpResults(exchange, tokens),
             credentials=FileCredentials(settings.credentials_file, telemetry.log),
             settings=TaskSettings(
                 http_allow=(*LOOPBACK, *settings.http_allow),
@@ -90,7 +92,7 @@ class HttpWorker:
             callback_base=settings.public_url or wish.server,
             jobs=DockerJobs(),
             log=telemetry.log,
-            lines=LineKeeper(HttpTaskLogs(exchange), telemetry.log),
+            lines=LineKeeper(HttpTaskLogs(exchange, tokens), telemetry.log),
         )
         registered = HttpCredentials(
             "", lambda path, headers: exchange("GET", path, None, headers), worker.credentials

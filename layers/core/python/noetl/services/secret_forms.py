@@ -86,6 +86,9 @@ def forms_of(secret: str) -> list[str]:
         found |= dict.fromkeys((*_first_forms(part), *_more_forms(part)))
     for text in (secret, *parts[:MAX_FURTHER]):
         found |= dict.fromkeys(_further_forms(text))
+    for text in (secret, *parts[:MAX_FURTHER]):
+        for data in _as_bytes(text):
+            found |= dict.fromkeys(_base64_at_end(data))
     return [form for form in found if len(form) >= MIN_LENGTH]
 
 
@@ -93,7 +96,9 @@ def gapped_forms(secret: str) -> tuple[list[bytes], list[bytes]]:
     """(in hexadecimal, in base64) of a secret and its parts: what is found with separators and line ends inside, too."""
     texts = (secret, *_parts(secret)[:MAX_FURTHER])
     data = [one for text in texts for one in _as_bytes(text)]
-    return [one.hex().encode() for one in data], [core.encode() for one in data for core in _base64(one)]
+    return [one.hex().encode() for one in data], [
+        core.encode() for one in data for core in (*_base64(one), *_base64_at_end(one))
+    ]
 
 
 def byte_forms(secret: str) -> list[bytes]:
@@ -161,6 +166,17 @@ def _base64(data: bytes) -> list[str]:
         whole = base64.b64encode(b"\0" * before + data).decode()
         core = whole[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6]
         found += [core, core.replace("+", "-").replace("/", "_")]
+    return found
+
+
+def _base64_at_end(data: bytes) -> list[str]:
+    """As ``_base64``, where ``data`` is the end of what is encoded: with the last letter, which holds bits of its last byte and zeros."""
+    found: list[str] = []
+    for before in range(3) if len(data) >= 6 else ():
+        if (before + len(data)) % 3:
+            whole = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
+            core = whole[(before * 8 + 5) // 6 :]
+            found += [core, core.replace("+", "-").replace("/", "_")]
     return found
 
 

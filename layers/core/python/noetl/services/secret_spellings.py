@@ -142,7 +142,7 @@ def _traced(escape: re.Pattern[bytes], data: bytes, spans: list[Span]) -> list[S
     for token in escape.finditer(data):
         meant = _meant(token)
         if meant == token[0]:
-            continue
+            continue  # The name of no character: what stands there is the text itself, and its end may be a secret.
         before = undone[-1] + token.start() - given[-1]
         undone += [before, before + len(meant)]
         given += [token.start(), token.end()]

@@ -31,6 +31,13 @@ def listing(
     }
 
 
+def listing_query(wanted: ExecutionFilter) -> str:
+    """The query whose plan begins with what narrows most."""
+    if wanted.ids is not None:
+        return "list_named"
+    return "list_executions" if wanted.parent is None else "list_children"
+
+
 def held(event: Event) -> bytes:
     """Executions of whose results an event from outside tells."""
     return numbers(sorted(mentioned(encode_event(event), event.execution_id)))

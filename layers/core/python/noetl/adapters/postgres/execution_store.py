@@ -341,7 +341,8 @@ class PostgresExecutionStore(PostgresLooking):
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         values = asking.listing(limit, before, status, wanted)
-        return [shapes.info(row) for row in self.database.run("list_executions", values)]
+        query = asking.listing_query(wanted)
+        return [shapes.info(row) for row in self.database.run(query, values)]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         values = {"execution_id": number(execution_id), "after": number(after), "limit": number(limit)}

@@ -28,7 +28,7 @@ def progress(row: Row) -> LoopProgress:
 
 
 def info(row: Row) -> ExecutionInfo:
-    """Of ``execution_info`` and ``list_executions``."""
+    """Of ``execution_info`` and the queries that list executions."""
     execution, path, name, status, program, version, started, ended, parent, state, ahead = row
     return ExecutionInfo(
         execution_id=int(execution or b""),

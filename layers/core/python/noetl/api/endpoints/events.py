@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from noetl.api import reading
+from noetl.api.command_tokens import is_granted
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
 from noetl.api.problems import ForbiddenError
@@ -15,7 +16,6 @@ from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes import BATCH_BYTES
-from noetl.domain.tokens import verified
 from noetl.ports.event_batches import EventBatch
 from noetl.services.take_events import (
     BatchWish,
@@ -128,8 +128,7 @@ def _let_in(deps: ApiDeps, request: Request) -> str:
     shown = request.headers.get(HEADER.lower(), "")
     if "worker" in request.principal.scopes:
         return shown
-    found = read_capability(shown)
-    if not verified(found.token, found.holds, deps.events.door.keys):
+    if not is_granted(deps, read_capability(shown)):
         deps.events.refused("capability_refused")
         raise ForbiddenError("this is not the token of a command", details={"scope": "worker"})
     return shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl.api import reading
+from noetl.api.command_tokens import check_command
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import Answer, Request
 from noetl.domain.errors import InvalidInputError
@@ -61,6 +62,7 @@ def get_logs(deps: ApiDeps, request: Request) -> Answer:
 def put_logs(deps: ApiDeps, request: Request) -> Answer:
     """Raises InvalidInputError(code="body_invalid")."""
     execution_id = reading.execution_id(request.params["execution_id"])
+    check_command(deps, request, execution_id)
     find(deps.store, execution_id)
     lines = reading.body(request, deps, LinesBody).lines
     longest = max((len(value) for line in lines for value in _texts(line)), default=0)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from noetl.api import reading
+from noetl.api.command_tokens import check_command
 from noetl.api.deps import ApiDeps
 from noetl.api.exchange import BYTES, Answer, Request
 from noetl.api.problems import BadRequestError, ForbiddenError
@@ -162,8 +163,11 @@ def put_object(deps: ApiDeps, request: Request) -> Answer:
     ``wish``: the tier that the playbook asks for.
     """
     execution_id = PERMANENT
-    if request.params["execution_id"] != str(PERMANENT):
+    if request.params["execution_id"] == str(PERMANENT):
+        check_command(deps, request, None)
+    else:
         execution_id = reading.execution_id(request.params["execution_id"])
+        check_command(deps, request, execution_id)
         find(deps.store, execution_id)
     data = reading.sized_body(request, deps)
     tier = deps.results.choose(len(data), request.query.get("wish"))

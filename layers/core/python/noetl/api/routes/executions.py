@@ -37,6 +37,7 @@ def _wait(about: str) -> Parameter:
     )
 
 
+_FULL = Parameter("full", "Of published clients. It changes nothing: the answer is always whole.")
 _WAIT = _wait("Answer when the execution has ended, or after so many seconds.")
 
 
@@ -96,7 +97,7 @@ ROUTES: tuple[Route, ...] = (
         waiting.get_status,
         {200: bodies.StatusAnswer},
         "executions",
-        query=(_WAIT,),
+        query=(_WAIT, _FULL),
     ),
     Route(
         "GET",
@@ -159,6 +160,7 @@ ROUTES: tuple[Route, ...] = (
         {202: logs.KeptAnswer},
         "workers",
         body=logs.LinesBody,
+        of_command=True,
     ),
     Route(
         "GET",

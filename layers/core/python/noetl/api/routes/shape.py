@@ -49,6 +49,10 @@ class Route:
     """What its body is."""
     logged: bool = False
     """It changes what keeps no name of who changed it: the log has it."""
+    any_query: bool = False
+    """It takes any parameters; of others, those that ``query`` does not name are refused. Routes that are open to everybody refuse none."""
+    of_command: bool = False
+    """Its scope does not suffice: the token of a command has to be shown; the endpoint looks at the token."""
     for_commands: bool = False
     """Whoever shows the token of a command needs no scope; the endpoint looks at the token."""
 

@@ -100,6 +100,7 @@ ROUTES: tuple[Route, ...] = (
         {202: triggers.FiredAnswer},
         "triggers",
         logged=True,
+        any_query=True,
         any_body=True,
         refuses=(409, 429),
     ),

@@ -110,7 +110,7 @@ ROUTES: tuple[Route, ...] = (
         "PUT",
         "/api/result/{execution_id}/{name+}",
         "putResult",
-        "Keep a value that is too large to travel, under an execution.",
+        "Keep a value that is too large to travel, under the execution of the command that gave it.",
         "worker",
         workers.put_object,
         {200: bodies.KeptResult},
@@ -119,5 +119,6 @@ ROUTES: tuple[Route, ...] = (
         any_body=True,
         takes=BYTES,
         refuses=(409,),
+        of_command=True,
     ),
 )

@@ -194,19 +194,40 @@ SELECT execution_id, path, name, status, program, version, extract(epoch FROM st
        parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution WHERE execution_id = :execution_id;
 
--- name: list_executions
--- Newest first. An empty status means any; what is NULL is not asked for.
-SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now()
-FROM noetl.execution
-WHERE namespace = 'default' AND execution_id < :before::bigint AND (:status = '' OR status = :status)
-  AND (:path::text IS NULL OR path = :path) AND (:parent::bigint IS NULL OR parent_execution_id = :parent)
+-- part: execution_fits
+-- An empty status means any; what is NULL is not asked for.
+namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS NULL OR path = :path)
   AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
   AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
-  AND (:program::text IS NULL OR program = :program) AND (:ids::bigint[] IS NULL OR execution_id = ANY(:ids))
+  AND (:program::text IS NULL OR program = :program)
   AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
       SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"')
       OFFSET 0)))  -- looked up for each execution: without OFFSET the planner may read the whole outbox first, into a hash table
+
+-- part: listed_columns
+execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
+       parent_execution_id, state, version = 0 AND started_at > now()
+
+-- name: list_executions
+-- Newest first.
+SELECT @listed_columns
+FROM noetl.execution WHERE execution_id < :before::bigint AND @execution_fits
+ORDER BY execution_id DESC LIMIT :limit::bigint;
+
+-- name: list_children
+-- Children of one execution, newest first. A plan serves every call, so a parent that may be NULL would have to be looked for in all
+-- executions. The bounds and the order name parent and id as a pair, because only the index execution_parent has that order.
+SELECT @listed_columns
+FROM noetl.execution
+WHERE (parent_execution_id, execution_id) < (:parent::bigint, :before::bigint) AND parent_execution_id >= :parent AND @execution_fits
+ORDER BY parent_execution_id DESC, execution_id DESC LIMIT :limit::bigint;
+
+-- name: list_named
+-- Those of these executions that fit, newest first.
+SELECT @listed_columns
+FROM noetl.execution
+WHERE execution_id = ANY(:ids::bigint[]) AND execution_id < :before::bigint
+  AND (:parent::bigint IS NULL OR parent_execution_id = :parent) AND @execution_fits
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
 -- name: execution_slots
