@@ -6,6 +6,7 @@ The server starts when the first test asks for it, and is stopped and deleted by
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import secrets
 import shutil
@@ -15,6 +16,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import botocore.session
 import hypothesis
 import psycopg
 import pytest
@@ -33,10 +35,13 @@ from tests.servers import open_for_tests
 hypothesis.settings.register_profile(
     "noetl",
     deadline=None,
-    max_examples=repeated(gate=50, full=100),
+    max_examples=repeated(gate=30, full=100),
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("noetl")
+
+# A client reads the description of its service, which is most of the work of making one: a process of the suite reads each once.
+botocore.session.create_loader = functools.cache(botocore.session.create_loader)
 
 
 @pytest.fixture(scope="session")

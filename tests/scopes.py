@@ -18,13 +18,21 @@ FIRST = (
     "tests/fuzz/",
     "tests/contract/",
     "tests/conformance/",
+    "tests/unit/services/",
+    "tests/unit/dsl/",
+    "tests/unit/cli/",
 )
 """Folders in the order of their longest piece. Those that are not named, of small pieces, fill the end of a run."""
 
 BY_FOLDER = ("tests/e2e/", "tests/infra/")
 """Their tests share a deployment, or a process of Node."""
-BY_FILE = ("tests/faults/test_kills", "tests/faults/test_shapes", "tests/faults/test_command_line")
-"""Their tests share a Postgres of their own."""
+BY_FILE = (
+    "tests/faults/test_kills",
+    "tests/faults/test_shapes",
+    "tests/faults/test_command_line",
+    "tests/unit/bench/test_cost",
+)
+"""Their tests share a Postgres of their own, or what takes seconds to compute."""
 BY_FUNCTION = ("tests/unit/", "tests/architecture/")
 """Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
 CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")

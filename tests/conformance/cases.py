@@ -74,9 +74,20 @@ def find_cases() -> list[Case]:
     ]
 
 
-def played(names: Iterable[str], on_postgres: Iterable[str], gate: Container[str] = ()) -> list[Any]:
-    """Make parameters: every name in memory, these on Postgres; of them those in ``gate`` in `make test`."""
-    found = [pytest.param("memory", name, id=f"memory-{name}") for name in names]
+def played(
+    names: Iterable[str],
+    on_postgres: Iterable[str],
+    gate: Container[str] = (),
+    in_memory: Container[str] | None = None,
+) -> list[Any]:
+    """Make parameters: every name in memory, these on Postgres; of them those in ``gate`` in `make test`.
+
+    ``in_memory``: those that `make test` plays in memory; None: all.
+    """
+    found = []
+    for name in names:
+        left = [] if in_memory is None or name in in_memory else [pytest.mark.full]
+        found.append(pytest.param("memory", name, id=f"memory-{name}", marks=left))
     for name in on_postgres:
         marks = [pytest.mark.postgres, *([] if name in gate else [pytest.mark.full])]
         found.append(pytest.param("postgres", name, id=f"postgres-{name}", marks=marks))

@@ -17,6 +17,7 @@ from noetl.testing.playing import Observed
 from tests.conformance.cases import Case, compact, load_history, play, played, sources_of
 from tests.conformance.memory import CASES, in_memory
 from tests.conformance.test_conformance import check_flow, check_outcome, check_tools
+from tests.parts import sampled
 
 TWINS = [name for name, case in CASES.items() if case.twin.exists()]
 FULLY_CONVERTED = 145
@@ -39,7 +40,11 @@ def on_postgres(names: Collection[str]) -> list[str]:
     return [name for name in names if zlib.crc32(name.encode()) % 8 == 0]
 
 
-@pytest.mark.parametrize(("backend", "name"), played(CASES, on_postgres(CASES)), indirect=["backend"])
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    played(CASES, on_postgres(CASES), in_memory=sampled(CASES, of_each=4)),
+    indirect=["backend"],
+)
 def test_the_newest_form_does_the_same(name: str, backend: Any, worker: Any) -> None:
     case = CASES[name]
     rewritten = {file: made.text for file, made in canonical(case).items()}

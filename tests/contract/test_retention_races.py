@@ -21,6 +21,7 @@ from noetl.ports.retention import Retention
 from tests.contract.builders import EID
 from tests.contract.test_lock_order import wait_for_locks
 from tests.contract.test_retention import retention as retention
+from tests.parts import repeated
 from tests.virtual_time import DatabaseClock
 from tests.waiting import PATIENCE
 
@@ -131,12 +132,15 @@ def _rows(harness: Any, execution_id: int) -> list[Any]:
 
 STEPS = ("claim", "redrive", "apply", "remove_events", "remove")
 ORDERS = [order for order in itertools.permutations(STEPS) if order.index("redrive") < order.index("apply")]
+EVERY = repeated(gate=4, full=1)
+"""On Postgres, of each member of the tree every fourth order, beginning with another one: together they are all."""
 
 
 @pytest.mark.parametrize("limit", [1, 3, 100])
 @pytest.mark.parametrize("member", range(len(SHAPE)))
 def test_a_removal_and_a_redrive_in_every_order(harness, make, retention, member, limit):
-    for place, order in enumerate(ORDERS):
+    every = 1 if harness.kind == "memory" else EVERY
+    for place, order in enumerate(ORDERS[member % every :: every]):
         tree = Tree(harness, make, retention, EID + 10 * place, limit, member)
         for step in order:
             getattr(tree, step)()

@@ -207,7 +207,10 @@ def _everywhere(deployment: Any, began: float) -> Iterator[tuple[str, bytes]]:
     sqs = deployment.client("sqs")
     for url in sqs.list_queues().get("QueueUrls", ()):
         if url.endswith(("-dlq", "-dlq.fifo")):
-            answer = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
+            # These queues say twenty seconds, which a reader of an empty one would wait for.
+            answer = sqs.receive_message(
+                QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0, WaitTimeSeconds=0
+            )
             yield f"queue {url}", json.dumps(answer.get("Messages", []), default=str).encode()
     for function in deployment.client("lambda").list_functions()["Functions"]:
         name = function["FunctionName"].removeprefix(f"noetl-{deployment.environment}-")

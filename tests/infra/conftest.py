@@ -31,7 +31,8 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
     from infra.environments import load_environment
     from noetl.kinds.registry import default_registry
 
-    flags = json.loads((ROOT / "cdk.json").read_text())["context"]
+    # The templates name layers by their digests; copies of them beside each assembly would take most of its time.
+    flags = json.loads((ROOT / "cdk.json").read_text())["context"] | {"aws:cdk:disable-asset-staging": True}
 
     def make(
         name: str,

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from infra.config import ConfigError
-from infra.constructs import nag
 from tests.infra.made_up import kind, registry_with
 from tests.infra.templates import Templates
 from tests.parts import parted
@@ -47,6 +46,10 @@ def test_cdk_nag_would_find_something(tmp_path: Path) -> None:
     """The checks are wired: a queue without a DLQ and without TLS fails the synthesis."""
     import aws_cdk as cdk
     from aws_cdk import aws_sqs as sqs
+
+    from infra.constructs import (
+        nag,
+    )  # imported at the top, it would start a process of Node in every process of the suite
 
     app = cdk.App(outdir=str(tmp_path))
     nag.add_checks(app)
@@ -98,9 +101,13 @@ def test_local_asks_nobody_and_needs_no_database_of_aws(synthesise: Callable[...
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        ({}, "there is no environment ''; choose one"),
+        pytest.param({}, "there is no environment ''; choose one", marks=pytest.mark.full),
         ({"env": "dev", "auth": "none"}, "auth none would open the API to the internet"),
-        ({"env": "dev", "playbooks": "no/such/folder"}, "'no/such/folder' is not a folder"),
+        pytest.param(
+            {"env": "dev", "playbooks": "no/such/folder"},
+            "'no/such/folder' is not a folder",
+            marks=pytest.mark.full,
+        ),
     ],
 )
 def test_the_app_ends_with_one_clear_line(context: dict[str, str], problem: str, tmp_path: Path) -> None:

@@ -78,8 +78,12 @@ class Book:
 
 
 def brief(figure: Figure) -> dict[str, Any]:
-    """A figure as JSON, without what is not set."""
-    return {name: value for name, value in asdict(figure).items() if value not in ("", 0)}
+    """Give a figure as JSON, without the properties that it does not have. A measured zero stays."""
+    return {
+        name: value
+        for name, value in asdict(figure).items()
+        if value or name not in ("clients", "size", "way")
+    }
 
 
 def about(postgres: str = "") -> dict[str, Any]:

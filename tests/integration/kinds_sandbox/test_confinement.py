@@ -21,6 +21,7 @@ import yaml
 
 import noetl
 from noetl.kinds.sandbox.layers import WITHOUT, Detected, Layers, choose_layers, detect
+from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
 HERE = Path(__file__).parent
@@ -130,6 +131,7 @@ def layers_for(shape: str, user: int) -> Layers:
     found = detected(user)
     without = {
         "all": found,
+        "a root of its own": replace(found, common_root="left out"),
         "landlock": replace(found, namespaces="left out"),
         "namespaces": replace(found, landlock=0),
         "another user": replace(found, landlock=0, namespaces="left out", socket_filter="left out"),
@@ -138,6 +140,7 @@ def layers_for(shape: str, user: int) -> Layers:
     chosen = choose_layers(without)
     missing = {
         "all": not chosen.confines_files,
+        "a root of its own": not chosen.namespaces,
         "landlock": chosen.landlock < 6 or not chosen.socket_filter,
         "namespaces": not chosen.namespaces,
         "another user": not chosen.other_user,
@@ -176,7 +179,7 @@ def attacks(ground: Ground) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("shape", ["all", "landlock", "namespaces"])
+@pytest.mark.parametrize("shape", ["all", "a root of its own", "landlock", "namespaces"])
 def test_nothing_is_reached(ground, shape):
     layers = layers_for(shape, ground.user)
     assert reached(ground.run(attacks(ground), layers, target=True)) == [{}, {}, {}]
@@ -211,6 +214,41 @@ def test_without_layers_everything_is_reached(ground):
     held = {"memory: mem", "memory: ptrace", "signals: the worker", "files: by the worker's root"}
     names = {"files: by /proc/1/root", "files: a second name", "files: in a namespace of its own", *held}
     assert len(outcome) >= 30 - len(names), outcome
+
+
+STANDING = """
+import os
+about = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
+mounts = [line.split() for line in open("/proc/self/mountinfo")]
+result = {
+    "namespaces": {name: os.readlink(f"/proc/self/ns/{name}") for name in ("user", "mnt", "pid", "ipc")},
+    "rights": {name: about[name].strip() for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs")},
+    "mounts": {mount[4].replace(os.environ["HOME"], "HOME"): sorted(mount[5].split(",")) for mount in mounts},
+    "root": sorted(os.listdir("/")),
+    "signal": open("/proc/sys/kernel/pid_max").read(),
+}
+"""
+
+
+def test_a_root_in_common_leaves_a_task_what_a_root_of_its_own_does(ground):
+    """The same mounts with the same flags, no rights, and namespaces that no other task is in."""
+    calls = [{"kind": "python", "params": {"code": STANDING}}] * 2
+    found = {}
+    for shape in ("all", "a root of its own"):
+        first, second = (one["result"] for one in ground.run(calls, layers_for(shape, ground.user)))
+        assert all(first["namespaces"][name] != other for name, other in second["namespaces"].items())
+        del first["namespaces"], second["namespaces"]
+        assert first == second
+        found[shape] = first
+    assert layers_for("all", ground.user).common_root
+    shared, own = found.values()
+    assert set(shared["rights"].values()) == {"0000000000000000", "1"}
+    assert set(shared.pop("root")) - set(own.pop("root")) <= {".old"}
+    assert shared == own
+    writable = {
+        place for place, flags in shared["mounts"].items() if "rw" in flags and not place.startswith("/dev/")
+    }
+    assert writable == {"/tmp", "HOME", str(ground.shared)}
 
 
 KILL = """
@@ -404,16 +442,26 @@ result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.isl
 
 @pytest.mark.parametrize(
     "left_out",
-    [
-        "",
-        "landlock",
-        "namespaces",
-        "socket_filter",
-        "landlock,namespaces",
-        "namespaces,subreaper",
-        "landlock,namespaces,other_user",
-        "landlock,namespaces,other_user,socket_filter,subreaper",
-    ],
+    parted(
+        [
+            "",
+            "landlock",
+            "namespaces",
+            "common_root",
+            "socket_filter",
+            "landlock,namespaces",
+            "namespaces,subreaper",
+            "landlock,namespaces,other_user",
+            "landlock,namespaces,other_user,socket_filter,subreaper",
+        ],
+        [
+            "",
+            "common_root",
+            "landlock,namespaces",
+            "namespaces,subreaper",
+            "landlock,namespaces,other_user,socket_filter,subreaper",
+        ],
+    ),
 )
 def test_code_runs_right_with_layers_left_out(ground, left_out):
     """The playbooks of the conformance kit that call code without a script of answers, and a task of each other kind."""

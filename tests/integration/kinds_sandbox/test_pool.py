@@ -90,6 +90,23 @@ def test_the_longest_idle_child_gives_way(make_pool):
     assert call(pool, 1) != first
 
 
+def test_children_end_with_their_execution(make_pool):
+    """Those that idle; one at work goes on."""
+    pool = make_pool(4)
+    with ExitStack() as leases:
+        of_one, of_two = (leases.enter_context(pool.lease(owner(number))) for number in (1, 2))
+        assert of_one.call("result = 1", {}, watch())["result"] == 1
+        leases.pop_all().close()
+    with pool.lease(owner(1)) as at_work:
+        before = at_work.call(WHO, {}, watch())["result"]
+        pool.end({1, 3})
+        assert at_work.call(WHO, {}, watch())["result"] == before
+    assert at_work is of_one
+    pool.end({1, 3})
+    wait_until(lambda: not of_one.alive and not of_one._confined.folder.exists(), "the end of the child of 1")
+    assert of_two.alive
+
+
 @linux
 def test_idle_children_are_ended(make_pool):
     pool = make_pool(4, idle_seconds=0.2)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.parts import parted
 from tests.waiting import PATIENCE
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: places }\nworkflow:\n  - step: start\n"
@@ -45,13 +46,24 @@ SPELLINGS = {
 }
 
 
+pytestmark = pytest.mark.postgres
+
+
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("home")
+def home(tmp_path_factory: pytest.TempPathFactory, module_database: str) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "database").write_text(module_database)
+    return folder
 
 
 def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "NOETL_HOME": str(home), "NO_COLOR": "1"}
+    database = (home / "database").read_text()
+    environment = {
+        **os.environ,
+        "NOETL_HOME": str(home),
+        "NOETL_DATABASE_URL": database,
+        "NO_COLOR": "1",
+    }
     return subprocess.run(
         [sys.executable, "-m", "noetl.cli", *words],
         capture_output=True,
@@ -63,7 +75,10 @@ def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+GATE = ("literal", "called", "quoted", "folded", "in a loop", "in the workbook")
+
+
+@pytest.mark.parametrize("spelling", parted(SPELLINGS, GATE))
 def test_failing_code(spelling, home, tmp_path):
     text, (line, column) = SPELLINGS[spelling]
     (tmp_path / "places.yaml").write_text(HEAD + text, encoding="utf-8")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,8 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import template
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.layers import detect
+from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -31,13 +37,24 @@ result = {"files": sorted(map(int, os.listdir("/proc/self/fd")))[:-1], "environm
 """
 WORKER = """
 import os, sys, time
-from tests.integration.kinds_sandbox.test_template import call
-from noetl.kinds.sandbox import template
+from tests.integration.kinds_sandbox.test_template import call, template_pid
 from noetl.kinds.sandbox.pool import ChildPool
 pool = ChildPool(4)
 call(pool, 1, "result = 1")
-print(template._current[1]._process.pid, pool._idle[0].child._confined.process.pid, flush=True)
+confined = pool._idle[0].child._confined
+print(template_pid(), confined.process.pid, confined.folder.parent, flush=True)
 time.sleep(1000)
+"""
+ELSEWHERE = """
+import json, sys
+from dataclasses import asdict
+from tests.integration.kinds_sandbox.test_template import call
+from noetl.kinds.sandbox.layers import detect
+from noetl.kinds.sandbox.pool import ChildPool
+pool = ChildPool(4)
+code = f"import os\\nopen('own', 'w').close()\\ntry:\\n    beside = os.listdir({sys.argv[1]!r})\\nexcept OSError:\\n    beside = []\\n"
+print(json.dumps([asdict(detect()), call(pool, 1, code + "result = [os.getcwd(), beside]")]))
+pool.close()
 """
 
 
@@ -64,9 +81,15 @@ def watch() -> Watch:
     )
 
 
-def call(pool: ChildPool, execution_id: int, code: str):
-    with pool.lease(Owner(execution_id, TaskLimits(1 << 30, 1 << 20))) as child:
+def call(pool: ChildPool, execution_id: int, code: str, places: Places | None = None):
+    with pool.lease(Owner(execution_id, TaskLimits(1 << 30, 1 << 20), places or Places())) as child:
         return child.call(code, {}, watch())["result"]
+
+
+def template_pid() -> int:
+    """Of the template that was used last."""
+    *_, last = template.templates()._current.values()
+    return last._process.pid
 
 
 def gone(pid: int) -> bool:
@@ -85,27 +108,74 @@ def test_children_have_the_same_few_files_however_many_there_are(pool):
     assert len({one["folder"] for one in found}) == len({one["draws"] for one in found}) == 5
 
 
-def test_one_process_is_started_for_many_children(pool):
+def test_one_process_is_started_for_many_children(pool, monkeypatch):
+    monkeypatch.setattr(template, "_identities", lambda ground: ())  # others may mount something meanwhile
     call(pool, 1, "result = 1")
-    before = template._current[1]._process.pid
+    before = template_pid()
     for number in range(2, 6):
         call(pool, number, "result = 1")
-    assert template._current[1]._process.pid == before
+    assert template_pid() == before
 
 
 def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):
     with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20))) as child:
         assert child.call("kept = 1\nresult = 1", {}, watch())["result"] == 1
-        os.kill(template._current[1]._process.pid, signal.SIGKILL)
+        died = child._confined.folder.parent
+        os.kill(template_pid(), signal.SIGKILL)
         assert child.call("result = 2", {}, watch())["result"] == 2
         assert call(pool, 2, "result = 3") == 3
     assert call(pool, 1, "result = 4") == 4
+    pool.close()
+    wait_until(lambda: template.templates()._tidy() or not died.exists(), "the removal of its folder")
+
+
+@pytest.fixture
+def apart() -> Iterator[Path]:
+    """A folder outside of /tmp, which each task has to itself."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, apart):
+    """Tasks have a root in common that was made before; a worker lives for months."""
+    book, data = apart / "book", apart / "book" / "data.csv"
+    read = f"result = open({str(data)!r}).read()"
+    for number, text in enumerate(("first", "second", "third")):
+        if book.exists():
+            book.rename(apart / text)
+        book.mkdir()
+        data.write_text(text)
+        assert call(pool, number, read, Places(read=(str(book),))) == text
+
+
+def test_folders_of_tasks_may_lie_anywhere(apart):
+    """With the layers that there are elsewhere, too, and none sees those of others."""
+    (apart / "of another").mkdir()
+    options = {"env": {**os.environ, "TMPDIR": str(apart)}, "stdout": subprocess.PIPE, "text": True}
+    done = subprocess.run(
+        [sys.executable, "-c", ELSEWHERE, str(apart)], check=True, timeout=PATIENCE, **options
+    )
+    layers, (folder, beside) = json.loads(done.stdout)
+    assert layers == asdict(detect())
+    assert folder.startswith(f"{apart}/")
+    if not detect().namespaces:
+        assert beside == [folder.split("/")[-2]]
+
+
+def test_roots_that_tasks_have_in_common_are_few(pool, tmp_path):
+    for number in range(template.MOST_TEMPLATES + 2):
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "name").write_text(str(number))
+        read = f"import os\nresult = sorted(os.listdir({str(tmp_path)!r}))"
+        assert call(pool, number, read, Places(read=(str(tmp_path / str(number)),))) == [str(number)]
+    shared = template.templates()
+    assert len(shared._current) == template.MOST_TEMPLATES
 
 
 def test_a_template_that_cannot_be_replaced_at_once_is_replaced_later(pool, monkeypatch):
     """The system may refuse a process at the very moment when the template is found dead."""
     call(pool, 1, "result = 1")
-    os.kill(template._current[1]._process.pid, signal.SIGKILL)
+    os.kill(template_pid(), signal.SIGKILL)
     with monkeypatch.context() as refused:
         refused.setattr(template.subprocess, "Popen", refuse)
         with pytest.raises(InfrastructureError, match="no process for python code"):
@@ -115,10 +185,11 @@ def test_a_template_that_cannot_be_replaced_at_once_is_replaced_later(pool, monk
 
 def test_whoever_still_knows_a_template_that_was_closed_is_told_that_it_is_gone():
     """Of two threads that find the template dead one replaces it; the other may not have asked it yet."""
-    closed = template.Template()
+    closed = template.Template(None)
     closed.close()
     with pytest.raises(template.TemplateGoneError):
         closed.fork("serve", (0,))
+    wait_until(closed.ended, "the end of the template")
 
 
 def refuse(*arguments: object, **named: object) -> None:
@@ -129,12 +200,14 @@ def test_a_worker_that_is_killed_leaves_neither_template_nor_children():
     worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
-        pids = [int(word) for word in worker.stdout.readline().split()]
-        assert len(pids) == 2 and not any(map(gone, pids))
+        *numbers, folder = worker.stdout.readline().split()
+        pids = [int(number) for number in numbers]
+        assert len(pids) == 2 and not any(map(gone, pids)) and Path(folder).is_dir()
     finally:
         worker.kill()
         worker.wait()
     wait_until(lambda: all(map(gone, pids)), "the end of the template and of its child")
+    assert not os.path.lexists(folder)
 
 
 def test_a_fork_that_the_system_refuses_is_told():

@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.full
 @pytest.mark.postgres
 def test_every_workload_reports():
     done = subprocess.run(

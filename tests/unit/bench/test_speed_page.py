@@ -89,3 +89,11 @@ def test_a_workload_that_fails_is_told_and_hides_no_other():
     book.guarded("chain", lambda: book.note("noetl", "chain", "python", "per step", "ms", [3.0, 1.0, 2.0]))
     assert book.failed == {"broken": "IndexError: list index out of range"}
     assert [(one.min, one.median, one.max) for one in told] == [(1.0, 2.0, 3.0)]
+
+
+def test_a_measured_zero_is_a_figure():
+    book = Book(ABOUT)
+    book.note("noetl", "parallel", "python", "peak memory", "MB", [0.0, 0.0, 4.0])
+    (figure,) = book.record()["figures"]
+    assert (figure["min"], figure["median"], figure["max"]) == (0, 0, 4)
+    assert not {"clients", "size", "way"} & set(figure)

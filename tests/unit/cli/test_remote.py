@@ -336,7 +336,8 @@ def test_variables_here_and_there(noetl, far, where):
     assert noetl("vars", "delete", execution_id, "gone", *where).code == 2
 
 
-def test_schedules_there(noetl, far, anywhere):
+def test_schedules_there(noetl, far, anywhere, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: far.ground.database.now)
     far.ground.register()
     for name in ("hourly", "other"):
         body = {"path": "demo/hello", "name": name, "cron": "0 2 * * *", "timezone": "Europe/Berlin"}

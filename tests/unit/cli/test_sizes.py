@@ -30,6 +30,7 @@ from noetl.domain.sizes import (
     TRIGGER_NAME,
     Size,
 )
+from tests.parts import parted
 from tests.unit.api.test_sizes import digits, keyed, keys, nested
 from tests.unit.cli.test_doors import both
 from tests.unit.dsl.test_sizes import CASES as PLAYBOOKS
@@ -193,8 +194,17 @@ def test_a_priority(both, sign: str, over: int) -> None:
         assert over <= 0 or str(PRIORITY.value) in ran.err
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
-@pytest.mark.parametrize("case", [name for name in PLAYBOOKS if name != "templates"])
+LONG = {"schema", "values", "steps", "brackets", "bytes", "aliases"}
+"""Playbooks that take long to compile: those that fit are compiled in ``tests/unit/dsl/test_sizes.py`` as well."""
+
+
+@pytest.mark.parametrize(
+    ("case", "over"),
+    parted(
+        [(case, over) for case in PLAYBOOKS if case != "templates" for over in (-1, 0, 1)],
+        [(case, over) for case in PLAYBOOKS for over in (0, 1) if over == 1 or case not in LONG],
+    ),
+)
 def test_a_playbook_at_its_limit(noetl, tmp_path: Path, case: str, over: int) -> None:
     """``noetl validate``, ``register`` and ``run`` are one compiler: the same code, the same line, nothing kept."""
     size, code, make, line = PLAYBOOKS[case]

@@ -41,6 +41,8 @@ CHUNK_LINE = 1024
 """Bytes of the line before a chunk."""
 TRAILER = 8192
 """Bytes of headers after the last chunk, which no route reads."""
+LOOKED_AT_SECONDS = 30
+"""Most seconds between two looks for connections that are silent."""
 CROWDED_SECONDS = 0.05
 """How long the server pauses when it has no descriptor for another connection, and none to close."""
 HEADERS = HEADER_BYTES.value
@@ -361,6 +363,7 @@ def listen(
     )  # a line per request that waits; /metrics tells it
     limits = limits or ClientLimits()
     sockets: dict[int, Any] = {}
+    silence = max(1, int(limits.silence))
     try:
         made: Any = create_server(
             application,
@@ -370,7 +373,8 @@ def listen(
             threads=threads,
             backlog=BACKLOG,
             connection_limit=limits.connections + BACKLOG,  # `_accept` holds them to their cap
-            channel_timeout=max(1, int(limits.silence)),
+            channel_timeout=silence,
+            cleanup_interval=min(LOOKED_AT_SECONDS, silence),
             max_request_body_size=TAKEN,
             max_request_header_size=HEADERS + 1,  # waitress refuses what reaches its number
             ident="noetl",

@@ -22,6 +22,7 @@ from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
 from noetl.kinds.registry import Registry
+from noetl.kinds.sandbox.ended import tell_ended
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
@@ -354,15 +355,12 @@ class LocalRuntime:
         handled = Handled()
         try:
             handle_events(batch, self.opened.engine, handled)
-        except InfrastructureError as away:
-            if away.code in DOUBTFUL:
+        except Exception as error:
+            if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
                 # What was committed comes back when this process takes its leases again.
                 self.keeper.doubt()
             else:
                 self._follow(handled)
-            raise
-        except Exception:
-            self._follow(handled)
             raise
         self._follow(handled, batch)
         return handled
@@ -396,5 +394,7 @@ class LocalRuntime:
             if handled.ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
+        if handled.ended:
+            tell_ended({execution_id for execution_id, _ in handled.ended})
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

@@ -16,18 +16,12 @@ from noetl.kinds.sandbox.disk import DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places, library_path
-from noetl.kinds.sandbox.process import (
-    TaskLimits,
-    as_message,
-    confinement,
-    describe_end,
-    start_confined,
-    task_folder,
-)
+from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, start_confined
 from noetl.kinds.sandbox.watch import Watch
 
 LENGTH = 4
-CHUNK = 1 << 20
+CHUNK = 1 << 16
+"""Bytes that are read at a time; more of an answer that announces more. A larger buffer would be mapped and unmapped for each."""
 FRAME_OVERHEAD = 64 * 1024
 """What an answer may be larger than its result: the envelope, or an error with its traceback."""
 CANCEL_CHECK_SECONDS = 0.25
@@ -46,12 +40,16 @@ class Owner:
 class Child:
     """One process. Not safe for two threads at once; the pool sees to that."""
 
-    def __init__(self) -> None:
-        """Starts the process and returns before it is ready; ``owner`` is None until ``adopt``."""
+    def __init__(self, owner: Owner) -> None:
+        """Starts the process and returns before it is ready. Raises OSError and InfrastructureError."""
+        self.owner = owner
+        limits = owner.limits
+        order = {"answer_size": limits.output_bytes, "path": library_path()}
         pipes = [os.pipe() for _ in range(3)]
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
-            self._confined = start_confined("serve", task_folder(), (stdin, stdout, stdout), own=(answers,))
+            task = Task(limits, owner.places, order=order)
+            self._confined = start_confined("serve", task, (stdin, stdout, stdout), own=(answers,))
         except BaseException:
             self._close_own()
             raise
@@ -66,27 +64,10 @@ class Child:
         self._buffer = bytearray()
         self._calls = 0
         self._closed = False
-        self._pending_setup = b""
         self._ready = False
-        self.owner: Owner | None = None
-        self._disk: DiskUse | None = None
+        self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
         self.worn = False
         """The last call left the process unfit for another: out of memory, or without its output."""
-
-    def adopt(self, owner: Owner) -> None:
-        """Give the child to an execution and fix its limits; they take effect before the first call.
-
-        Raises InfrastructureError.
-        """
-        wanted = confinement(self._confined.folder, owner.limits, owner.places)
-        setup = {
-            "confinement": as_message(wanted),
-            "answer_size": owner.limits.output_bytes,
-            "path": library_path(),
-        }
-        self._pending_setup = _frame(setup)
-        self._disk = DiskUse(self._confined.folder, owner.limits.disk_bytes)
-        self.owner = owner
 
     @property
     def alive(self) -> bool:
@@ -114,8 +95,7 @@ class Child:
         self._calls += 1
         request = {"id": call_id, "code": code, "input": values, "seconds": watch.context.timeout}
         try:
-            self._send(self._pending_setup + _frame(request), watch, output)
-            self._pending_setup = b""
+            self._send(_frame(request), watch, output)
             if not self._ready:
                 self._answer_to(READY, watch, output)
                 self._ready = True
@@ -131,12 +111,16 @@ class Child:
         answer["lines"] = output.lines
         return answer
 
+    def let_go(self) -> None:
+        """Let the process end, and do not wait for that; ``close`` is still to be called."""
+        if not self._closed:
+            self._closed = True
+            self._close_own()
+            self._confined.let_go()
+
     def close(self) -> None:
         """End the process, whatever it is doing."""
-        if self._closed:
-            return
-        self._closed = True
-        self._close_own()  # first: a child that was given to nobody yet only waits for its input
+        self.let_go()
         self._confined.kill()
 
     def _close_own(self) -> None:
@@ -157,11 +141,12 @@ class Child:
         while len(self._buffer) < (wanted := self._announced()):
             if not self._wait(watch, output):
                 continue
-            chunk = os.read(self._answers, CHUNK)
+            chunk = os.read(self._answers, max(CHUNK, wanted - len(self._buffer)))
             if not chunk:
                 raise self._gone()
             self._buffer += chunk
-        data = bytes(self._buffer[LENGTH:wanted])
+        with memoryview(self._buffer) as view:
+            data = bytes(view[LENGTH:wanted])
         del self._buffer[:wanted]
         try:
             answer = codec.decode(data)
@@ -176,7 +161,7 @@ class Child:
         if len(self._buffer) < LENGTH:
             return LENGTH
         size = int.from_bytes(self._buffer[:LENGTH], "big")
-        limit = self.owner.limits.output_bytes + FRAME_OVERHEAD if self.owner else 0
+        limit = self.owner.limits.output_bytes + FRAME_OVERHEAD
         if size > limit:
             raise _no_answer(f"it announces {size} bytes")
         return LENGTH + size
@@ -184,8 +169,7 @@ class Child:
     def _wait(self, watch: Watch, output: LogLines, *, to_write: bool = False) -> bool:
         """Wait a moment for something to happen; log output on the way. True when an answer can be read."""
         watch.refuse_late("the code")
-        if self._disk is not None:
-            self._disk.refuse_full("the code")
+        self._disk.refuse_full("the code")
         if to_write:
             self._poller.register(self._requests, select.POLLOUT)
         try:
@@ -204,7 +188,7 @@ class Child:
 
     def _drain(self, output: LogLines, watch: Watch) -> None:
         """Take the output that is there; never more than passes the limit, never past the deadline."""
-        limit = self.owner.limits.output_bytes if self.owner else 0
+        limit = self.owner.limits.output_bytes
         while watch.left > 0:
             try:
                 chunk = os.read(self._output, CHUNK)

@@ -1,4 +1,4 @@
-"""Children between calls: each is kept for the execution it has worked for, and ended when nobody calls it for long.
+"""Children between calls: each is kept for the execution it has worked for, and ended with that, or when nobody calls it for long.
 
 One whose call left processes running is not kept; one whose threads fill its folder is ended.
 
@@ -11,13 +11,14 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.disk import LOOK_SECONDS
+from noetl.kinds.sandbox.ended import when_ended
 
 IDLE_SECONDS = 60.0
 KEPT_PER_PROCESSOR = 8
@@ -70,6 +71,15 @@ class ChildPool:
             for child in children:
                 child.close()
 
+    def end(self, execution_ids: Collection[int]) -> None:
+        """These executions have ended: end their idle children, and wait for none of them."""
+        with self._changed:
+            kept = [idle for idle in self._idle if idle.child.owner.execution_id not in execution_ids]
+            if len(kept) < len(self._idle):
+                self._unwanted += [idle.child for idle in self._idle if idle not in kept]
+                self._idle = kept
+                self._changed.notify()
+
     def _take(self, owner: Owner) -> Child | None:
         """The child of ``owner`` that was used last, if one lives."""
         with self._changed:
@@ -113,6 +123,8 @@ class ChildPool:
                 children, self._unwanted = self._unwanted, []
                 idle = [one.child for one in self._idle]
             for child in children:
+                child.let_go()  # all of them end at the same time
+            for child in children:
                 child.close()
             self._end_overfull(idle)
 
@@ -136,15 +148,9 @@ class ChildPool:
 
 def _start(owner: Owner) -> Child:
     try:
-        child = Child()
+        return Child(owner)
     except OSError as error:
         raise InfrastructureError(f"no process for python code can be started: {error}") from error
-    try:
-        child.adopt(owner)
-    except BaseException:
-        child.close()
-        raise
-    return child
 
 
 _shared: ChildPool | None = None
@@ -161,4 +167,5 @@ def shared_pool() -> ChildPool:
         if _shared is None or _shared._process_id != os.getpid():
             _shared = ChildPool(KEPT_PER_PROCESSOR * (os.cpu_count() or 1))
             atexit.register(_shared.close)
+            when_ended(_shared.end)
         return _shared

@@ -7,26 +7,26 @@ same user (Linux), because what it holds, credentials above all, is what confine
 from __future__ import annotations
 
 import contextlib
-import marshal
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
-from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, layers
+from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
+from noetl.kinds.sandbox.order import as_file
 from noetl.kinds.sandbox.places import Places, readable, writable
-from noetl.kinds.sandbox.template import BOOT, Mode, fork
+from noetl.kinds.sandbox.template import BOOT, Ground, Mode, Template, TemplateGoneError, templates
 
 PR_SET_DUMPABLE = 4
 CHILDREN_BYTES = 4096
@@ -61,15 +61,23 @@ class Process(Protocol):
 class Confined:
     """A running process and the folder it works in."""
 
-    def __init__(self, process: Process, folder: Path, lifeline: int) -> None:
+    def __init__(self, process: Process, folder: Path, lifeline: int, own: int) -> None:
+        """``own``: how many processes below ``process`` are there for the task, before it starts any."""
         self.process = process
         self.folder = folder
         self._lifeline = lifeline
+        self._own = own
+        self._killed = False
+
+    def let_go(self) -> None:
+        """Close the lifeline: its supervisor ends the process and everything it started (Linux)."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
 
     def left_processes(self) -> bool:
         """Whether anything runs besides the supervisor and the guest; False where /proc is missing."""
-        own = 2 if layers().namespaces else 1
-        pid = self.process.pid
+        own, pid = self._own, self.process.pid
         # Its count includes what has ended and was not reaped, and is ten times faster than a look at all processes.
         return sys.platform == "linux" and _count_children(pid, own) > own and len(descendants(pid)) > own
 
@@ -78,9 +86,10 @@ class Confined:
 
         On Linux its supervisor does that as soon as the lifeline is closed; it has some seconds.
         """
-        if self._lifeline >= 0:
-            os.close(self._lifeline)
-            self._lifeline = -1
+        if self._killed:
+            return
+        self._killed = True
+        self.let_go()
         if sys.platform == "linux":
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_SECONDS)
@@ -110,36 +119,60 @@ def _count_children(root: int, enough: int) -> int:
     return found
 
 
-def task_folder() -> Path:
-    """An empty folder for one process. Raises OSError."""
-    return Path(tempfile.mkdtemp(prefix="noetl-task-")).resolve()
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a process is started for. ``own``: paths that it may read and others may not."""
+
+    limits: TaskLimits
+    places: Places
+    own: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    order: Mapping[str, Any] = field(default_factory=dict)
+    """What the guest is told beside its confinement."""
 
 
-def start_confined(
-    mode: Mode,
-    folder: Path,
-    streams: Streams,
-    *,
-    own: Sequence[int] = (),
-    env: Mapping[str, str] | None = None,
-    order: Mapping[str, Any] | None = None,
-) -> Confined:
-    """Start the guest in ``mode``: a fork of the template on Linux, an interpreter elsewhere.
+def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] = ()) -> Confined:
+    """Start the guest in ``mode``, in an empty folder: a fork of the template on Linux, an interpreter elsewhere.
 
     ``streams``: descriptors that become its standard input, output and error; ``own``: more that it is given. The caller
-    closes them. ``env`` is added to the scrubbed environment, ``order`` to what the guest is told. The process takes
-    over ``folder``, which is removed when none can be started: OSError.
+    closes them. Raises OSError when no process can be started, InfrastructureError when the layers of this machine
+    cannot be found out.
     """
+    protect_own_memory()
+    if sys.platform != "linux":
+        folder = Path(tempfile.mkdtemp(prefix="noetl-task-")).resolve()
+        return _start(task, None, folder, streams, own, partial(_start_interpreter, mode))
+    ground = _ground(layers(), task)
+    gone: Template | None = None
+    for _ in range(2):
+        template = templates().one_for(ground, instead_of=gone)
+        try:
+            folder = template.new_folder()
+            return _start(task, ground, folder, streams, own, partial(_fork, template, mode))
+        except (TemplateGoneError, FileNotFoundError):
+            gone = template
+    raise OSError("the process that forks tasks has ended twice")
+
+
+Starter = Callable[[tuple[int, ...], Streams, Path, Mapping[str, str]], Process]
+
+
+def _start(
+    task: Task, ground: Ground | None, folder: Path, streams: Streams, own: Sequence[int], start: Starter
+) -> Confined:
     theirs, lifeline, told = -1, -1, -1
     try:
-        protect_own_memory()
+        wanted = confinement(folder, task, ground)
         theirs, lifeline = os.pipe()
-        environment = {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder), **(env or {})}
-        told = _told({"folder": str(folder), "env": environment, **(order or {})})
-        if sys.platform == "linux":
-            process: Process = fork(mode, (theirs, told, *streams, *own))
-        else:
-            process = _start_interpreter(mode, (theirs, told, *own), streams, folder, environment)
+        environment = {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder), **task.env}
+        order = {
+            "folder": str(folder),
+            "env": environment,
+            "confinement": vars(wanted),
+            **task.order,
+        }
+        told = as_file(order)
+        process = start((theirs, told, *own), streams, folder, environment)
     except BaseException:
         remove_tree(folder)
         if lifeline >= 0:
@@ -149,24 +182,24 @@ def start_confined(
         for descriptor in (theirs, told):
             if descriptor >= 0:
                 os.close(descriptor)
-    return Confined(process, folder, lifeline)
+    # The guest; where it has a root of its own, the first process of its namespaces as well.
+    return Confined(process, folder, lifeline, 2 if wanted.namespaces and ground is None else 1)
 
 
-def _told(order: dict[str, Any]) -> int:
-    """A descriptor from which ``order`` is read; it lies in no folder."""
-    if sys.platform == "linux":
-        told = os.memfd_create("noetl-order")
-    else:
-        with tempfile.TemporaryFile() as file:
-            told = os.dup(file.fileno())
-    with open(told, "wb", closefd=False) as file:
-        file.write(marshal.dumps(order))
-    os.lseek(told, 0, os.SEEK_SET)
-    return told
+def _fork(
+    template: Template,
+    mode: Mode,
+    numbers: tuple[int, ...],
+    streams: Streams,
+    folder: Path,
+    environment: Mapping[str, str],
+) -> Process:
+    theirs, told, *own = numbers
+    return template.fork(mode, (theirs, told, *streams, *own))
 
 
 def _start_interpreter(
-    mode: Mode, numbers: Sequence[int], streams: Streams, folder: Path, environment: Mapping[str, str]
+    mode: Mode, numbers: tuple[int, ...], streams: Streams, folder: Path, environment: Mapping[str, str]
 ) -> subprocess.Popen[bytes]:
     stdin, stdout, stderr = streams
     boot = BOOT.format(mode=mode)
@@ -184,8 +217,18 @@ def _start_interpreter(
     )
 
 
-def confinement(folder: Path, limits: TaskLimits, places: Places, own: Sequence[str] = ()) -> Confinement:
-    """What a task with these limits is left with on this machine. ``own``: paths it may read that others may not.
+def _ground(used: Layers, task: Task) -> Ground | None:
+    """The root that a task shares with others; None when it has one to itself, because it is given more than they are."""
+    if not used.common_root:
+        return None
+    shared = readable(task.places)
+    if task.own and set(readable(task.places, task.own)) != set(shared):
+        return None
+    return Ground(shared, writable(task.places))
+
+
+def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confinement:
+    """What a task is left with on this machine.
 
     Raises InfrastructureError when the layers of this machine cannot be found out, OSError when ``folder`` cannot be handed over.
     """
@@ -197,11 +240,11 @@ def confinement(folder: Path, limits: TaskLimits, places: Places, own: Sequence[
     confined = used.landlock or used.namespaces
     return Confinement(
         str(folder),
-        limits.memory_bytes,
-        limits.output_bytes,
-        limits.processes,
-        readable(places, own) if confined else (),
-        writable(places) if confined else (),
+        task.limits.memory_bytes,
+        task.limits.output_bytes,
+        task.limits.processes,
+        readable(task.places, task.own) if confined and ground is None else (),
+        writable(task.places) if confined else (),
         used.landlock,
         used.namespaces,
         used.socket_filter,
@@ -224,11 +267,6 @@ def count_threads(user: int) -> int:
             if status.partition(b"\nUid:")[2].split(None, 1)[0] == wanted:
                 total += int(status.partition(b"\nThreads:")[2].split(None, 1)[0])
     return total
-
-
-def as_message(wanted: Confinement) -> dict[str, Any]:
-    """As the guest reads it."""
-    return dict(vars(wanted))
 
 
 @cache

@@ -10,17 +10,9 @@ from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import DiskUse
-from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places
-from noetl.kinds.sandbox.process import (
-    Confined,
-    TaskLimits,
-    as_message,
-    confinement,
-    start_confined,
-    task_folder,
-)
+from noetl.kinds.sandbox.process import Confined, Task, TaskLimits, start_confined
 from noetl.kinds.sandbox.template import Forked
 from noetl.kinds.sandbox.watch import Watch
 
@@ -60,19 +52,8 @@ def run_program(program: Program, limits: TaskLimits, places: Places, watch: Wat
     try:
         pipes += [os.pipe() for _ in range(3)]
         (stdin, given), (stdout, written), (stderr, told) = pipes
-        folder = task_folder()
-        try:
-            wanted = confinement(folder, limits, places, program.own)
-        except BaseException:
-            remove_tree(folder)
-            raise
-        confined = start_confined(
-            "launch",
-            folder,
-            (stdin, written, told),
-            env=program.env,
-            order={"confinement": as_message(wanted), "command": list(program.command)},
-        )
+        task = Task(limits, places, program.own, program.env, {"command": list(program.command)})
+        confined = start_confined("launch", task, (stdin, written, told))
     except BaseException as error:
         for ends in pipes:
             for descriptor in ends:

@@ -1,6 +1,7 @@
 """The worker's side of the template: a process that has loaded the guest and forks a child for each task (Linux).
 
-An interpreter takes 15 to 40 ms to start; a fork of one takes less than a millisecond.
+An interpreter takes 15 to 40 ms to start; a fork of one takes less than a millisecond. Where the machine has namespaces, the
+template also makes the root that all tasks have in common, so there is a template for each such root.
 """
 
 from __future__ import annotations
@@ -8,18 +9,27 @@ from __future__ import annotations
 import array
 import atexit
 import os
+import secrets
 import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Literal
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import GUEST_FOLDER
+from noetl.kinds.sandbox.noetl_guest.namespaces import temporary_above
+from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
+from noetl.kinds.sandbox.order import as_file
+from noetl.kinds.sandbox.places import Place
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.{mode} import main; main()"
 Mode = Literal["serve", "launch"]
@@ -81,35 +91,73 @@ class Forked:
         return int.from_bytes(told, "little")
 
 
-class Template:
-    """One process. It ends when this one closes its socket, or dies."""
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What the root holds that tasks have in common: places of the worker's settings, none of any task."""
 
-    def __init__(self) -> None:
+    read: tuple[Place, ...]
+    write: tuple[Place, ...]
+
+
+class Template:
+    """One process, and the folder in which its children have theirs. It ends when this one closes its socket or dies, and no child is left."""
+
+    def __init__(self, ground: Ground | None) -> None:
         """Start it; children can be asked for at once. Raises OSError."""
         self._sending = threading.Lock()
         """Held while the socket is used: the number of one that is closed may be another file's at once."""
         self._closed = False
+        self.folder = Path(tempfile.mkdtemp(prefix="noetl-tasks-")).resolve()
+        # Each task's own folder is closed to others; one that becomes another user has to come that far.
+        self.folder.chmod(0o711)
+        self._told: tuple[Any, ...] = _identities(ground)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        order = as_file(
+            {"folder": str(self.folder), "ground": None if ground is None else self._message(ground)}
+        )
+        numbers = (theirs.fileno(), order)
         try:
             self._process = subprocess.Popen(
                 [
                     *(sys.executable, "-I", "-S", "-c", BOOT.format(mode="template"), GUEST_FOLDER),
-                    str(theirs.fileno()),
+                    *map(str, numbers),
                 ],
                 stdin=subprocess.DEVNULL,
                 # Children inherit its streams and turn them to their own pipes: to files that cannot be sought.
                 stdout=theirs.fileno(),
                 stderr=theirs.fileno(),
-                pass_fds=(theirs.fileno(),),
-                env=scrubbed_environment(),
+                pass_fds=numbers,
+                # Functions of libraries are looked up once, not by every child.
+                env={**scrubbed_environment(), "LD_BIND_NOW": "1"},
                 cwd="/",
                 start_new_session=True,
             )
         except BaseException:
             self._socket.close()
+            remove_tree(self.folder)
             raise
         finally:
             theirs.close()
+            os.close(order)
+
+    def _message(self, ground: Ground) -> dict[str, Any]:
+        folder = str(self.folder)
+        return {
+            "folder": folder,
+            "read": ground.read,
+            "write": ground.write,
+            "temporary": temporary_above(folder),
+        }
+
+    def fits(self, ground: Ground | None) -> bool:
+        """Whether its root still holds what is at those places now: they may have been replaced, and others mounted."""
+        return self._told == _identities(ground)
+
+    def new_folder(self) -> Path:
+        """An empty folder for one child. Raises OSError, FileNotFoundError too when the template has died."""
+        made = self.folder / secrets.token_hex(8)
+        made.mkdir(0o700)
+        return made
 
     def fork(self, mode: Mode, descriptors: Sequence[int]) -> Forked:
         """Ask for a child with these descriptors. Raises TemplateGoneError and OSError."""
@@ -131,41 +179,112 @@ class Template:
         return Forked(status)
 
     def close(self) -> None:
-        """Let it go; its children end with their lifelines."""
+        """Let it go: it ends with its last child."""
         with self._sending:
             self._closed = True
             self._socket.close()
-        self._process.wait()
+
+    def ended(self) -> bool:
+        """Whether nothing of it is left; reap it, if it has ended. One that died leaves the folder, which may have those of its children."""
+        if self._process.poll() is None:
+            return False
+        with suppress(OSError):
+            self.folder.rmdir()
+        return not self.folder.exists()
+
+    def forget(self) -> None:
+        """This process ends now; the template sees that, and nobody waits for it."""
+        self.close()
+        if not self.ended():
+            self._process.returncode = 0
+
+
+def _identities(ground: Ground | None) -> tuple[Any, ...]:
+    if ground is None:
+        return ()
+    found: list[Any] = [_mount_changes().count()]
+    for source, _, kind in (*ground.read, *ground.write):
+        if kind != "link":
+            try:
+                about = os.stat(source)  # noqa: PTH116  # dozens for each task
+                found.append((about.st_dev, about.st_ino))
+            except OSError:
+                found.append(None)
+    return tuple(found)
+
+
+class _MountChanges:
+    """Counts how often this machine's mounts have changed, as far as anybody has asked."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/self/mounts", os.O_RDONLY | os.O_CLOEXEC)
+        self._poller = select.poll()
+        self._poller.register(self._file, select.POLLPRI)
+        self._seen = 0
+        self._lock = threading.Lock()
+
+    def count(self) -> int:
+        with self._lock:
+            if self._poller.poll(0):
+                self._seen += 1
+            return self._seen
+
+
+@cache
+def _mount_changes() -> _MountChanges:
+    return _MountChanges()
+
+
+MOST_TEMPLATES = 4
+"""One for each root that tasks of this process have in common; that which was used longest ago gives way."""
+
+
+class Templates:
+    """Those of this process, the one that was used last at the end. Safe to use from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process_id = os.getpid()
+        self._current: dict[Ground | None, Template] = {}
+        self._leaving: list[Template] = []
+        atexit.register(self._forget)
+
+    def one_for(self, ground: Ground | None, instead_of: Template | None) -> Template:
+        """A template that is not ``instead_of``, which has died. Raises OSError."""
+        with self._lock:
+            self._tidy()
+            found = self._current.pop(ground, None)
+            if found is not None and (found is instead_of or not found.fits(ground)):
+                self._leave(found)
+                found = None
+            if found is None:
+                while len(self._current) >= MOST_TEMPLATES:
+                    self._leave(self._current.pop(next(iter(self._current))))
+                found = Template(ground)
+            self._current[ground] = found
+            return found
+
+    def _tidy(self) -> None:
+        self._leaving = [template for template in self._leaving if not template.ended()]
+
+    def _leave(self, template: Template) -> None:
+        template.close()
+        self._leaving.append(template)
+
+    def _forget(self) -> None:
+        if self._process_id == os.getpid():
+            for template in (*self._current.values(), *self._leaving):
+                template.forget()
 
 
 _lock = threading.Lock()
-_current: tuple[int, Template] | None = None
+_shared: Templates | None = None
 
 
-def fork(mode: Mode, descriptors: Sequence[int]) -> Forked:
-    """Fork the template of this process, which is started before its first child, and again when it has died. Raises OSError."""
-    gone: Template | None = None
-    for _ in range(2):
-        template = _template(instead_of=gone)
-        try:
-            return template.fork(mode, descriptors)
-        except TemplateGoneError:
-            gone = template
-    raise OSError("the process that forks tasks has ended twice")
-
-
-def _template(instead_of: Template | None) -> Template:
-    global _current
+def templates() -> Templates:
+    """Those of this process."""
+    global _shared
     with _lock:
-        if _current is None or _current[0] != os.getpid() or _current[1] is instead_of:
-            if _current is None:
-                atexit.register(_close)
-            elif _current[1] is instead_of and _current[0] == os.getpid():
-                _current[1].close()
-            _current = os.getpid(), Template()
-        return _current[1]
-
-
-def _close() -> None:
-    if _current is not None and _current[0] == os.getpid():
-        _current[1].close()
+        if _shared is None or _shared._process_id != os.getpid():
+            _shared = Templates()
+        return _shared

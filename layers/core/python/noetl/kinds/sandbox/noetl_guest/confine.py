@@ -12,6 +12,11 @@ import os
 import resource
 import sys
 
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from .namespaces import Ground
+
 OPEN_FILES = 1024
 PROCESS_FILES = (
     "cpuinfo",
@@ -71,10 +76,11 @@ class Confinement:
         """Refuse the keys that the kernel keeps: those of a user and of a session are shared by all of its processes, in any namespace."""
 
 
-def confine(wanted: Confinement, lifeline: int) -> None:
-    """Apply every layer. Returns in the process that is to run the code, which on Linux is a fork of this one.
+def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None) -> None:
+    """Apply every layer. Returns in the process that is to run the code.
 
-    The caller stays behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
+    With a ``ground`` that is the calling one, which is in namespaces of its task. Without, it is a fork on Linux: the caller stays
+    behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
     Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
@@ -84,15 +90,18 @@ def confine(wanted: Confinement, lifeline: int) -> None:
         from . import landlock, syscall_filter  # noqa: F401
         from .supervise import part_from_supervisor
 
-        part_from_supervisor(
-            lifeline,
-            wanted.folder,
-            namespaces=wanted.namespaces,
-            read=wanted.read,
-            write=wanted.write,
-            processes=wanted.processes,
-            subreaper=wanted.subreaper,
-        )
+        if ground is not None:
+            ground.enter_task(wanted.folder, wanted.processes)
+        else:
+            part_from_supervisor(
+                lifeline,
+                wanted.folder,
+                namespaces=wanted.namespaces,
+                read=wanted.read,
+                write=wanted.write,
+                processes=wanted.processes,
+                subreaper=wanted.subreaper,
+            )
         if wanted.user:
             os.setgroups([])
             os.setresgid(wanted.user, wanted.user, wanted.user)
@@ -140,21 +149,9 @@ def _limit(what: int, wanted: int) -> None:
 
 
 def _drop_privileges() -> None:
-    import ctypes
-
-    from .kernel import PR_CAPBSET_DROP, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, call, prctl
+    from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, give_up_capabilities, prctl
 
     prctl(PR_SET_NO_NEW_PRIVS, 1)
-    capability = 0
-    try:
-        while True:
-            prctl(PR_CAPBSET_DROP, capability)
-            capability += 1
-    except OSError:
-        pass  # all that this kernel knows are dropped, or there is no right to drop any
-    header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
-    call("capset", header, (ctypes.c_uint32 * 6)())
+    give_up_bounds()
+    give_up_capabilities()
     prctl(PR_SET_DUMPABLE, 0)
-
-
-CAPABILITY_VERSION_3 = 0x20080522

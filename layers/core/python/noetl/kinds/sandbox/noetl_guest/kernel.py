@@ -17,30 +17,66 @@ PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+CAPABILITY_VERSION_3 = 0x20080522
+MOUNT_SETATTR = 442
+AT_FDCWD = -100
+
+
+_LONG, _TEXT = ctypes.c_ulong, ctypes.c_char_p
+_ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "prctl": (ctypes.c_int, _LONG, _LONG, _LONG, _LONG),
+    "capset": (_LONG, _LONG),
+    "unshare": (ctypes.c_int,),
+    "mount": (_TEXT, _TEXT, _TEXT, _LONG, _TEXT),
+    "umount2": (_TEXT, ctypes.c_int),
+    "pivot_root": (_TEXT, _TEXT),
+    "syscall": (ctypes.c_long,) * 6,
+    "syscall of a path": (ctypes.c_long, ctypes.c_int, _TEXT, ctypes.c_int, _LONG, _LONG),
+}
+"""Of functions that are called here, the name first; addresses are numbers. Made once: what a child makes anew it copies many pages for."""
+_NO_CAPABILITIES = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
 
 
 @cache
-def libc() -> Any:
-    """The C library of this process."""
-    return ctypes.CDLL(None, use_errno=True)
+def _function(name: str) -> Any:
+    found = getattr(ctypes.CDLL(None, use_errno=True), name.partition(" ")[0])
+    found.argtypes = _ARGUMENTS[name]
+    return found
 
 
-def call(function: str, *arguments: Any) -> int:
+def call(function: str, *arguments: int | bytes | None) -> int:
     """Call a function of the C library. Raises OSError when it answers with less than 0."""
-    answer: int = getattr(libc(), function)(*arguments)
+    answer: int = _function(function)(*arguments)
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{function}: {os.strerror(number)}")
     return answer
 
 
-def prctl(option: int, first: Any = 0, second: Any = 0) -> int:
+def prctl(option: int, first: int = 0, second: int = 0) -> int:
     """Raises OSError."""
-    as_long = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in (first, second)]
-    return call("prctl", option, *as_long, ctypes.c_ulong(0), ctypes.c_ulong(0))
+    return call("prctl", option, first, second, 0, 0)
 
 
-def syscall(number: int, *arguments: Any) -> int:
+def give_up_capabilities() -> None:
+    """All that this process has. Raises OSError."""
+    header, none = _NO_CAPABILITIES
+    call("capset", ctypes.addressof(header), ctypes.addressof(none))
+
+
+def give_up_bounds() -> None:
+    """All capabilities that a program could bring along, as far as this process has the right to."""
+    drop = _function("prctl")
+    capability = 0
+    while drop(PR_CAPBSET_DROP, capability, 0, 0, 0) >= 0:  # until the first that this kernel does not know
+        capability += 1
+
+
+def syscall(number: int, first: int, second: int, third: int, fourth: int = 0, fifth: int = 0) -> int:
     """Raises OSError."""
-    as_long = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return call("syscall", ctypes.c_long(number), *as_long)
+    return call("syscall", number, first, second, third, fourth, fifth)
+
+
+def change_mount(path: bytes, depth: int, attributes: int, size: int) -> int:
+    """``mount_setattr``; ``attributes``: the address of its structure. Raises OSError."""
+    return call("syscall of a path", MOUNT_SETATTR, AT_FDCWD, path, depth, attributes, size)

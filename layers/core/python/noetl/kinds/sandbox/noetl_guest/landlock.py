@@ -39,7 +39,7 @@ class _PathBeneath(ctypes.Structure):
 def abi_version() -> int:
     """What this kernel knows of Landlock; 0 when it has none or has it turned off."""
     try:
-        return syscall(CREATE_RULESET, None, 0, VERSION_FLAG)
+        return syscall(CREATE_RULESET, 0, 0, VERSION_FLAG)
     except OSError:
         return 0
 
@@ -54,12 +54,12 @@ def restrict(abi: int, read: Iterable[str], write: Iterable[str]) -> None:
     scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if abi >= SCOPES_SINCE else 0
     attributes = _Ruleset(handled, 0, scoped)
     # An older kernel refuses a structure that is longer than its own, unless what it does not know is 0.
-    ruleset = syscall(CREATE_RULESET, ctypes.byref(attributes), ctypes.sizeof(attributes), 0)
+    ruleset = syscall(CREATE_RULESET, ctypes.addressof(attributes), ctypes.sizeof(attributes), 0)
     try:
         for paths, rights in ((read, READ), (write, handled)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
-        syscall(RESTRICT_SELF, ruleset, 0)
+        syscall(RESTRICT_SELF, ruleset, 0, 0)
     finally:
         os.close(ruleset)
 
@@ -75,6 +75,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= OF_FILES
         rule = _PathBeneath(rights, place)
-        syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+        syscall(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.addressof(rule))
     finally:
         os.close(place)

@@ -18,12 +18,13 @@ CANNOT_START = 126
 
 def main() -> None:
     """Launch as a process of its own."""
-    run(*from_arguments())
-
-
-def run(order: Any, lifeline: int, own: list[int]) -> None:
-    """Become the program ``order`` names, with its ``confinement``. ``own``: none."""
+    order, lifeline, own = from_arguments()
     confine(Confinement(**order["confinement"]), lifeline)
+    run(order, own)
+
+
+def run(order: Any, own: list[int]) -> None:
+    """Become the program ``order`` names, in a process that is confined. ``own``: none."""
     command: list[str] = order["command"]
     try:
         os.execv(command[0], command)

@@ -6,19 +6,20 @@ not close. Its processes are the only ones it can name, and end when its first o
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
 import ctypes
 import os
 from collections.abc import Sequence
 from contextlib import suppress
 
-from .kernel import call, syscall
+from .kernel import call, change_mount
 
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXECUTION = 1, 2, 4, 8
-BIND, RECURSIVE, SLAVE = 0x1000, 0x4000, 0x80000
+BIND, RECURSIVE, PRIVATE, SLAVE = 0x1000, 0x4000, 0x40000, 0x80000
 DETACH = 2
-MOUNT_SETATTR = 442
-AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+CLONE3 = 435
+AT_RECURSIVE = 0x8000
 OLD = "/.old"
 SCRATCH_MIB = 128
 """What ``/tmp`` and ``/dev/shm`` of a task hold each. It is memory, and gone with the task."""
@@ -51,15 +52,27 @@ def leave_user_and_processes() -> None:
 
     The process must have one thread and must be dumpable: the kernel keeps its maps closed otherwise. Raises OSError.
     """
+    _leave_user(NEW_PIDS)
+
+
+def _leave_user(others: int, about: str | int = "/proc/self") -> None:
+    """``about``: what the kernel tells of this process, as a path or an open folder."""
     user, group = os.geteuid(), os.getegid()
-    call("unshare", NEW_USER | NEW_PIDS)
-    for name, text in (
-        ("setgroups", "deny"),
-        ("uid_map", f"{user} {user} 1"),
-        ("gid_map", f"{group} {group} 1"),
-    ):
-        with open(f"/proc/self/{name}", "w") as stream:
-            stream.write(text)
+    call("unshare", NEW_USER | others)
+    folder = os.open(about, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if isinstance(about, str) else about
+    try:
+        for name, text in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{user} {user} 1"),
+            ("gid_map", f"{group} {group} 1"),
+        ):
+            file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                os.write(file, text.encode())
+            finally:
+                os.close(file)
+    finally:
+        os.close(folder)
 
 
 def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> None:
@@ -68,36 +81,176 @@ def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> 
     Raises OSError.
     """
     call("unshare", NEW_MOUNTS | NEW_IPC)
-    _mount(None, "/", None, SLAVE | RECURSIVE)
-    _mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
-    os.mkdir(folder + OLD)
-    call("pivot_root", folder.encode(), (folder + OLD).encode())
-    os.chdir("/")
+    _turn_root(folder)
     made = {"/"}
     for place in SCRATCH:
         _make_folders(place, made)
+    _mount_scratch()
+    _give_all((*read, (folder, folder, "folder"), *_as_folders(write)), made)
+    _give_devices(made)
+    _mount_proc()
+    os.rmdir(OLD)
+    _close_root((*SCRATCH, folder, *(target for _, target, _ in write)), processes)
+    os.chdir(folder)
+
+
+class Ground:
+    """The root that tasks have in common: what all of them are given. ``__dict__`` is the message that a template gets."""
+
+    def __init__(self, folder: str, read: Places, write: Places, temporary: Sequence[str]) -> None:
+        self.folder = folder
+        """That in which tasks have theirs."""
+        self.read = read
+        self.write = _as_folders(write)
+        self.temporary = temporary
+        """Folders that each task has to itself, beside those of ``SCRATCH``: what it is given in them is given to each anew."""
+
+    def enter(self) -> None:
+        """Make that root and enter it, in namespaces of its own. The machine stays below ``OLD``, for the tasks' own folders.
+
+        Mounts that the machine makes or takes away later change nothing here. Raises OSError.
+        """
+        _leave_user(NEW_MOUNTS)
+        _turn_root(self.folder)
+        made = {"/"}
+        for place in (*SCRATCH, *self.temporary):
+            _make_folders(place, made)
+        _give_all([place for place in (*self.read, *self.write) if not self._apart(place)], made)
+        _give_devices(made)
+        _mount(None, "/", None, PRIVATE | RECURSIVE)
+        # All tasks have this one folder: nothing is made in it any more.
+        _change_flags("/", _Attributes(READ_ONLY | NO_SUID | NO_DEVICES), 0)
+
+    def enter_task(self, folder: str, processes: int) -> None:
+        """As a process in namespaces of a task, which were copied from the ground's: leave it ``folder`` and what is its own.
+
+        It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. Raises OSError.
+        """
+        _mount_scratch()
+        made = {"/", *SCRATCH, *self.temporary}
+        for place in self.temporary:
+            _mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
+        apart = [place for place in (*self.read, *self.write) if self._apart(place)]
+        _give_all((*apart, (folder, folder, "folder")), made)
+        # Its new /proc will not be writable.
+        about = os.open(f"{OLD}/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        _mount_proc()
+        _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
+        os.chdir(folder)
+        _leave_user(0, about)
+
+    def _apart(self, place: Sequence[str]) -> bool:
+        """Whether a place lies where each task has a folder to itself."""
+        return any(place[1].startswith(f"{above}/") for above in (*SCRATCH, *self.temporary))
+
+
+def temporary_above(folder: str) -> tuple[str, ...]:
+    """What ``Ground.temporary`` has to hold for tasks' folders in ``folder``."""
+    above = os.path.dirname(folder)
+    within = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
+    return () if within else (above,)
+
+
+def fork_into_task() -> int:
+    """Fork, as ``os.fork`` does, into new mount, process and IPC namespaces. The caller has one thread. Raises OSError."""
+    global _fork
+    if _fork is None:
+        _fork = _Fork()
+    return _fork.fork()
+
+
+class _CloneArguments(ctypes.Structure):
+    _fields_ = tuple(
+        (name, ctypes.c_uint64)
+        for name in (
+            *("flags", "pidfd", "child_tid", "parent_tid", "exit_signal", "stack", "stack_size", "tls"),
+        )
+    )
+
+
+class _Fork:
+    """The kernel's own call, since no other one makes namespaces for the child alone; the interpreter is told before and after."""
+
+    def __init__(self) -> None:
+        api = ctypes.pythonapi
+        self._before, self._parent, self._child = (
+            api.PyOS_BeforeFork,
+            api.PyOS_AfterFork_Parent,
+            api.PyOS_AfterFork_Child,
+        )
+        for function in (self._before, self._parent, self._child):
+            function.restype = None
+        # With the lock of the interpreter held, which no other thread is there to want.
+        self._syscall = ctypes.PyDLL(None, use_errno=True).syscall
+        self._syscall.restype = ctypes.c_long
+        flags = NEW_MOUNTS | NEW_IPC | NEW_PIDS
+        self._arguments = _CloneArguments(flags, 0, 0, 0, _signal.SIGCHLD, 0, 0, 0)
+        self._given = (
+            ctypes.c_long(CLONE3),
+            ctypes.byref(self._arguments),
+            ctypes.c_size_t(ctypes.sizeof(self._arguments)),
+        )
+
+    def fork(self) -> int:
+        self._before()
+        pid: int = self._syscall(*self._given)
+        if pid == 0:
+            self._child()
+            return 0
+        number = ctypes.get_errno()
+        self._parent()
+        if pid < 0:
+            raise OSError(number, f"clone3: {os.strerror(number)}")
+        return pid
+
+
+_fork: _Fork | None = None
+
+
+def _turn_root(at: str) -> None:
+    """Become the root of an empty file system; the machine's is below ``OLD``. ``at``: any folder."""
+    _mount(None, "/", None, SLAVE | RECURSIVE)
+    _mount("tmpfs", at, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
+    os.mkdir(at + OLD)
+    call("pivot_root", at.encode(), (at + OLD).encode())
+    os.chdir("/")
+
+
+def _mount_scratch() -> None:
+    for place in SCRATCH:
         _mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, f"size={SCRATCH_MIB}m,mode=700")
-    for source, target, kind in read:
+
+
+def _give_all(places: Places, made: set[str]) -> None:
+    for source, target, kind in places:
         _give(source, target, kind, made)
-    writable = [*SCRATCH, folder, *(target for _, target, _ in write)]
-    for source, target in ((folder, folder), *((source, target) for source, target, _ in write)):
-        _give(source, target, "folder", made)
+
+
+def _as_folders(places: Places) -> Places:
+    return [(source, target, "folder") for source, target, _ in places]
+
+
+def _give_devices(made: set[str]) -> None:
     for name in DEVICES:
         _give(name, name, "file", made)
     for target, link in LINKS:
         os.symlink(target, link)
     _make_folders("/proc", made)
+
+
+def _mount_proc() -> None:
     # While the machine's own /proc is still there: the kernel gives no other one to whoever cannot see that.
     _mount("proc", "/proc", "proc", NO_SUID | NO_DEVICES | NO_EXECUTION)
     call("umount2", OLD.encode(), DETACH)
-    os.rmdir(OLD)
+
+
+def _close_root(writable: Sequence[str], processes: int) -> None:
     _bound_processes(processes)
     _set_flags("/", READ_ONLY | NO_SUID | NO_DEVICES)
     for place in writable:
         _clear_flags(place, READ_ONLY)
     for name in DEVICES:
         _clear_flags(name, READ_ONLY | NO_DEVICES)
-    os.chdir(folder)
 
 
 def _bound_processes(most: int) -> None:
@@ -137,7 +290,7 @@ def _make_file(path: str, made: set[str]) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     source_, kind_, data_ = (None if text is None else text.encode() for text in (source, kind, data))
-    call("mount", source_, os.fsencode(target), kind_, ctypes.c_ulong(flags), data_)
+    call("mount", source_, os.fsencode(target), kind_, flags, data_)
 
 
 def _set_flags(target: str, flags: int) -> None:
@@ -152,5 +305,4 @@ def _clear_flags(target: str, flags: int) -> None:
 
 
 def _change_flags(target: str, attributes: _Attributes, depth: int) -> None:
-    path = ctypes.c_char_p(os.fsencode(target))
-    syscall(MOUNT_SETATTR, AT_FDCWD, path, depth, ctypes.byref(attributes), ctypes.sizeof(attributes))
+    change_mount(os.fsencode(target), depth, ctypes.addressof(attributes), ctypes.sizeof(attributes))

@@ -10,7 +10,14 @@ from typing import Any
 
 from . import landlock, syscall_filter
 from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS, prctl
-from .namespaces import RESERVED_PIDS, enter_own_root, leave_user_and_processes
+from .namespaces import (
+    RESERVED_PIDS,
+    Ground,
+    enter_own_root,
+    fork_into_task,
+    leave_user_and_processes,
+    temporary_above,
+)
 
 OTHER_USER = 0x70000000
 PROCESSES = 400
@@ -22,6 +29,7 @@ def main() -> None:
     found: dict[str, Any] = {
         "landlock": landlock.abi_version(),
         "namespaces": _try(lambda: _namespaces(folder)),
+        "common_root": _try(lambda: _common_root(folder)),
         "socket_filter": _try(_filter),
         "subreaper": _try(lambda: prctl(PR_SET_CHILD_SUBREAPER, 1)),
         "root": os.geteuid() == 0,
@@ -60,6 +68,26 @@ def _namespaces(folder: str, then: Callable[[], None] = lambda: None) -> None:
     problem = _try(enter)
     if problem:
         raise OSError(0, problem)
+
+
+def _common_root(folder: str) -> None:
+    ground = Ground(folder, (), (), temporary_above(folder))
+    ground.enter()
+    reading, writing = os.pipe()
+    child = fork_into_task()
+    if not child:
+        try:
+            ground.enter_task(folder, PROCESSES)
+            problem = b""
+        except OSError as error:
+            problem = str(error).encode()
+        os.write(writing, problem + b".")
+        os._exit(0)
+    os.close(writing)
+    told = os.read(reading, 4096).decode()
+    os.waitpid(child, 0)
+    if told != ".":
+        raise OSError(0, told[:-1] or "the process that tried was ended")
 
 
 def _process_limit() -> None:

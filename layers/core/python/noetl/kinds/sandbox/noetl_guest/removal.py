@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from contextlib import suppress
 
@@ -34,7 +33,7 @@ def _empty(top: int) -> None:
             os.chmod(name, 0o700, dir_fd=top)
             within = os.open(name, _LOOK, dir_fd=top)
             try:
-                waiting += _clear(within, secrets.token_hex(8), top)
+                waiting += _clear(within, os.urandom(8).hex(), top)
             finally:
                 os.close(within)
             os.rmdir(name, dir_fd=top)

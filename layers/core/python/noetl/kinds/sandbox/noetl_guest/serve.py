@@ -36,11 +36,13 @@ PROCESSORS = os.cpu_count() or 1
 
 def main() -> None:
     """Serve as a process of its own."""
-    run(*from_arguments())
+    order, lifeline, own = from_arguments()
+    confine(Confinement(**order["confinement"]), lifeline)
+    run(order, own)
 
 
-def run(order: Any, lifeline: int, own: list[int]) -> None:
-    """Serve until end of file. ``own``: the descriptor of answers."""
+def run(order: Any, own: list[int]) -> None:
+    """Serve until end of file, in a process that is confined. ``own``: the descriptor of answers."""
     (answers,) = own
     sys.argv[:] = [FILENAME]
     requests = os.dup(0)
@@ -49,16 +51,13 @@ def run(order: Any, lifeline: int, own: list[int]) -> None:
     os.close(null)
     os.set_inheritable(answers, False)
     sys.dont_write_bytecode = True
-    setup = _read(requests)
-    if setup is None:
-        _leave()
-    sys.path[:] = setup["path"]
-    confine(Confinement(**setup["confinement"]), lifeline)
-    _thread.start_new_thread(_end_with_parent, (requests,))
+    sys.path[:] = order["path"]
+    if sys.platform != "linux":  # there a supervisor does that
+        _thread.start_new_thread(_end_with_parent, (requests,))
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     _write(answers, _encode({"id": READY}))
-    session = _Session(requests, answers, setup["answer_size"])
+    session = _Session(requests, answers, order["answer_size"])
     while (request := _read(requests)) is not None:
         session.answer(request)
     _leave()

@@ -49,7 +49,7 @@ def filter_calls(*, sockets: bool) -> None:
     """
     code = program(*MACHINES[os.uname().machine], sockets=sockets)
     found = _Program(len(code) // 8, code)
-    prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.byref(found))
+    prctl(PR_SET_SECCOMP, MODE_FILTER, ctypes.addressof(found))
 
 
 def program(

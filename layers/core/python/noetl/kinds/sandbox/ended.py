@@ -1,0 +1,18 @@
+"""Tell whoever keeps something for executions that some have ended. It imports nothing: the engine tells, and need not run tasks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+_listeners: list[Callable[[Collection[int]], None]] = []
+
+
+def when_ended(listener: Callable[[Collection[int]], None]) -> None:
+    """Call ``listener`` with the ids of executions that have ended; it must not wait for anything."""
+    _listeners.append(listener)
+
+
+def tell_ended(execution_ids: Collection[int]) -> None:
+    """These executions have ended, as far as this process knows: they may be redriven."""
+    for listener in _listeners:
+        listener(execution_ids)

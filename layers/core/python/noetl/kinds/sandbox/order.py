@@ -1,0 +1,27 @@
+"""What a process is told before it gives anything up, as a file that it reads once (see ``noetl_guest.order``)."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+
+def as_file(order: Mapping[str, Any]) -> int:
+    """A descriptor from which ``order`` is read; it lies in no folder. Raises OSError."""
+    if sys.platform == "linux":
+        told = os.memfd_create("noetl-order")
+    else:
+        with tempfile.TemporaryFile() as file:
+            told = os.dup(file.fileno())
+    try:
+        with open(told, "wb", closefd=False) as file:
+            file.write(marshal.dumps(dict(order)))
+        os.lseek(told, 0, os.SEEK_SET)
+    except BaseException:
+        os.close(told)
+        raise
+    return told
