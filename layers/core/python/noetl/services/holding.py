@@ -94,7 +94,7 @@ class Holding:
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> Event:
-        """``event`` may have been completed since, or fitted: its id tells which one it was, as long as one alone came with it."""
+        """Find what the batch brought. Completing and fitting an event change it, so ids are compared, not events."""
         came = self.came.get((event.execution_id, event.event_id), [])
         if len(came) > 1:
             name = held_id(event)
