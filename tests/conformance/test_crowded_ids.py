@@ -65,6 +65,24 @@ workflow:
       - b: { kind: playbook, path: child, wait: false, payload: { n: "{{ 2 * iter.n + 1 }}" } }
       - both: { kind: noop, args: { a: "{{ a.execution_id }}", b: "{{ b.execution_id }}" } }
 """
+REMEMBERED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: main, path: main }
+workflow:
+  - step: start
+    loop: { in: "{{ range(12) | list }}", iterator: n, spec: { mode: sequential } }
+    tool:
+      - pause: { kind: wait, seconds: "{{ 1 if iter.n in (4, 8) else 0 }}" }
+      - seen: { kind: noop, args: { before: "{{ ctx.last | default('') }}" } }
+      - a:
+          kind: playbook
+          path: child
+          wait: false
+          payload: { n: "{{ iter.n }}" }
+          set_ctx: { last: "{{ outcome.result.execution_id }}" }
+      - both: { kind: noop, args: { before: "{{ seen.before }}", a: "{{ a.execution_id }}" } }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -124,6 +142,19 @@ def test_it_is_so_when_the_task_waits_between_two_children(
     assert seen.status == "completed", seen.error
     assert sorted(asked.values()) == list(range(24))
     check_items(asked, backend.store.slots(seen.execution_id))
+
+
+@pytest.mark.parametrize("root", [1_000_002, 1_000_003])
+def test_later_items_of_a_sequential_loop_see_the_id_of_the_child(
+    root: int, backend: Any, worker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an item wrote is seen in the same report, and travels with the rest of the items."""
+    fixed_root(monkeypatch, root)
+    seen, asked = perform(REMEMBERED, backend, worker)
+    assert seen.status == "completed", seen.error
+    results = backend.store.slots(seen.execution_id)["step", "start"]["data"]["results"]
+    assert [asked[int(one["a"])] for one in results] == list(range(12))
+    assert [one["before"] for one in results] == ["", *(one["a"] for one in results[:-1])]
 
 
 def check_items(asked: dict[int, Any], slots: Any) -> None:

@@ -42,6 +42,16 @@ def facts(dsn):
         return {part: connection.execute(query).fetchall() for part, query in CATALOG.items()}
 
 
+def migrate_before(dsn, last):
+    """Apply the migrations before ``last``, as a version of that time did."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(migrations._JOURNAL)
+        for name, text in migrations.scripts().items():
+            if name.startswith("migrations/") and name < last:
+                connection.execute(text.encode())
+                migrations._record(connection, name, migrations._checksum(text))
+
+
 def test_all_migrations_together_make_schema_sql(database, empty):
     with psycopg.connect(empty) as connection:
         connection.execute((migrations.SQL / "schema.sql").read_text())
@@ -52,13 +62,8 @@ def test_all_migrations_together_make_schema_sql(database, empty):
 
 
 def test_history_of_every_partition_is_kept_when_the_table_becomes_plain(empty):
-    before = [name for name in migrations.scripts() if name < "migrations/0021"]
+    migrate_before(empty, "migrations/0021")
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(migrations._JOURNAL)
-        for name in (one for one in before if one.startswith("migrations/")):
-            text = migrations.scripts()[name]
-            connection.execute(text.encode())
-            migrations._record(connection, name, migrations._checksum(text))
         connection.execute(
             "CREATE TABLE noetl.event_week PARTITION OF noetl.event FOR VALUES FROM (100) TO (200)"
         )
@@ -69,6 +74,27 @@ def test_history_of_every_partition_is_kept_when_the_table_becomes_plain(empty):
     with psycopg.connect(empty) as connection:
         kept = connection.execute("SELECT execution_id FROM noetl.event ORDER BY 1").fetchall()
     assert kept == [(1,), (150,), (300,)]
+
+
+def test_rates_that_are_no_number_do_not_stop_the_migration_that_refuses_them(empty):
+    migrate_before(empty, "migrations/0027")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        for key, rate, per in (("a", "NaN", 1), ("b", 2, "NaN"), ("c", 2, 3), ("d", None, 3)):
+            connection.execute(
+                "INSERT INTO noetl.limit_key (key, concurrent, rate, per, declared) VALUES (%s, 5, %s, %s, true)",
+                (key, rate, per),
+            )
+        connection.execute(
+            "INSERT INTO noetl.limit_use (execution_id, command_id, key, rate, since) VALUES (1, '1', 'a', 'NaN', now())"
+        )
+    migrations.migrate(empty)
+    with psycopg.connect(empty) as connection:
+        kept = connection.execute(
+            "SELECT key, concurrent, rate, per FROM noetl.limit_key ORDER BY 1"
+        ).fetchall()
+        used = connection.execute("SELECT rate, per FROM noetl.limit_use").fetchall()
+    assert kept == [("a", 5, None, 1), ("b", 5, None, 1), ("c", 5, 2, 3), ("d", 5, None, 3)]
+    assert used == [(None, 1)]
 
 
 def test_migrating_is_done_once_and_then_costs_nothing(empty):

@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from noetl.adapters.memory import MemoryExecutionStore
-from noetl.domain.events import CommandDone, Held, Pause, Resume, Start
+from noetl.domain.events import CommandDone, Held, LoopDone, Pause, Resume, Start
+from noetl.ports.queue import Outgoing
 from noetl.services.handle_events import handle_events
+from noetl.services.holding import held
 from noetl.services.large_messages import unpack
-from tests.unit.services.engine_bench import Bench
+from tests.unit.services.engine_bench import HEAD, Bench
+
+LOOP = (
+    HEAD
+    + "  - step: start\n    loop: { in: [1, 2], iterator: n, mode: sequential }\n    tool: { kind: http, url: 'http://a.test/' }\n"
+)
 
 
 class ResumedMeanwhile:
@@ -41,3 +49,25 @@ def test_the_outcome_that_counts_comes_back_beside_one_of_an_earlier_attempt():
     bench.handle(bench.put(Pause(start.execution_id, "pause", "")))
     deps = replace(bench.deps.engine, store=ResumedMeanwhile(bench, start.execution_id))
     assert handle_events([done, earlier], deps).events == [done]
+
+
+@pytest.mark.parametrize("was_held", [False, True])
+def test_the_end_of_a_loop_comes_back_as_it_came(was_held: bool):
+    """It is completed while it is handled. Its message, or its row, stays for what came."""
+    bench = Bench(LOOP)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    bench.left = 0.0
+    bench.events.send([Outgoing(bench.items(command), "g", "d")])
+    bench.handle(bench.receive())
+    (delivery,) = bench.receive()
+    done = unpack(delivery.body, bench.results).event
+    assert isinstance(done, LoopDone)
+    bench.left = 25.0
+    bench.events.ack([delivery])
+    came = held(done) if was_held else done
+    bench.handle(bench.put(Pause(start.execution_id, "pause", "")))
+    deps = replace(bench.deps.engine, store=ResumedMeanwhile(bench, start.execution_id))
+    (back,) = handle_events([came], deps).events
+    assert back is came

@@ -100,6 +100,7 @@ def test_an_expression_keeps_the_type_of_its_value(source: str, expected: Any) -
         ("0 | isoformat", "1970-01-01T00:00:00Z"),
         ("'1970-01-01T00:01:00Z' | epoch", 60.0),
         ("'hello big world' | truncate(12, leeway=0)", "hello..."),
+        ("'--x-' | trim('-') ~ ('--y-' | trim(chars='-'))", "xy"),
         ("'a b' | urlencode", "a%20b"),
         ("'a\nb' | indent(2)", "a\n  b"),
         ("'x' | replace('x', '<y>')", "<y>"),

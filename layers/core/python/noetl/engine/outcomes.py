@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -33,6 +33,8 @@ from noetl.engine.compensating import compensation, require
 from noetl.engine.decision import Decider, Woken, worker_pool
 from noetl.engine.routing import exit_step, fail_step, patch_context
 from noetl.engine.scope import freeze
+
+Said = TypeVar("Said")
 
 
 def superseded(
@@ -323,28 +325,31 @@ def _requests(outcome: Outcome) -> list[ChildRequest]:
     return [codec.convert(raw, ChildRequest) for raw in outcome.meta.get("children", ())]
 
 
-def with_free_ids(
+def replaced_ids(
     execution_id: int, command: str, turn: int, item: int, outcome: Outcome, taken: Collection[int]
-) -> Outcome:
-    """Replace ids of ``wait: false`` sub-executions that belong to other executions in all that ``outcome`` says.
+) -> dict[str, str]:
+    """Map ids that the worker told of ``wait: false`` sub-executions, and that the store refused, to those that they get.
 
-    The worker derived them before the store could refuse them. Without a refusal this returns ``outcome`` itself.
+    The worker derived them before the store could refuse them. Without a refusal this is empty.
     """
     if not taken:
-        return outcome
+        return {}
     passed = [request.passed for request in _requests(outcome)]
     told, free = (
         ids.detached_execution_ids(execution_id, command, turn, item, passed, known) for known in ((), taken)
     )
-    names = {str(before): str(after) for before, after in zip(told, free, strict=True) if before != after}
-    if not names:
-        return outcome
-    return codec.convert(_renamed(msgspec.to_builtins(outcome), names), Outcome)
+    return {str(before): str(after) for before, after in zip(told, free, strict=True) if before != after}
+
+
+def with_ids(said: Said, shape: type[Said], names: Mapping[str, str]) -> Said:
+    """Replace ids (``replaced_ids``) in all that ``said`` says; without any, return ``said`` itself."""
+    return codec.convert(_renamed(msgspec.to_builtins(said), names), shape) if names else said
 
 
 def with_free_ids_of(event: CommandDone, taken: Collection[int]) -> CommandDone:
-    """Do ``with_free_ids`` for the outcome of a command that carries no items."""
-    whole = with_free_ids(event.execution_id, event.command_id, event.turn, -1, event.outcome, taken)
+    """Replace refused ids of sub-executions in the outcome of a command that carries no items."""
+    names = replaced_ids(event.execution_id, event.command_id, event.turn, -1, event.outcome, taken)
+    whole = with_ids(event.outcome, Outcome, names)
     return event if whole is event.outcome else msgspec.structs.replace(event, outcome=whole)
 
 

@@ -45,7 +45,8 @@ def detached(run: PipelineRun, child: ChildRequest) -> TaskOutcome:
 class ChildIds:
     """Derives the ids of sub-executions that a command starts without waiting, so that a repeat starts them once.
 
-    An id that the command or its run mentions is passed over: it is another execution's.
+    An id is passed over when the command, its run or an earlier child mentions it: it is another execution's. The run is read once a
+    turn, when the first child is asked for: what tasks of the turn learn after that does not count.
     """
 
     def __init__(self, command: Command, taken: Container[int] = ()) -> None:

@@ -15,11 +15,11 @@ from noetl.domain import codec, ids
 from noetl.domain.commands import Command, ItemOutcome, LoopSlice, Rest
 from noetl.domain.events import Event, ItemAwaits, ItemsDone, Parent
 from noetl.domain.facts import Superseded, encode_facts
-from noetl.domain.outcomes import CallbackRequest, Outcome, Suspend
+from noetl.domain.outcomes import CallbackRequest, Outcome, Patch, Suspend
 from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.dsl.program import Step
 from noetl.engine.decision import worker_pool
-from noetl.engine.outcomes import child_start_event, detached, with_free_ids
+from noetl.engine.outcomes import child_start_event, detached, replaced_ids, with_ids
 from noetl.ports.execution_store import EventRow, ItemBatch, LoadRequest
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.holding import Holding
@@ -114,8 +114,8 @@ def _now(events: Sequence[ItemsDone], deps: EngineDeps) -> float:
 
 
 def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]) -> ItemBatch:
-    event = _with_free_ids(event, taken)
     step = deps.programs(event.program).step(event.step)
+    event = _with_free_ids(event, step, taken)
     loop = step.loop
     pool = worker_pool(step.body.pool if step.body is not None else "io")
     rows: list[EventRow] = []
@@ -220,18 +220,28 @@ def _detached(event: ItemsDone, index: int, outcome: Outcome, taken: frozenset[i
     return [*detached(parent, outcome, 1, taken)]
 
 
-def _with_free_ids(event: ItemsDone, taken: frozenset[int]) -> ItemsDone:
-    """``event`` with other ids for the sub-executions that it names and that the store refused."""
+def _with_free_ids(event: ItemsDone, step: Step, taken: frozenset[int]) -> ItemsDone:
+    """``event`` with other ids for the sub-executions that it names and that the store refused.
+
+    In a sequential loop, later items and the rest see what earlier items wrote, ids of their sub-executions among it.
+    """
     if not taken:
         return event
+    sequential = step.loop is not None and step.loop.mode == "sequential"
+    earlier: dict[str, str] = {}
 
     def free(index: int, outcome: Outcome) -> Outcome:
-        return with_free_ids(event.execution_id, event.command_id, event.turn, index, outcome, taken)
+        own = replaced_ids(event.execution_id, event.command_id, event.turn, index, outcome, taken)
+        names = {**earlier, **own}
+        if sequential:
+            earlier.update(own)
+        return with_ids(outcome, Outcome, names)
 
     items = [msgspec.structs.replace(item, outcome=free(item.index, item.outcome)) for item in event.items]
     rest = event.rest
-    if rest is not None and rest.outcome is not None:
-        rest = msgspec.structs.replace(rest, outcome=free(rest.start, rest.outcome))
+    if rest is not None:
+        outcome = None if rest.outcome is None else free(rest.start, rest.outcome)
+        rest = Rest(rest.start, outcome, with_ids(rest.overlay, list[Patch], earlier))
     return msgspec.structs.replace(event, items=items, rest=rest)
 
 

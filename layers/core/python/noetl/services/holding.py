@@ -12,6 +12,7 @@ from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone, Start, encode_event
 from noetl.domain.owners import HELD
+from noetl.domain.reported import fitting
 from noetl.engine.pausing import Waiting
 from noetl.ports.execution_store import Published
 from noetl.services.engine_deps import EngineDeps, Handled
@@ -93,8 +94,12 @@ class Holding:
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
     def _as_it_came(self, event: Event) -> Event:
+        """Find what the batch brought. Completing and fitting an event change it, so ids are compared, not events."""
         came = self.came.get((event.execution_id, event.event_id), [])
-        return next((outer for inner, outer in came if inner == event), event)
+        if len(came) > 1:
+            name = held_id(event)
+            came = [pair for pair in came if held_id(fitting(pair[0])) == name]
+        return came[0][1] if came else event
 
 
 def _key(event: Held | Start) -> str:

@@ -169,6 +169,10 @@ def _center(meter: Meter, value: Any, width: Any = 80) -> str:
     return text.center(width)
 
 
+def _trim(text: str, chars: Any = None) -> str:
+    return text.strip(chars)
+
+
 def _truncate(text: str, length: Any = 255, killwords: Any = False, end: Any = "...", leeway: Any = 5) -> str:
     mark, length = to_text(end), check_int(length)
     if length < len(mark):
@@ -238,7 +242,7 @@ FILTERS: dict[str, Filter] = {
     "string": _text_filter(str),
     "title": _title,
     "tojson": _tojson,
-    "trim": _read_filter(str.strip),
+    "trim": _read_filter(_trim),
     "truncate": _read_filter(_truncate),
     "upper": _text_filter(str.upper),
     "urlencode": _urlencode,
