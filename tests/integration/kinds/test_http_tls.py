@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.http.connection import pools
+from noetl.kinds.http.connection import forget
 from noetl.kinds.registry import default_registry
 from tests.waiting import PATIENCE
 
@@ -78,8 +78,9 @@ def get(make_context):
         context = make_context(http_allow=("127.0.0.1",), timeout=timeout)
         return default_registry().run("http", {"url": url}, context).result
 
-    pools.cache_clear()
-    return call
+    forget()
+    yield call
+    forget()
 
 
 def test_a_trusted_certificate_of_the_host(tls_server, certificate, get, monkeypatch):
