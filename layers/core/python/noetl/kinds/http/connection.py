@@ -259,7 +259,7 @@ def _tls() -> ssl.SSLContext:
     return context
 
 
-IDLE: Idle[Key, GuardedConnection] = Idle(CONNECTIONS_KEPT, IDLE_SECONDS, GuardedConnection.close)
+IDLE: Idle[Key, GuardedConnection] = Idle(CONNECTIONS_KEPT, IDLE_SECONDS, lambda kept: kept.close())
 """The kept connections of a process."""
 
 
@@ -304,7 +304,7 @@ class _TlsPool(_Pool, HTTPSConnectionPool):
         super().__init__(key)
         self.sessions = TlsSession()
 
-    def _new_conn(self) -> GuardedConnection:
+    def _new_conn(self) -> Any:
         made = super()._new_conn()
         assert isinstance(made, GuardedTlsConnection)
         made.sessions = self.sessions
