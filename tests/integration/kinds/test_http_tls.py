@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.http.connection import pools
+from noetl.kinds.http.connection import forget
 from noetl.kinds.registry import default_registry
 from tests.waiting import PATIENCE
 
@@ -34,8 +34,9 @@ def certificate(tmp_path_factory):
 
 @pytest.fixture
 def tls_server(certificate):
-    """Port of an HTTPS server for ``localhost``, and the server names it was asked for."""
+    """Port of an HTTPS server for ``localhost``, the server names it was asked for, and which connections went on with a session."""
     asked: list[str | None] = []
+    resumed: list[bool] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -59,6 +60,7 @@ def tls_server(certificate):
             request.settimeout(PATIENCE)
             try:
                 with context.wrap_socket(request, server_side=True) as wrapped:
+                    resumed.append(bool(wrapped.session_reused))
                     self.RequestHandlerClass(wrapped, address, self)
             except OSError:
                 return
@@ -66,7 +68,7 @@ def tls_server(certificate):
     server = Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
-    yield server.server_port, asked
+    yield server.server_port, asked, resumed
     server.shutdown()
     server.server_close()
     thread.join(PATIENCE)
@@ -74,19 +76,44 @@ def tls_server(certificate):
 
 @pytest.fixture
 def get(make_context):
-    def call(url, timeout=PATIENCE):
+    def call(url, timeout=PATIENCE, **params):
         context = make_context(http_allow=("127.0.0.1",), timeout=timeout)
-        return default_registry().run("http", {"url": url}, context).result
+        return default_registry().run("http", {"url": url, **params}, context).result
 
-    pools.cache_clear()
-    return call
+    forget()
+    yield call
+    forget()
 
 
 def test_a_trusted_certificate_of_the_host(tls_server, certificate, get, monkeypatch):
-    port, asked = tls_server
+    port, asked, _ = tls_server
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
     assert get(f"https://localhost:{port}/")["data"] == "ok"
     assert asked == ["localhost"]
+
+
+def test_a_session_goes_on_for_the_same_credentials_alone(tls_server, certificate, get, monkeypatch):
+    port, _, resumed = tls_server
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
+    url = f"https://localhost:{port}/"
+    for headers in (
+        {},
+        {},
+        {"Authorization": "Bearer a"},
+        {"Authorization": "Bearer b"},
+        {"Authorization": "Bearer a"},
+    ):
+        assert get(url, headers=headers)["data"] == "ok"
+    assert resumed == [False, True, False, False, True], "the server hangs up after each answer"
+
+
+def test_a_session_lets_nobody_past_a_certificate(tls_server, certificate, get, monkeypatch):
+    port, _, resumed = tls_server
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[1]))
+    get(f"https://localhost:{port}/")
+    with pytest.raises(TaskError) as caught:
+        get(f"https://127.0.0.1:{port}/")
+    assert caught.value.code == "tls_failed" and True not in resumed
 
 
 def test_an_unknown_authority_is_refused(tls_server, get):

@@ -11,7 +11,7 @@ from psycopg.conninfo import conninfo_to_dict
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Sql
-from noetl.kinds.postgres.connect import CONNECTIONS
+from noetl.kinds.postgres.connect import CONNECTIONS, Connections
 from noetl.kinds.registry import default_registry
 from noetl.templating import MappingScope, render_sql
 from tests.waiting import PATIENCE, wait_until
@@ -351,14 +351,48 @@ def test_connections_are_kept_but_nothing_in_them(run):
         "SELECT pg_backend_pid() AS pid; SET statement_timeout = 1234; SET search_path = nowhere"
     ).result
     assert first["affected_rows"] == 0
-    run("CREATE TEMP TABLE hidden (a int); SELECT pg_advisory_lock(1)")
+    run(
+        "CREATE TEMP TABLE hidden (a int); SELECT pg_advisory_lock(1); LISTEN gossip; PREPARE mine AS SELECT 1"
+    )
+    run("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY; SET application_name = 'a task'")
     pids = {run("SELECT pg_backend_pid() AS pid").result["rows"][0]["pid"] for _ in range(3)}
     assert len(pids) == 1
     found = run(
         "SELECT current_setting('search_path') AS p, to_regclass('hidden') AS h, "
-        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS n"
+        "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()) AS n, "
+        "(SELECT count(*) FROM pg_listening_channels()) AS l, (SELECT count(*) FROM pg_prepared_statements) AS s, "
+        "current_setting('transaction_read_only') AS r, current_setting('application_name') AS a"
     )
-    assert found.result["rows"] == [{"p": '"$user", public', "h": None, "n": 0}]
+    nothing = {"p": '"$user", public', "h": None, "n": 0, "l": 0, "s": 0, "r": "off", "a": "noetl"}
+    assert found.result["rows"] == [nothing]
+
+
+def test_a_failed_commit_is_told_and_leaves_the_session_usable(run, failure):
+    run("CREATE TABLE t (a int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    pid = run("SELECT pg_backend_pid() AS pid").result["rows"][0]["pid"]
+    error = failure("SET search_path = nowhere, public; INSERT INTO t VALUES (1), (1)")
+    assert (error.kind, error.code) == ("db_constraint", "23505")
+    found = run(
+        "SELECT pg_backend_pid() AS pid, current_setting('search_path') AS p, (SELECT count(*) FROM t) AS n"
+    )
+    assert found.result["rows"] == [{"pid": pid, "p": '"$user", public', "n": 0}]
+
+
+def test_as_many_connections_are_kept_as_tasks_run_at_once_and_no_more_than_the_bound(dsn):
+    def pids(connections, count):
+        taken = [connections.take(dsn, PATIENCE) for _ in range(count)]
+        found = {connection.info.backend_pid for connection in taken}
+        for connection in taken:
+            connections.give_back(dsn, connection)
+        return found
+
+    connections = Connections(most=8)
+    first = pids(connections, 8)
+    assert pids(connections, 8) == first
+    more = pids(connections, 9)
+    assert len(more & first) == 8, "eight were kept"
+    assert len(pids(connections, 9) & more) == 8, "and eight of nine"
+    connections.close_idle()
 
 
 def test_a_connection_the_server_ended_is_replaced(run, dsn):

@@ -1,8 +1,9 @@
 """Which addresses a playbook may reach.
 
-A URL is read once, strictly, so that no second reader can see another host in it. A name is resolved once; every
-address it has must be allowed, and the connection is made to exactly such an address (``http.connection``), again
-for each redirect. What a name resolves to later, or what another parser would have made of the URL, has no say.
+A URL is read once, strictly, so that no second reader can see another host in it. A name is resolved once, and the
+answer holds for some seconds (``Names``). For each connection every address that the name has must be allowed, and the
+connection is made to exactly such an address (``http.connection``), again for each redirect. What a name resolves to
+later, or what another parser would have made of the URL, has no say.
 """
 
 from __future__ import annotations
@@ -11,17 +12,23 @@ import ipaddress
 import re
 import socket
 import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from urllib.parse import quote, urljoin
 
 from noetl.domain.errors import TaskError
+from noetl.kinds.idle import Moment, read_clocks
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_URL = 16_384
+NAMES_SECONDS = 10.0
+"""How long an answer of DNS holds. The system's resolver does not tell for how long it would."""
+NAMES_KEPT = 1024
 
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:\#.*)?",
@@ -282,3 +289,51 @@ def resolve(host: str, port: int, timeout: float) -> list[Address]:
             f"{host} could not be resolved: {why}", kind="connection", code="dns_failed", retryable=True
         )
     return found
+
+
+class Names:
+    """Answers of DNS, for some seconds. They permit nothing: whoever connects asks the guard about each address.
+
+    Failures are not kept. Safe to share between threads.
+    """
+
+    def __init__(
+        self,
+        seconds: float = NAMES_SECONDS,
+        most: int = NAMES_KEPT,
+        now: Callable[[], Moment] = read_clocks,
+    ) -> None:
+        self._seconds = seconds
+        self._most = most
+        self._now = now
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, tuple[Moment, tuple[Address, ...]]] = OrderedDict()
+
+    def resolve(self, host: str, port: int, timeout: float) -> tuple[Address, ...]:
+        """Every address of ``host``, in the order to try them. Raises TaskError as ``resolve``."""
+        asked = self._now()
+        with self._lock:
+            known = self._answers.get(host)
+        if known is not None and known[0].age(asked) < self._seconds:
+            return known[1]
+        found = tuple(resolve(host, port, timeout))
+        with self._lock:
+            # It holds from when it was asked for: an answer that took long is as old.
+            self._answers[host] = (asked, found)
+            self._answers.move_to_end(host)
+            while len(self._answers) > self._most:
+                self._answers.popitem(last=False)
+        return found
+
+    def forget(self, host: str) -> None:
+        """Ask again next time: nothing answered there."""
+        with self._lock:
+            self._answers.pop(host, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._answers.clear()
+
+
+NAMES = Names()
+"""Shared by every task of the process."""

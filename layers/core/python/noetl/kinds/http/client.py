@@ -7,7 +7,9 @@ credentials stay with the origin they were meant for.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
+import secrets
 import ssl
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -30,7 +32,7 @@ from urllib3.response import BaseHTTPResponse
 from noetl.domain.errors import TaskError
 from noetl.kinds.alarm import Alarm
 from noetl.kinds.http.coding import decoded
-from noetl.kinds.http.connection import Exchange, pools
+from noetl.kinds.http.connection import Exchange, Key, pool_of
 from noetl.kinds.net_guard import Allowed, Target, joined
 
 MAX_REDIRECTS = 5
@@ -38,6 +40,8 @@ MAX_HEADER_BYTES = 64 * 1024
 ERROR_BODY_BYTES = 64 * 1024
 """Of a failed call's body this much is read; the rest is dropped with the connection."""
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_IDEMPOTENT = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PUT", "TRACE"})
+_DIGEST_KEY = secrets.token_bytes(32)
 _CHUNK = 64 * 1024
 _CREDENTIAL_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 _BODY_HEADERS = frozenset({"content-type", "content-encoding", "content-language"})
@@ -102,7 +106,7 @@ def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take
         Alarm(deadline, exchange.cut) as alarm,
     ):
         try:
-            answer = _follow(request, limits, MAX_REDIRECTS if follow_redirects else 0, take)
+            answer = _follow(request, limits, MAX_REDIRECTS if follow_redirects else 0, take, exchange)
         except TaskError as error:
             # Once time is up the cut connection fails in many ways; only one of them is the reason.
             if alarm.rang and error.kind != "client_error":
@@ -113,11 +117,13 @@ def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take
         return answer
 
 
-def _follow(request: Request, limits: Limits, redirects: int, take: Take | None) -> Answer:
+def _follow(
+    request: Request, limits: Limits, redirects: int, take: Take | None, exchange: Exchange
+) -> Answer:
     hops = [request.url.url]
     while True:
         try:
-            answer, location = _hop(request, limits, take, follow=redirects > 0)
+            answer, location = _hop(request, limits, take, exchange, follow=redirects > 0)
         except TaskError as error:
             if len(hops) > 1:
                 error.details.setdefault("redirects", hops)
@@ -163,26 +169,12 @@ def without_credentials(request: Request) -> Request:
     )
 
 
-def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -> tuple[Answer, str | None]:
+def _hop(
+    request: Request, limits: Limits, take: Take | None, exchange: Exchange, *, follow: bool
+) -> tuple[Answer, str | None]:
     """One request. The second value is where it redirects to, when that is to be followed."""
-    headers = {"Host": request.url.authority, **request.headers}
-    if isinstance(request.body, Streamed):
-        headers["Content-Length"] = str(request.body.size)
-    pool = pools(limits.allowed).connection_from_host(request.url.host, request.url.port, request.url.scheme)
     try:
-        with _opened(request.body) as body:
-            response = pool.urlopen(
-                request.method,
-                request.url.path,
-                body=body,
-                headers=headers,
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                preload_content=False,
-                decode_content=False,
-                timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
-            )
+        response = _responded(request, limits, exchange)
         try:
             return _read(request, response, limits, follow, take)
         finally:
@@ -190,6 +182,53 @@ def _hop(request: Request, limits: Limits, take: Take | None, *, follow: bool) -
             response.close()
     except (HTTPError, http.client.HTTPException, OSError, ValueError) as error:
         raise _failed(request, error, limits) from error
+
+
+def _responded(request: Request, limits: Limits, exchange: Exchange) -> BaseHTTPResponse:
+    """Send the request; once more over a new connection where a kept one had come to its end.
+
+    A server may hang up a kept connection at any moment. What it has begun to answer, and what may not be done twice, is
+    sent once.
+    """
+    exchange.only_new = False
+    try:
+        return _sent(request, limits)
+    except ProtocolError as error:
+        if request.method not in _IDEMPOTENT or not exchange.was_stale or _is_malformed(error):
+            raise
+    exchange.only_new = True
+    return _sent(request, limits)
+
+
+def _sent(request: Request, limits: Limits) -> BaseHTTPResponse:
+    headers = {"Host": request.url.authority, **request.headers}
+    if isinstance(request.body, Streamed):
+        headers["Content-Length"] = str(request.body.size)
+    pool = pool_of(Key(limits.allowed, *request.url.origin, _owner(request)))
+    with _opened(request.body) as body:
+        return pool.urlopen(
+            request.method,
+            request.url.path,
+            body=body,
+            headers=headers,
+            retries=False,
+            redirect=False,
+            assert_same_host=False,
+            preload_content=False,
+            decode_content=False,
+            timeout=urllib3.Timeout(connect=limits.connect, read=limits.read),
+        )
+
+
+def _owner(request: Request) -> bytes:
+    """A digest of the credentials that the request carries, which tells nothing of them; empty where it carries none."""
+    secret = _CREDENTIAL_HEADERS | request.secret_headers
+    carried = sorted(
+        (name.lower(), value) for name, value in request.headers.items() if name.lower() in secret
+    )
+    if not carried:
+        return b""
+    return hashlib.blake2b(repr(carried).encode(), key=_DIGEST_KEY, digest_size=16).digest()
 
 
 @contextlib.contextmanager

@@ -1,31 +1,43 @@
 """Connections that go where the guard allowed and nowhere else, kept open between calls.
 
-urllib3 speaks HTTP and TLS; this module decides the address. ``_new_conn`` is the one place where a socket is
-opened: the name is resolved there, every address is checked, and the socket is connected to a checked address.
-TLS still verifies the certificate against the host's name. Proxies of the environment are not used.
+urllib3 speaks HTTP; this module decides the address, and who uses a connection after whom. ``_new_conn`` is the one
+place where a socket is opened: every address of the name is checked there, and the socket is connected to a checked
+address. TLS verifies the certificate against the host's name. Proxies of the environment are not used.
+
+A kept connection serves requests of the same origin, the same permissions and the same credentials alone. One that a
+server may take for its user (NTLM, Negotiate) serves one request.
 """
 
 from __future__ import annotations
 
 import contextlib
+import http.client
+import re
 import socket
+import ssl
 import threading
 import time
+from dataclasses import dataclass
 from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self
 
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.util.ssl_ import ALPN_PROTOCOLS, create_urllib3_context
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.net_guard import Allowed, resolve
+from noetl.kinds.idle import Idle
+from noetl.kinds.net_guard import NAMES, Allowed
 
 IDLE_SECONDS = 4.0
 """Idle connections are not used after this: common servers hang up after five seconds, and a request that
 meets the hang-up looks lost."""
-HOSTS_KEPT = 64
-CONNECTIONS_PER_HOST = 16
+CONNECTIONS_KEPT = 128
+POOLS = 256
+
+_OF_CONNECTIONS = re.compile(r"\b(ntlm|negotiate)\b", re.IGNORECASE)
+"""Schemes that tell who speaks once for a connection, not for each request."""
 
 
 class Exchange:
@@ -42,6 +54,17 @@ class Exchange:
         self._socket: socket.socket | None = None
         self._duplicate: socket.socket | None = None
         self._is_cut = False
+        self.only_new = False
+        """No kept connection is taken."""
+        self.is_reused = False
+        """The request goes over a kept connection."""
+        self.is_answered = False
+        """A byte of the answer has come."""
+
+    @property
+    def was_stale(self) -> bool:
+        """Whether a request that failed may have met the end of a kept connection, which says nothing of the server."""
+        return self.is_reused and not self.is_answered and not self._is_cut
 
     def __enter__(self) -> Self:
         _current.exchange = self
@@ -87,7 +110,7 @@ class Exchange:
     def open(self, host: str, port: int, options: Any) -> socket.socket:
         """A socket connected to an allowed address of ``host``. Raises TaskError."""
         until = min(time.monotonic() + self.connect_timeout, self.deadline)
-        addresses = resolve(host, port, until - time.monotonic())
+        addresses = NAMES.resolve(host, port, until - time.monotonic())
         for address in addresses:
             self.allowed.check(host, address)
         failure: OSError | None = None
@@ -99,6 +122,8 @@ class Exchange:
                 return _connect(str(address), port, share, options)
             except OSError as error:
                 failure = error
+        # It may have moved.
+        NAMES.forget(host)
         if failure is None or isinstance(failure, TimeoutError):
             raise TaskError(
                 f"{host}:{port} did not answer within {self.connect_timeout:.3g} s",
@@ -140,14 +165,28 @@ def _exchange() -> Exchange:
     return _current.exchange
 
 
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Who may use a kept connection. ``owner``: a digest of the credentials that a request carries; empty for none."""
+
+    allowed: Allowed
+    scheme: str
+    host: str
+    port: int
+    owner: bytes
+
+
+class _Response(http.client.HTTPResponse):
+    def _read_status(self) -> tuple[str, int, str]:
+        _exchange().is_answered = bool(self.fp.peek(1))
+        return super()._read_status()  # type: ignore[misc,no-any-return]
+
+
 class GuardedConnection(HTTPConnection):
     """Plain HTTP to a checked address."""
 
-    _used = 0.0
-
-    @property
-    def is_connected(self) -> bool:
-        return super().is_connected and time.monotonic() - self._used < IDLE_SECONDS
+    response_class = _Response
+    may_be_kept = True
 
     def _new_conn(self) -> socket.socket:
         sock = _exchange().open(self._dns_host, self.port, self.socket_options)
@@ -159,27 +198,128 @@ class GuardedConnection(HTTPConnection):
         _exchange().hold(self.sock)
 
     def request(self, *args: Any, **named: Any) -> None:
-        self._used = time.monotonic()
+        exchange = _exchange()
+        exchange.is_answered = False
         if self.sock is not None:
-            _exchange().hold(self.sock)
+            exchange.hold(self.sock)
+        for name, value in named["headers"].items():
+            if name.lower() in ("authorization", "proxy-authorization") and _OF_CONNECTIONS.match(value):
+                self.may_be_kept = False
         super().request(*args, **named)
+
+    # The types of urllib3 and of http.client say different things of what both call an answer.
+    def getresponse(self) -> Any:
+        response = super().getresponse()
+        for name in ("www-authenticate", "proxy-authenticate"):
+            if any(_OF_CONNECTIONS.search(value) for value in response.headers.getlist(name)):
+                self.may_be_kept = False
+        return response
 
 
 class GuardedTlsConnection(GuardedConnection, HTTPSConnection):
     """HTTPS to a checked address; certificate and server name are those of the host asked for."""
 
+    sessions: TlsSession
+    _is_new = True
+
+    def connect(self) -> None:
+        # urllib3's own way reads the authorities anew for each connection, and knows no sessions.
+        sock = self._new_conn()
+        try:
+            host = self.host.strip("[]").rstrip(".")
+            self.sock = _tls().wrap_socket(sock, server_hostname=host, session=self.sessions.last)
+        except BaseException:
+            sock.close()
+            raise
+        self.is_verified, self._is_new = True, True
+        _exchange().hold(self.sock)
+
+    def getresponse(self) -> Any:
+        sock = self.sock
+        response = super().getresponse()
+        # TLS 1.3 tells how to resume only after the handshake: with the first bytes of an answer.
+        if self._is_new and isinstance(sock, ssl.SSLSocket):
+            self.sessions.last, self._is_new = sock.session or self.sessions.last, False
+        return response
+
+
+@dataclass(slots=True)
+class TlsSession:
+    """How the next connection of the same key goes on where the last one was, without another handshake of certificates."""
+
+    last: ssl.SSLSession | None = None
+
+
+@lru_cache(1)
+def _tls() -> ssl.SSLContext:
+    """The authorities that are trusted, read once for a process."""
+    context = create_urllib3_context()
+    context.load_default_certs()
+    context.set_alpn_protocols(ALPN_PROTOCOLS)
+    return context
+
+
+IDLE: Idle[Key, GuardedConnection] = Idle(CONNECTIONS_KEPT, IDLE_SECONDS, lambda kept: kept.close())
+"""The kept connections of a process."""
+
 
 class _Pool(HTTPConnectionPool):
+    """What urllib3 asks for a connection; those that are idle wait in ``IDLE``."""
+
     ConnectionCls = GuardedConnection
 
+    def __init__(self, key: Key) -> None:
+        super().__init__(key.host, key.port, maxsize=1, retries=False)
+        self.key = key
 
-class _TlsPool(HTTPSConnectionPool):
+    def _get_conn(self, timeout: float | None = None) -> GuardedConnection:
+        exchange = _exchange()
+        while not exchange.only_new and (kept := IDLE.take(self.key)) is not None:
+            if kept.is_connected:
+                exchange.is_reused = True
+                return kept
+            kept.close()
+        exchange.is_reused = False
+        return self._new_conn()
+
+    def _new_conn(self) -> GuardedConnection:
+        made = super()._new_conn()
+        assert isinstance(made, GuardedConnection)
+        return made
+
+    def _put_conn(self, conn: Any) -> None:
+        """Of a connection whose answer has been read to its end. urllib3 gives None for one that is of no use."""
+        if conn is None:
+            return
+        if conn.may_be_kept and conn.sock is not None:
+            IDLE.keep(self.key, conn)
+        else:
+            conn.close()
+
+
+class _TlsPool(_Pool, HTTPSConnectionPool):
     ConnectionCls = GuardedTlsConnection
 
+    def __init__(self, key: Key) -> None:
+        super().__init__(key)
+        self.sessions = TlsSession()
 
-@lru_cache(8)
-def pools(allowed: Allowed) -> PoolManager:
-    """The kept connections of a process, by what they may reach. Safe to share between threads."""
-    manager = PoolManager(num_pools=HOSTS_KEPT, maxsize=CONNECTIONS_PER_HOST, block=False, retries=False)
-    manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-    return manager
+    def _new_conn(self) -> Any:
+        made = super()._new_conn()
+        assert isinstance(made, GuardedTlsConnection)
+        made.sessions = self.sessions
+        return made
+
+
+@lru_cache(POOLS)
+def pool_of(key: Key) -> HTTPConnectionPool:
+    """What makes and keeps connections of one key. Safe to share between threads."""
+    return _TlsPool(key) if key.scheme == "https" else _Pool(key)
+
+
+def forget() -> None:
+    """Close and forget what is kept: connections, sessions of TLS, answers of DNS, trusted authorities."""
+    IDLE.close_idle()
+    pool_of.cache_clear()
+    _tls.cache_clear()
+    NAMES.clear()

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -16,10 +12,12 @@ from psycopg.pq import TransactionStatus
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
+from noetl.kinds.idle import Idle
 from noetl.kinds.postgres.values import use_json_loaders
 
 IDLE_SECONDS = 60.0
-KEPT_PER_SERVER = 4
+CONNECTIONS_KEPT = 32
+"""Of one process, whatever they lead to: twice as many as it runs tasks at once unless it is told otherwise."""
 
 _NAMES = {
     "host": ("host", "db_host", "hostname"),
@@ -95,56 +93,30 @@ def _invalid(credential: Credential, why: str) -> TaskError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Idle:
-    connection: psycopg.Connection[Any]
-    since: float
-
-
 class Connections:
-    """Idle connections by connection string and process. Safe to share between threads."""
+    """Idle connections by connection string, and so by server, user and password. Safe to share between threads."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._idle: dict[tuple[int, str], list[_Idle]] = {}
+    def __init__(self, most: int = CONNECTIONS_KEPT, seconds: float = IDLE_SECONDS) -> None:
+        self._idle: Idle[str, psycopg.Connection[Any]] = Idle(most, seconds, psycopg.Connection.close)
 
     def take(self, conninfo: str, timeout: float) -> psycopg.Connection[Any]:
         """An idle connection that still answers, or a new one. Raises TaskError (auth, db_connection, db_timeout)."""
-        while (kept := self._pop(conninfo)) is not None:
+        while (kept := self._idle.take(conninfo)) is not None:
             if _is_alive(kept):
                 return kept
             kept.close()
         return _connect(conninfo, timeout)
 
     def give_back(self, conninfo: str, connection: psycopg.Connection[Any]) -> None:
-        """Keep a connection for the next call; one that is not idle, or one too many, is closed."""
-        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.closed
-        with self._lock:
-            kept = self._idle.setdefault((os.getpid(), conninfo), [])
-            if idle and len(kept) < KEPT_PER_SERVER:
-                kept.append(_Idle(connection, time.monotonic()))
-                return
-        connection.close()
-
-    def close_idle(self, older_than: float = IDLE_SECONDS) -> None:
-        """Close what nobody used for so many seconds."""
-        before = time.monotonic() - older_than
-        with self._lock:
-            old: list[psycopg.Connection[Any]] = []
-            for key, kept in list(self._idle.items()):
-                if key[0] == os.getpid():
-                    old += [entry.connection for entry in kept if entry.since <= before]
-                    kept[:] = [entry for entry in kept if entry.since > before]
-                if not kept:
-                    del self._idle[key]
-        for connection in old:
+        """Keep a connection for the next call, or close one that is not idle."""
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.closed:
+            self._idle.keep(conninfo, connection)
+        else:
             connection.close()
 
-    def _pop(self, conninfo: str) -> psycopg.Connection[Any] | None:
-        self.close_idle()
-        with self._lock:
-            kept = self._idle.get((os.getpid(), conninfo))
-            return kept.pop().connection if kept else None
+    def close_idle(self, older_than: float = 0.0) -> None:
+        """Close what nobody used for so many seconds."""
+        self._idle.close_idle(older_than)
 
 
 def _is_alive(connection: psycopg.Connection[Any]) -> bool:

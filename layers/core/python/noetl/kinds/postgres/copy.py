@@ -297,7 +297,7 @@ def _flush(session: Session) -> None:
     pgconn = session.connection.pgconn
     if not pgconn.flush():
         return
-    with selectors.DefaultSelector() as selector:
+    with selectors.PollSelector() as selector:
         selector.register(pgconn.socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
         while pgconn.flush():
             session.wait(selector)

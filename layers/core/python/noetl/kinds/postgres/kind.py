@@ -140,7 +140,7 @@ def _in_transaction(
         session.rollback()
         session.begin_without_transaction()
         return session.run(statements[0], keep=True)
-    session.commit()
+    session.finish()
     return result
 
 
@@ -177,7 +177,7 @@ def _streamed(
         result = {"row_count": copied.row_count, "affected_rows": copied.affected_rows}
     else:
         result = _saved(session, statements[-1], params.result, context)
-    session.commit()
+    session.finish()
     return result
 
 

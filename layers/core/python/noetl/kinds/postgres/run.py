@@ -28,6 +28,8 @@ from noetl.templating.contract import RenderedStatement
 CHUNK_ROWS = 100
 LOOK_UP_SECONDS = 0.5
 """How often a waiting call looks whether its execution was cancelled."""
+RESET = "DISCARD ALL"
+"""Ends what outlives a transaction: settings, roles, temporary tables, prepared statements, LISTEN, session locks."""
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
@@ -45,6 +47,7 @@ class Session:
     """On ``time.monotonic()``."""
     result_limit: int
     cancelled: Callable[[], bool]
+    _is_clean: bool = False
 
     def begin(self) -> None:
         """Start the transaction, with what is left of the time as the server's own limit."""
@@ -57,6 +60,21 @@ class Session:
     def commit(self) -> None:
         self.command("COMMIT")
 
+    def finish(self) -> None:
+        """Commit, and undo what the task left in its session, in one round trip."""
+        pgconn = self.connection.pgconn
+        pgconn.enter_pipeline_mode()
+        for text in ("COMMIT", RESET):
+            pgconn.send_query_params(text.encode(), None)
+            pgconn.pipeline_sync()
+        # Three times what is there until nothing more belongs to it: the commit, the reset behind its mark, the last mark.
+        committed, reset, _ = (list(self.results()) for _ in range(3))
+        pgconn.exit_pipeline_mode()
+        for result in committed:
+            if result.status == ExecStatus.FATAL_ERROR:
+                raise failure_of(result, "COMMIT")
+        self._is_clean = all(result.status != ExecStatus.FATAL_ERROR for result in reset)
+
     def rollback(self) -> None:
         self.command("ROLLBACK")
 
@@ -66,13 +84,15 @@ class Session:
         False when the connection cannot be used again.
         """
         status = self.connection.pgconn.transaction_status
+        if self._is_clean:
+            return status == pq.TransactionStatus.IDLE
         if self.connection.closed or status in (pq.TransactionStatus.ACTIVE, pq.TransactionStatus.UNKNOWN):
             return False
         self.deadline = time.monotonic() + GRACE_SECONDS
         try:
             if status != pq.TransactionStatus.IDLE:
                 self.rollback()
-            self.command("DISCARD ALL")
+            self.command(RESET)
         except TaskError:
             return False
         return True
@@ -95,6 +115,7 @@ class Session:
         return self._read(text, keep)
 
     def send(self, query: bytes, values: list[Any], text: str) -> None:
+        self._is_clean = False
         pgconn = self.connection.pgconn
         if not any(is_open(value) for value in values):
             wires = [dump(value) for value in values]
@@ -160,6 +181,7 @@ class Session:
 
     def command(self, text: str) -> None:
         """Statements without values or rows, in one round trip."""
+        self._is_clean = False
         self.connection.pgconn.send_query(text.encode())
         failed = [result for result in self.results() if result.status == ExecStatus.FATAL_ERROR]
         if failed:
@@ -169,7 +191,7 @@ class Session:
         """Every result of what was sent, each as soon as it is there. Raises TaskError (time, connection)."""
         pgconn = self.connection.pgconn
         try:
-            with selectors.DefaultSelector() as selector:
+            with selectors.PollSelector() as selector:
                 selector.register(pgconn.socket, selectors.EVENT_READ)
                 while pgconn.flush():
                     selector.modify(pgconn.socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
