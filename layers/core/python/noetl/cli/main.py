@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from noetl.cli.errors import ENVIRONMENT, guarded
 
+COLLECT_AFTER = 50_000
+"""New objects after which the garbage collector runs: with Python's own number, a tenth of a short command is collecting while modules load."""
+
 
 def main() -> int:
     """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
+    gc.set_threshold(COLLECT_AFTER)
+    # The interpreter looks for garbage once more when it ends, in memory that the system takes back anyway.
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -19,7 +27,7 @@ def main() -> int:
 def _app() -> None:
     try:
         from noetl.cli.app import app
-        from noetl.cli.asked import asked
+        from noetl.cli.asked import asked, command_of
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("noetl"):
             raise
@@ -29,4 +37,4 @@ def _app() -> None:
             file=sys.stderr,
         )
         raise SystemExit(ENVIRONMENT) from None
-    asked(app, sys.argv[1:])()
+    command_of(asked(app, sys.argv[1:]))()
