@@ -39,7 +39,11 @@ class _PlainReader:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
         about = param.type_descriptor
-        plain = _ODD if about.parameter_info.parser is not None else plainly(value, about.annotation, about.parameter_info)
+        plain = (
+            _ODD
+            if about.parameter_info.parser is not None
+            else plainly(value, about.annotation, about.parameter_info)
+        )
         if plain is not _ODD:
             return plain
         setattr(param, _SLOT, None)
@@ -50,7 +54,11 @@ def plainly(value: Any, annotation: Any, limits: Any) -> Any:
     """Give ``value`` as its annotation says, or ``_ODD`` when Typer has to look at it. ``limits``: with ``min`` and ``max``."""
     if annotation is str and isinstance(value, str):
         return value
-    if annotation == list[str] and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+    if (
+        annotation == list[str]
+        and isinstance(value, list | tuple)
+        and all(isinstance(one, str) for one in value)
+    ):
         return list(value)
     if annotation is int and (type(value) is int or (isinstance(value, str) and _NUMBER.fullmatch(value))):
         number = int(value)

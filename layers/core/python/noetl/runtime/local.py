@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
@@ -63,9 +64,10 @@ class LocalRuntime:
         registry: Registry | None = None,
         on_fired: Callable[[Fired], None] | None = None,
         takes: Takes = "everything",
+        server: EmbeddedServer | None = None,
     ) -> None:
         """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own). ``takes``: what it takes over
-        from others; what its own changes cause it runs in any case."""
+        from others; what its own changes cause it runs in any case. ``server``: the embedded one, if it is open; it is closed with this."""
         self.settings = settings
         self.takes = takes
         self.data_dirs = tuple(data_dirs)
@@ -73,6 +75,7 @@ class LocalRuntime:
         self.owner = process_name()
         self.registry = registry
         self.on_fired = on_fired
+        self._server = server
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
         self._company = Company()
@@ -96,6 +99,7 @@ class LocalRuntime:
             log=self.log,
             revoked=self._revoked,
             registry=self.registry,
+            server=self._server,
         )
         self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables

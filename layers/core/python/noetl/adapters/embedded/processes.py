@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +235,16 @@ def write_private(path: Path, text: str) -> None:
         os.fsync(out.fileno())
 
 
-def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
+def start(
+    data: Path,
+    settings: Mapping[str, str],
+    port: int = PORT,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
     """Start the server and return when it answers. A postmaster.pid of a server that is gone is removed.
 
-    ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses.
+    ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses. ``meanwhile`` is called once, while the
+    server starts.
     """
     identity = run_as()
     folder = socket_folder(data)
@@ -254,12 +261,14 @@ def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
     for name, value in {"listen_addresses": "", **settings}.items():
         command += ["-c", f"{name}={value}"]
     began = time.monotonic()
-    while True:
+    for tries in itertools.count():
         _forget_stale_pid(data)
         try:
             process = _spawn(data, command, identity)
         except OSError as error:
             raise failed("the embedded Postgres cannot be started", error, "postgres_start") from error
+        if not tries:
+            meanwhile()
         if _wait_ready(data, process, began + START_SECONDS):
             return
         if time.monotonic() > began + RETRY_SECONDS:
