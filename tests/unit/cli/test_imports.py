@@ -36,3 +36,19 @@ def test_commands_that_look_load_nothing_heavy():
     found = loaded(LOOKING)
     assert "psycopg" in found, "the probe sees what was imported"
     assert sorted(found & HEAVY) == []
+
+
+def test_reading_plain_options_loads_no_validators():
+    code = (
+        "import sys\n"
+        "from noetl.cli import reading\n"
+        "reading.show_list = lambda wanted, *, limit, as_json, at: print(wanted.status, wanted.path, limit, as_json) or 0\n"
+        "sys.argv = ['noetl', 'list', '-n', '3', '--filter', 'path=a/b', '--status', 'failed', '--json']\n"
+        "from noetl.cli.main import main\n"
+        "assert main() == 0\n"
+        "print(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told, modules = result.stdout.splitlines()
+    assert told == "failed a/b 3 True"
+    assert sorted(set(modules.split()) & HEAVY) == []
