@@ -7,6 +7,7 @@ import importlib.util
 import itertools
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -322,14 +323,32 @@ def stop(data: Path) -> None:
         pid = pid_file_line(data, 0)
         if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), number)
-        if _wait_gone(data, int(pid)):
-            return
+        with _end_of(int(pid)) as ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+            if _wait_gone(data, int(pid), ended):
+                return
 
 
-def _wait_gone(data: Path, pid: int) -> bool:
+@contextlib.contextmanager
+def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
+    """Give a wait of at most so many seconds for the end of a process; a short sleep where the system cannot tell of it (macOS)."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield lambda seconds: time.sleep(min(seconds, POLL_SECONDS))
+        return
+    try:
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)
+        yield lambda seconds: poller.poll(1000 * seconds)
+    finally:
+        os.close(handle)
+
+
+def _wait_gone(data: Path, pid: int, ended: Callable[[float], object]) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
+    ended(STOP_SECONDS)
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
