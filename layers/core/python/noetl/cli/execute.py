@@ -19,6 +19,7 @@ from noetl.cli.text import duration, note, one_line, out, out_json, out_text, pr
 from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
+from noetl.dsl.program import Program
 from noetl.services.read_execution import ExecutionView
 
 
@@ -53,7 +54,7 @@ def _run(
     timeout: float | None,
     at: Where,
 ) -> int:
-    text = checked_text(target, at, warn=not (as_json or quiet))
+    text = checked_text(target, at, warn=not (as_json or quiet), runs=True)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         entry = entry_of(place, target, text, warn=not (as_json or quiet))
@@ -63,12 +64,14 @@ def _run(
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
-def checked_text(target: str, at: Where, *, warn: bool) -> str | None:
+def checked_text(target: str, at: Where, *, warn: bool, runs: bool = False) -> str | None:
     """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
-    server says what it has kinds for)."""
+    server says what it has kinds for). ``runs``: this process runs its tasks."""
     text = playbook_text(target)
     if text is not None and not at.remote:
-        _check_first(text, full(target), at.home, warn=warn)
+        program = _check_first(text, full(target), at.home, warn=warn)
+        if runs:
+            wiring.start_early(program)
     return text
 
 
@@ -82,11 +85,12 @@ def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Regi
     return entry
 
 
-def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -> None:
+def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -> Program:
     """Refuse an invalid playbook before anything is started; tell warnings."""
-    warnings = wiring.compile_playbook(text, source_name, home)
-    if warn and warnings:
-        note(errors.describe_diagnostics(warnings, source_name))
+    compiled = wiring.compile_playbook(text, source_name, home)
+    if warn and compiled.warnings:
+        note(errors.describe_diagnostics(compiled.warnings, source_name))
+    return compiled.program
 
 
 def _from_catalog(place: Place, target: str) -> Registered:

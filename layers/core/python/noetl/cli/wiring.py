@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from noetl.domain.lost_owners import Takes
     from noetl.domain.outcomes import Patch
     from noetl.domain.tokens import KeyRing
-    from noetl.dsl.diagnostics import Diagnostic
+    from noetl.dsl.program import Program
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.gauges import QueueGauge
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
+    from noetl.runtime.program_cache import Kept
     from noetl.runtime.programs import Programs
     from noetl.runtime.settings import Settings
     from noetl.services.fire_schedule import Fired
@@ -145,13 +146,23 @@ def _started(found: Settings, module: str) -> EmbeddedServer | None:
     return own_server(found, lambda: import_module(module))
 
 
-def compile_playbook(text: str, source_name: str, home: str | None) -> Sequence[Diagnostic]:
-    """Warnings about a playbook. Raises InvalidPlaybookError."""
+def compile_playbook(text: str, source_name: str, home: str | None) -> Kept:
+    """A playbook's program, and warnings about it. Raises InvalidPlaybookError."""
     from noetl.cli.text import note_log
     from noetl.runtime.program_cache import local_cache
 
     # It puts the honest program in the place of a changed one, so nobody after it could tell.
-    return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name).warnings
+    return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name)
+
+
+def start_early(program: Program) -> None:
+    """Start what the tasks of a program will need and what takes a while, beside everything else that a run begins with."""
+    from noetl.dsl.work import tasks_in
+
+    if any(task.kind == "python" for task in tasks_in(program)):
+        from noetl.kinds.sandbox import template
+
+        template.start_early()
 
 
 def kinds() -> Any:

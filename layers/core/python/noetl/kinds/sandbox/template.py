@@ -154,6 +154,13 @@ def fork(mode: Mode, descriptors: Sequence[int]) -> Forked:
     raise OSError("the process that forks tasks has ended twice")
 
 
+def start_early() -> None:
+    """Start the template of this process if there is none, so that it loads while the caller goes on. One that cannot start, ``fork`` tells."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            _template(instead_of=None)
+
+
 def _template(instead_of: Template | None) -> Template:
     global _current
     with _lock:
