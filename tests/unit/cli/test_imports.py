@@ -38,6 +38,12 @@ def test_commands_that_look_load_nothing_heavy():
     assert sorted(found & HEAVY) == []
 
 
+def test_the_server_is_started_before_what_talks_to_it_is_loaded():
+    found = loaded("noetl.cli.reading, noetl.runtime.own_server")
+    assert "noetl.adapters.embedded.processes" in found
+    assert sorted(found & {"asyncio", "psycopg", *HEAVY}) == []
+
+
 def test_reading_plain_options_loads_no_validators():
     code = (
         "import sys\n"
