@@ -58,3 +58,23 @@ def test_reading_plain_options_loads_no_validators():
     told, modules = result.stdout.splitlines()
     assert told == "failed a/b 3 True"
     assert sorted(set(modules.split()) & HEAVY) == []
+
+
+def test_a_command_that_looks_hardly_collects_garbage_and_one_that_goes_on_collects_as_usual():
+    code = (
+        "import gc, sys\n"
+        "usual, told = gc.get_threshold(), []\n"
+        "from noetl.cli import reading, serve, wiring\n"
+        "reading.show_list = lambda *given, **named: told.append(gc.get_threshold()) or 0\n"
+        "def settings(home=None):\n"
+        "    told.append(gc.get_threshold())\n"
+        "    raise SystemExit(0)\n"
+        "wiring.settings = settings\n"
+        "from noetl.cli.main import main\n"
+        "for words in (['list'], ['serve'], ['list'], ['worker', 'start']):\n"
+        "    sys.argv = ['noetl', *words]\n"
+        "    main()\n"
+        "print([one == usual for one in told], told[0][0] > 100_000)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[False, True, False, True] True", result.stderr

@@ -7,14 +7,12 @@ import gc
 import sys
 
 from noetl.cli.errors import ENVIRONMENT, guarded
-
-COLLECT_AFTER = 50_000
-"""New objects after which the garbage collector runs: with Python's own number, a tenth of a short command is collecting while modules load."""
+from noetl.cli.garbage import collect_rarely
 
 
 def main() -> int:
     """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
-    gc.set_threshold(COLLECT_AFTER)
+    collect_rarely()
     # The interpreter looks for garbage once more when it ends, in memory that the system takes back anyway.
     atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):

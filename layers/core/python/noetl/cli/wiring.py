@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from noetl.cli.garbage import collect_as_usual
+
 if TYPE_CHECKING:
     from noetl.adapters.embedded.server import EmbeddedServer
     from noetl.domain.events import Event
@@ -114,6 +116,7 @@ def open_local(
     from noetl.runtime.local import LocalRuntime
 
     with LocalRuntime(found, on_log=on_log, takes=takes, server=server) as runtime:
+        collect_as_usual()
         yield runtime
 
 
@@ -123,6 +126,7 @@ def open_scheduler(
     """The local runtime, which fires the schedules of its database, too, and tells of each."""
     from noetl.runtime.local import LocalRuntime
 
+    collect_as_usual()
     return LocalRuntime(settings(home), on_log=on_log, on_fired=on_fired)
 
 
