@@ -202,6 +202,7 @@ def test_executions_wait_for_each_other_by_priority_and_age(make, store):
     assert [one.status for one, _ in waits] == ["queued", "queued"] and waits[0][0].holders == (EID,)
     assert admit(make, store, OTHER + 9, Admission("execution:demo", 1, "queue", 3))[0].status == "queued"
     assert store.info(OTHER).version == 0 and store.undelivered("me", 10) == []
+    assert store.queued_starts([EID, OTHER, OTHER + 9, OTHER + 50]) == {OTHER, OTHER + 9}
     given = end(make, store, EID).events
     assert [(one.execution_id, one.event_id) for one in given] == [(OTHER + 9, "start")]
     assert admit(make, store, OTHER + 9)[0].status == "held", "asked again by whoever handles its Start"
@@ -286,6 +287,7 @@ def test_an_operators_numbers_win_and_are_told_with_who_holds_and_waits(make, ha
         1,
     )
     assert wait.holders == (EID,)
+    assert store.queued_starts([EID]) == frozenset(), "a command waits, its execution has begun"
 
     store.set_limit("api", Numbers(3, rate=1, per=60), "root")
     assert names(store.claim("me", 10)) == [(0, "3")]

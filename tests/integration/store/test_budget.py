@@ -11,9 +11,11 @@ import pytest
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.adapters.postgres.queries import query
 from noetl.domain import ids
+from noetl.domain.limits import Admission
 from noetl.domain.outcomes import Outcome
 from noetl.domain.variables import VariableWrite
 from noetl.ports.execution_store import GateChange, LoadRequest, TimerChange, Wake
+from noetl.services.read_execution import list_executions
 
 pytestmark = pytest.mark.postgres
 
@@ -128,6 +130,17 @@ WRITTEN = """
 """Transactions that rows were written by."""
 
 
+def test_a_list_takes_two_statements_however_many_wait_to_begin(store, make):
+    store.heartbeat(ME, 60)
+    ids = range(EID, EID + 12)
+    for one in ids:
+        store.admit(make.start(one), make.created(), Admission("execution:demo", 1, "queue", 0), ME)
+    before = store.database.round_trips
+    found = list_executions(store, limit=20, now=0.0)
+    assert store.database.round_trips - before == 2
+    assert sorted(one.status for one in found) == ["queued"] * 11 + ["running"]
+
+
 @pytest.mark.parametrize("pooled", [False, True])
 def test_every_write_is_one_transaction(database, admin, make, pooled):
     store = PostgresExecutionStore(database, pooled=pooled)
@@ -168,6 +181,7 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
         "every_item",
         "loop_items",
         "list_executions",
+        "queued_starts",
         "record_superseded",
         "list_playbooks",
         "remove_events",

@@ -88,6 +88,30 @@ def test_the_last_user_stops_the_server(folder):
     assert twice.stop() is True and not running(folder)
 
 
+def test_what_is_asked_for_meanwhile_happens_once_between_start_and_use(folder, monkeypatch):
+    order = []
+    monkeypatch.setattr(processes, "_spawn", noting(order, processes._spawn))
+    monkeypatch.setattr(processes, "_wait_ready", noting(order, processes._wait_ready))
+    with open_embedded(folder, meanwhile=lambda: order.append("meanwhile")):
+        assert order == ["_spawn", "meanwhile", "_wait_ready"]
+        with open_embedded(folder, meanwhile=lambda: order.append("joined")):
+            assert order[3:] == ["joined"]
+
+
+def noting(order, function):
+    def noted(*given):
+        order.append(function.__name__)
+        return function(*given)
+
+    return noted
+
+
+def test_where_the_system_cannot_tell_of_an_end_the_server_is_waited_for_too(folder, monkeypatch):
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    server = open_embedded(folder)
+    assert server.stop() is True and not running(folder)
+
+
 def test_a_killed_user_is_not_counted_any_more(folder):
     other = another(folder)
     mine = open_embedded(folder)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
-from typer.main import get_command_name
+from typer.main import get_command, get_command_name
+
+from noetl.cli.plain_values import read_plainly
 
 
 def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
@@ -26,6 +28,13 @@ def asked(app: typer.Typer, words: Sequence[str]) -> typer.Typer:
     part = copy.copy(app)
     part.registered_commands, part.registered_groups = commands, groups
     return part
+
+
+def command_of(app: typer.Typer) -> Callable[[], object]:
+    """Give what runs the command line of ``app``; plain values are read without Typer's validators."""
+    command = get_command(app)
+    read_plainly(command)
+    return command
 
 
 def _first(words: Sequence[str]) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.cli import errors
 from noetl.cli.options import Where
@@ -14,7 +14,9 @@ from noetl.cli.watch import Feed, TaskLog, Throttle
 from noetl.domain.callbacks import PATH
 from noetl.domain.errors import NoetlError
 from noetl.services.awaited import AwaitedCallback, OpenCallback, only_one
-from noetl.services.take_callback import AskedFor
+
+if TYPE_CHECKING:
+    from noetl.services.take_callback import AskedFor
 
 
 def callback(

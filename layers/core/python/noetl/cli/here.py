@@ -8,9 +8,8 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from noetl.api.bodies import VariableView
 from noetl.cli import wiring
 from noetl.cli.context_patch import ContextPatch
 from noetl.cli.here_credentials import CredentialsHere
@@ -30,24 +29,20 @@ from noetl.domain.task_lines import TaskLine
 from noetl.domain.vocabulary import Vocabulary
 from noetl.ports.catalog import CatalogEntry
 from noetl.runtime.new_ids import random_bits
-from noetl.services import (
-    change_execution,
-    read_execution,
-    redrive_execution,
-    take_callback,
-)
-from noetl.services.analyze import Analysis, AnalyzeDeps, analyze
+from noetl.services import change_execution, read_execution
 from noetl.services.awaited import OpenCallback, open_callbacks
 from noetl.services.change_execution import Asked
-from noetl.services.find_playbook import find_playbook
 from noetl.services.history import HistoryEvent
-from noetl.services.manage_schedules import ScheduleView, view
 from noetl.services.prune import Pruned, PruneWish, prune
 from noetl.services.read_execution import ExecutionSummary, ExecutionView
 from noetl.services.read_history import HistoryReader
-from noetl.services.register_schedules import register_schedule
-from noetl.services.start_execution import Wish, start_execution
 from noetl.services.steer_many import ManyFilter, ManyWish, SteeredMany, Verb, execution_filter
+
+if TYPE_CHECKING:
+    from noetl.api.bodies import VariableView
+    from noetl.services.analyze import Analysis
+    from noetl.services.manage_schedules import ScheduleView
+    from noetl.services.take_callback import AskedFor, CallbackDeps
 
 POLL = 0.3
 LINES = 1000
@@ -95,6 +90,8 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         )
 
     def analyze(self, execution_id: int) -> Analysis:
+        from noetl.services.analyze import AnalyzeDeps, analyze
+
         reading = self._reading
         return analyze(
             execution_id, AnalyzeDeps(reading.store, reading.inspection, reading.programs, time.time)
@@ -132,10 +129,14 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         keys, base = wiring.callbacks_of(self._home)
         return open_callbacks(store, read_execution.find(store, execution_id), keys, base)
 
-    def asked(self, token: str) -> take_callback.AskedFor:
+    def asked(self, token: str) -> AskedFor:
+        from noetl.services import take_callback
+
         return take_callback.look(token, self._callbacks())
 
-    def _callbacks(self) -> take_callback.CallbackDeps:
+    def _callbacks(self) -> CallbackDeps:
+        from noetl.services import take_callback
+
         reading = self._reading
         keys, _ = wiring.callbacks_of(self._home)
         return take_callback.CallbackDeps(reading.store, reading.results, reading.programs, keys)
@@ -143,6 +144,8 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
     # --- playbooks ---
 
     def find(self, target: str) -> Registered:
+        from noetl.services.find_playbook import find_playbook
+
         path, _, version = target.rpartition("@")
         if not path or not version.isdigit():
             path, version = target, ""
@@ -152,6 +155,9 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         return _registered(self._reading.programs.register(text, source_name=source_name))
 
     def register_scheduled(self, text: str, *, source_name: str) -> tuple[Registered, ScheduleView | None]:
+        from noetl.services.manage_schedules import view
+        from noetl.services.register_schedules import register_schedule
+
         entry = self.register(text, source_name=source_name)
         schedule = register_schedule(
             entry.path,
@@ -170,6 +176,8 @@ class Here(CredentialsHere, LimitsHere, ResultsHere, SchedulesHere, TriggersHere
         starts_at: float | None = None,
         priority: int | None = None,
     ) -> int:
+        from noetl.services.start_execution import Wish, start_execution
+
         who = f"local:{os.getuid()}"
         wish = Wish(payload, entry.path, entry.version, who, at=starts_at, priority=priority)
         started = start_execution(
@@ -276,6 +284,9 @@ class RunningHere(Here):
         args: dict[str, Any] | None,
         version: int | None,
     ) -> None:
+        from noetl.services import redrive_execution
+        from noetl.services.find_playbook import find_playbook
+
         runtime, program = self.runtime, ""
         if version is not None:
             path = read_execution.find(runtime.store, execution_id).path
@@ -307,6 +318,8 @@ class RunningHere(Here):
         runtime.accept([event])
 
     def answer(self, token: str, body: Any) -> tuple[int, bool]:
+        from noetl.services import take_callback
+
         taken = take_callback.answer(token, body, self._callbacks(), self.runtime.owner)
         if taken.event is not None:
             self._steer(taken.event)

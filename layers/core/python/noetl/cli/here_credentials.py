@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from noetl.api.bodies import CredentialDeletedAnswer
 from noetl.cli import wiring
 from noetl.services import manage_credentials
 from noetl.services.manage_credentials import (
@@ -14,6 +14,9 @@ from noetl.services.manage_credentials import (
     CredentialWish,
     Resealed,
 )
+
+if TYPE_CHECKING:
+    from noetl.api.bodies import CredentialDeletedAnswer
 
 
 class CredentialsHere:
@@ -34,6 +37,8 @@ class CredentialsHere:
         return manage_credentials.view(stored, data)
 
     def remove_credential(self, name: str) -> CredentialDeletedAnswer:
+        from noetl.api.bodies import CredentialDeletedAnswer
+
         gone = manage_credentials.remove_credential(name, f"local:{os.getuid()}", self._reading.credentials)
         return CredentialDeletedAnswer(gone.name, str(gone.id), True)
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from noetl.cli import wiring
 from noetl.cli.places import Change
 from noetl.runtime.new_ids import random_bits
-from noetl.services import manage_schedules
-from noetl.services.backfill import Backfill, BackfillWish, backfill
-from noetl.services.manage_schedules import ScheduleDeps, ScheduleView, view
-from noetl.services.start_playbook import StartDeps
-from noetl.services.store_time import store_clock
 
-_CHANGES = {
-    "pause": manage_schedules.pause_schedule,
-    "resume": manage_schedules.resume_schedule,
-    "delete": manage_schedules.delete_schedule,
-}
+if TYPE_CHECKING:
+    from noetl.services.backfill import Backfill, BackfillWish
+    from noetl.services.manage_schedules import ScheduleDeps, ScheduleView
 
 
 class SchedulesHere:
@@ -27,17 +21,26 @@ class SchedulesHere:
     _reading: wiring.Reading
 
     def schedules(self, limit: int) -> Sequence[ScheduleView]:
+        from noetl.services.manage_schedules import view
+
         return [view(row) for row in self._reading.schedules.entries(limit=limit)]
 
     def schedule(self, name: str) -> ScheduleView:
-        return view(manage_schedules.find_schedule(self._reading.schedules, name))
+        from noetl.services import manage_schedules
+
+        return manage_schedules.view(manage_schedules.find_schedule(self._reading.schedules, name))
 
     def next_times(self, name: str, count: int) -> Sequence[float]:
+        from noetl.services import manage_schedules
+
         row = manage_schedules.find_schedule(self._reading.schedules, name)
         return manage_schedules.next_times(row, time.time(), count)
 
     def backfill(self, name: str, wish: BackfillWish) -> Backfill:
         """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        from noetl.services.backfill import backfill
+        from noetl.services.start_playbook import StartDeps
+
         reading = self._reading
         start = StartDeps(
             store=reading.store,
@@ -50,9 +53,19 @@ class SchedulesHere:
         return backfill(self._schedules(), start, name, wish, lambda event: None)
 
     def change_schedule(self, what: Change, name: str) -> ScheduleView:
-        return view(_CHANGES[what](self._schedules(), name))
+        from noetl.services import manage_schedules
+
+        changes = {
+            "pause": manage_schedules.pause_schedule,
+            "resume": manage_schedules.resume_schedule,
+            "delete": manage_schedules.delete_schedule,
+        }
+        return manage_schedules.view(changes[what](self._schedules(), name))
 
     def _schedules(self) -> ScheduleDeps:
+        from noetl.services.manage_schedules import ScheduleDeps
+        from noetl.services.store_time import store_clock
+
         reading = self._reading
         return ScheduleDeps(
             reading.schedules, None, reading.catalog, reading.programs, store_clock(reading.store.load)

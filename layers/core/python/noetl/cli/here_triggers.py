@@ -5,16 +5,15 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from noetl.api.endpoints.triggers import FiredAnswer
 from noetl.cli import wiring
 from noetl.domain import ids
 from noetl.services import manage_triggers
-from noetl.services.fire_trigger import Happening, fire_trigger
-from noetl.services.hook_signature import check_signer
 from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
-from noetl.services.start_playbook import StartDeps
+
+if TYPE_CHECKING:
+    from noetl.api.endpoints.triggers import FiredAnswer
 
 
 class TriggersHere:
@@ -23,6 +22,8 @@ class TriggersHere:
     _reading: wiring.Reading
 
     def put_trigger(self, wish: TriggerWish) -> TriggerView:
+        from noetl.services.hook_signature import check_signer
+
         deps = self._reading.triggers
         check_signer(wish.source, self._reading.credentials)
         return view(manage_triggers.put_trigger(deps, wish).row, deps, secret=True)
@@ -44,6 +45,10 @@ class TriggersHere:
 
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """What it starts is nobody's: whoever runs executions of this database takes it up."""
+        from noetl.api.endpoints.triggers import FiredAnswer
+        from noetl.services.fire_trigger import Happening, fire_trigger
+        from noetl.services.start_playbook import StartDeps
+
         reading = self._reading
         row = find_trigger(reading.triggers.store, name)
         start = StartDeps(

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from noetl.cli.errors import ENVIRONMENT, guarded
+from noetl.cli.garbage import collect_rarely
 
 
 def main() -> int:
     """Run the command line in ``sys.argv``; gives the exit code (see ``noetl.cli.errors``)."""
+    collect_rarely()
+    # The interpreter looks for garbage once more when it ends, in memory that the system takes back anyway.
+    atexit.register(gc.freeze)
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -19,7 +25,7 @@ def main() -> int:
 def _app() -> None:
     try:
         from noetl.cli.app import app
-        from noetl.cli.asked import asked
+        from noetl.cli.asked import asked, command_of
     except ModuleNotFoundError as missing:
         if (missing.name or "").startswith("noetl"):
             raise
@@ -29,4 +35,4 @@ def _app() -> None:
             file=sys.stderr,
         )
         raise SystemExit(ENVIRONMENT) from None
-    asked(app, sys.argv[1:])()
+    command_of(asked(app, sys.argv[1:]))()

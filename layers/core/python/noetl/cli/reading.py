@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
@@ -12,8 +13,7 @@ from noetl.cli.callbacks import about
 from noetl.cli.execute import resolve_id, tell_parked
 from noetl.cli.here import Here
 from noetl.cli.options import Where
-from noetl.cli.places import open_place
-from noetl.cli.saving import saved
+from noetl.cli.places import Place, open_place
 from noetl.cli.text import (
     clock,
     duration,
@@ -34,9 +34,10 @@ from noetl.domain.unreadable import UnreadableRowError
 from noetl.domain.vocabulary import VOCABULARIES
 from noetl.services.history import HistoryEvent
 from noetl.services.read_execution import STATUSES, ExecutionSummary, ExecutionView
-from noetl.services.replay import ReplayReport
-from noetl.services.replay import replay as replay_one
 from noetl.services.steer_many import ManyFilter
+
+if TYPE_CHECKING:
+    from noetl.services.replay import ReplayReport
 
 
 def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: Where) -> int:
@@ -176,7 +177,7 @@ def show_result(name: str, *, save: str | None, as_json: bool, at: Where) -> int
             if view.error:
                 note(errors.describe_failure(view.error))
             return errors.FAILED
-        value = place.result(execution_id) if save is None else saved(place, execution_id, Path(save))
+        value = place.result(execution_id) if save is None else _saved(place, execution_id, save)
     if as_json:
         out_json(value)
     else:
@@ -188,6 +189,8 @@ def replay(name: str | None, *, everything: bool, as_json: bool, home: str | Non
     """Fold histories from nothing and compare with what is stored; 1 when any differs."""
     if everything == (name is not None):
         raise InvalidInputError("name one execution, or use --all", code="usage")
+    from noetl.services.replay import replay as replay_one
+
     differing = 0
     with wiring.open_reading(home) as reading:
         ids = _all_ids(reading) if name is None else iter([resolve_id(Here(reading), name)])
@@ -228,6 +231,12 @@ def _all_ids(reading: wiring.Reading) -> Iterator[int]:
         if len(page) < 200:
             return
         before = page[-1].execution_id
+
+
+def _saved(place: Place, execution_id: int, save: str) -> object:
+    from noetl.cli.saving import saved
+
+    return saved(place, execution_id, Path(save))
 
 
 def _tell_replay(report: ReplayReport, as_json: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 
 from noetl.cli import wiring
 from noetl.cli.background import ProcessName
+from noetl.cli.garbage import collect_as_usual
 from noetl.cli.options import Home, Json
 from noetl.cli.text import note, note_log, out, out_json, table
 
@@ -77,6 +78,7 @@ def serve(
     from noetl.cli import background
     from noetl.runtime.serving import Server, ServeSettings
 
+    collect_as_usual()
     settings = wiring.settings(home)
     settings.make_home()
     wish = ServeSettings(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from noetl.api.bodies import VariableView
+from typing import TYPE_CHECKING
+
 from noetl.domain.errors import NotFoundError
 from noetl.domain.variables import Variable
 from noetl.services.history import rfc3339
+
+if TYPE_CHECKING:
+    from noetl.api.bodies import VariableView
 
 
 def no_variable(execution_id: int, name: str) -> NotFoundError:
@@ -19,6 +23,8 @@ def no_variable(execution_id: int, name: str) -> NotFoundError:
 
 def variable_view(variable: Variable) -> VariableView:
     """A row as commands show it."""
+    from noetl.api.bodies import VariableView
+
     return VariableView(
         variable.value,
         variable.type,

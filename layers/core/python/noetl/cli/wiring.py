@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from noetl.cli.garbage import collect_as_usual
+
 if TYPE_CHECKING:
+    from noetl.adapters.embedded.server import EmbeddedServer
     from noetl.domain.events import Event
     from noetl.domain.lost_owners import Takes
     from noetl.domain.outcomes import Patch
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
     from noetl.runtime.programs import Programs
+    from noetl.runtime.settings import Settings
     from noetl.services.fire_schedule import Fired
     from noetl.services.manage_credentials import CredentialDeps
     from noetl.services.manage_triggers import TriggerDeps
@@ -83,7 +88,7 @@ class Runtime(Reading, Protocol):
     ) -> None: ...
 
 
-def settings(home: str | None = None) -> Any:
+def settings(home: str | None = None) -> Settings:
     """Settings from the environment; ``home`` wins over NOETL_HOME."""
     from noetl.runtime.settings import Settings
 
@@ -100,13 +105,18 @@ def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
     return lambda fresh: local_keys(found.home), found.public_url or LOCAL_SERVER
 
 
+@contextmanager
 def open_local(
     home: str | None, *, on_log: Callable[[str], None] | None = None, takes: Takes = "everything"
-) -> AbstractContextManager[Runtime]:
+) -> Iterator[Runtime]:
     """The local runtime: Postgres and workers run while the context is open. ``takes``: what it takes over from others."""
+    found = settings(home)
+    server = _started(found, "noetl.runtime.local")
     from noetl.runtime.local import LocalRuntime
 
-    return LocalRuntime(settings(home), on_log=on_log, takes=takes)
+    with LocalRuntime(found, on_log=on_log, takes=takes, server=server) as runtime:
+        collect_as_usual()
+        yield runtime
 
 
 def open_scheduler(
@@ -115,14 +125,28 @@ def open_scheduler(
     """The local runtime, which fires the schedules of its database, too, and tells of each."""
     from noetl.runtime.local import LocalRuntime
 
+    collect_as_usual()
     return LocalRuntime(settings(home), on_log=on_log, on_fired=on_fired)
 
 
-def open_reading(home: str | None) -> AbstractContextManager[Reading]:
+@contextmanager
+def open_reading(home: str | None) -> Iterator[Reading]:
     """Store, catalog and results, without workers."""
+    found = settings(home)
+    server = _started(found, "noetl.runtime.bootstrap")
     from noetl.runtime.bootstrap import open_readonly
 
-    return open_readonly(settings(home))
+    with open_readonly(found, server) as reading:
+        yield reading
+
+
+def _started(found: Settings, module: str) -> EmbeddedServer | None:
+    """The embedded server, unless another database is named. It starts while ``module`` is loaded, which takes as long."""
+    if found.database_url is not None:
+        return None
+    from noetl.runtime.own_server import own_server
+
+    return own_server(found, lambda: import_module(module))
 
 
 def compile_playbook(text: str, source_name: str, home: str | None) -> Sequence[Diagnostic]:

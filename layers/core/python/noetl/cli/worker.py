@@ -12,6 +12,7 @@ import typer
 
 from noetl.cli import wiring
 from noetl.cli.background import Detach, Everyone, Patience, ProcessName, Stopped
+from noetl.cli.garbage import collect_as_usual
 from noetl.cli.options import Context, Home, Json, Remote
 from noetl.cli.text import out, out_json
 from noetl.domain.errors import InvalidInputError
@@ -68,6 +69,7 @@ def start(
     from noetl.runtime.http_worker import HttpWorker, WorkerWish
     from noetl.runtime.new_ids import process_name
 
+    collect_as_usual()
     settings = wiring.settings(home)
     settings.make_home()
     if detach:

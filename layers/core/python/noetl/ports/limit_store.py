@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -76,3 +76,6 @@ class LimitStore(Protocol):
 
     def waits_of(self, execution_id: int, limit: int = 100) -> Sequence[Wait]:
         """What of an execution waits for a slot or a moment, the longest first."""
+
+    def queued_starts(self, execution_ids: Collection[int]) -> frozenset[int]:
+        """Those of them that wait for a slot to begin."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.adapters.embedded.docker import DockerJobs
-from noetl.adapters.embedded.server import WORKSPACE, open_embedded
+from noetl.adapters.embedded.server import WORKSPACE, EmbeddedServer
 from noetl.adapters.embedded.task_logs import FileTaskLogs
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
 from noetl.adapters.postgres.catalog import PostgresCatalog
@@ -38,6 +38,7 @@ from noetl.ports.variables import Variables
 from noetl.runtime.local_keys import local_keys
 from noetl.runtime.local_results import local_results
 from noetl.runtime.new_ids import new_id
+from noetl.runtime.own_server import own_server
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
@@ -104,15 +105,17 @@ def open_stores(
     stack: ExitStack,
     registry: Registry | None = None,
     log: Callable[[str], None] = lambda line: None,
+    server: EmbeddedServer | None = None,
 ) -> Stores:
     """Open the database (embedded unless ``database_url`` names another), migrated, and what lies beside it.
 
-    Whatever has to be closed is put on ``stack``. Raises InfrastructureError when the database cannot be had.
+    Whatever has to be closed is put on ``stack``, also ``server``: the embedded one, if it is open already. Raises InfrastructureError when
+    the database cannot be had.
     """
     settings.make_home()
     workspace, revive = None, _somebody_elses
     if settings.database_url is None:
-        server = open_embedded(settings.home / "postgres")
+        server = server or own_server(settings)
         stack.callback(server.stop)
         dsn, workspace, revive = server.dsn(), server.dsn(WORKSPACE), server.revive
     else:
@@ -174,10 +177,10 @@ def _credentials(settings: Settings, database: Database) -> CredentialDeps:
 
 
 @contextmanager
-def open_readonly(settings: Settings) -> Iterator[Stores]:
-    """Stores alone, for looking: no engine, no workers."""
+def open_readonly(settings: Settings, server: EmbeddedServer | None = None) -> Iterator[Stores]:
+    """Stores alone, for looking: no engine, no workers. ``server``: as ``open_stores`` takes it."""
     with ExitStack() as stack:
-        yield open_stores(settings, stack)
+        yield open_stores(settings, stack, server=server)
 
 
 def folder_of(program: Program) -> str | None:
@@ -194,12 +197,14 @@ def open_engine(
     log: Callable[[str], None] = lambda line: None,
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
     registry: Registry | None = None,
+    server: EmbeddedServer | None = None,
 ) -> Opened:
-    """Wire engine and worker for one process. ``data_dirs``: folders that duckdb and script may read."""
+    """Wire engine and worker for one process. ``data_dirs``: folders that duckdb and script may read. ``server``: as ``open_stores`` takes
+    it."""
     kinds = registry or default_registry()
     stack = ExitStack()
     try:
-        stores = open_stores(settings, stack, kinds, log)
+        stores = open_stores(settings, stack, kinds, log, server)
         stores.results.start()
         work = settings.home / "work"
         work.mkdir(exist_ok=True)

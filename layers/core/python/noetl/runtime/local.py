@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.domain.events import Cancel, ContextPatched, Event
@@ -64,23 +65,21 @@ class LocalRuntime:
         registry: Registry | None = None,
         on_fired: Callable[[Fired], None] | None = None,
         takes: Takes = "everything",
+        server: EmbeddedServer | None = None,
     ) -> None:
         """``on_fired``: fire the schedules of this database, and tell of each (from a thread of its own). ``takes``: what it takes over
-        from others; what its own changes cause it runs in any case."""
-        self.settings = settings
-        self.takes = takes
+        from others; what its own changes cause it runs in any case. ``server``: the embedded one, if it is open; it is closed with this."""
+        self.settings, self.takes = settings, takes
         self.data_dirs = tuple(data_dirs)
         self.log = on_log or (lambda line: None)
         self.owner = process_name()
-        self.registry = registry
-        self.on_fired = on_fired
+        self.registry, self.on_fired, self._server = registry, on_fired, server
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
         self._company = Company()
         self._changed = threading.Condition()
         self._inbox = Inbox(self._handle, self._after_failure, self._changed, self.log)
-        self._running = 0
-        self._ended = Ends()
+        self._running, self._ended = 0, Ends()
         self.patience = 1.0
         """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
         self._given_up: set[tuple[int, int]] = set()
@@ -97,6 +96,7 @@ class LocalRuntime:
             log=self.log,
             revoked=self._revoked,
             registry=self.registry,
+            server=self._server,
         )
         self.store, self.catalog, self.inspection = opened.store, opened.catalog, opened.inspection
         self.results, self.programs, self.variables = opened.results, opened.programs, opened.variables

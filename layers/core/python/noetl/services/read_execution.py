@@ -162,12 +162,14 @@ def list_executions(
     """Newest first. ``status``: one of ``STATUSES``."""
     stored = "running" if status in ("waiting", "scheduled", "queued") else status
     found: list[ExecutionSummary] = []
-    for info in _all(store, limit, before, stored, wanted):
-        summary = summarize(info, now, queued=is_queued(store, info))
-        if status is None or summary.status == status:
-            found.append(summary)
-        if len(found) == limit:
-            break
+    for page in _pages(store, limit, before, stored, wanted):
+        queued = _queued(store, page)
+        for info in page:
+            summary = summarize(info, now, queued=info.execution_id in queued)
+            if status is None or summary.status == status:
+                found.append(summary)
+            if len(found) == limit:
+                return found
     return found
 
 
@@ -178,9 +180,16 @@ def _all(
     status: str | None,
     wanted: ExecutionFilter = EVERY,
 ) -> Iterator[ExecutionInfo]:
+    for page in _pages(store, limit, before, status, wanted):
+        yield from page
+
+
+def _pages(
+    store: ExecutionStore, limit: int, before: int | None, status: str | None, wanted: ExecutionFilter
+) -> Iterator[Sequence[ExecutionInfo]]:
     while True:
         page = store.executions(limit=limit, before=before, status=status, wanted=wanted)
-        yield from page
+        yield page
         if len(page) < limit:
             return
         before = page[-1].execution_id
@@ -299,10 +308,16 @@ def view_status(info: ExecutionInfo) -> str:
 
 
 def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
-    """Whether it waits for a slot to begin; asked of those only that have not begun."""
-    if info.version or info.status != "running" or info.ahead:
-        return False
-    return any(not wait.step for wait in store.waits_of(info.execution_id, 1))
+    """Whether it waits for a slot to begin."""
+    return bool(_queued(store, [info]))
+
+
+def _queued(store: ExecutionStore, infos: Sequence[ExecutionInfo]) -> frozenset[int]:
+    """Those that wait for a slot to begin, in one statement; none when all have begun."""
+    unbegun = [
+        one.execution_id for one in infos if not one.version and one.status == "running" and not one.ahead
+    ]
+    return store.queued_starts(unbegun) if unbegun else frozenset()
 
 
 def _status(info: ExecutionInfo, queued: bool) -> str:

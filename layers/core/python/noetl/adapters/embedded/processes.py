@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -13,7 +15,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -234,10 +236,16 @@ def write_private(path: Path, text: str) -> None:
         os.fsync(out.fileno())
 
 
-def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
+def start(
+    data: Path,
+    settings: Mapping[str, str],
+    port: int = PORT,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> None:
     """Start the server and return when it answers. A postmaster.pid of a server that is gone is removed.
 
-    ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses.
+    ``port`` names the socket, and is the TCP port when ``settings`` has listen_addresses. ``meanwhile`` is called once, while the
+    server starts.
     """
     identity = run_as()
     folder = socket_folder(data)
@@ -254,12 +262,14 @@ def start(data: Path, settings: Mapping[str, str], port: int = PORT) -> None:
     for name, value in {"listen_addresses": "", **settings}.items():
         command += ["-c", f"{name}={value}"]
     began = time.monotonic()
-    while True:
+    for tries in itertools.count():
         _forget_stale_pid(data)
         try:
             process = _spawn(data, command, identity)
         except OSError as error:
             raise failed("the embedded Postgres cannot be started", error, "postgres_start") from error
+        if not tries:
+            meanwhile()
         if _wait_ready(data, process, began + START_SECONDS):
             return
         if time.monotonic() > began + RETRY_SECONDS:
@@ -313,14 +323,32 @@ def stop(data: Path) -> None:
         pid = pid_file_line(data, 0)
         if pid is None or not pid.isdigit() or not _is_postgres(int(pid)):
             return
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(int(pid), number)
-        if _wait_gone(data, int(pid)):
-            return
+        with _end_of(int(pid)) as ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), number)
+            if _wait_gone(data, int(pid), ended):
+                return
 
 
-def _wait_gone(data: Path, pid: int) -> bool:
+@contextlib.contextmanager
+def _end_of(pid: int) -> Iterator[Callable[[float], object]]:
+    """Give a wait of at most so many seconds for the end of a process; a short sleep where the system cannot tell of it (macOS)."""
+    try:
+        handle = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield lambda seconds: time.sleep(min(seconds, POLL_SECONDS))
+        return
+    try:
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)
+        yield lambda seconds: poller.poll(1000 * seconds)
+    finally:
+        os.close(handle)
+
+
+def _wait_gone(data: Path, pid: int, ended: Callable[[float], object]) -> bool:
     deadline = time.monotonic() + STOP_SECONDS
+    ended(STOP_SECONDS)
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

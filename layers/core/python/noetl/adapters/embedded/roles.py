@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from psycopg import sql
-
 from noetl.adapters.embedded import processes
 
 SUPERUSER, ENGINE_ROLE, WORKSPACE_ROLE = "noetl", "noetl_engine", "workspace"
@@ -82,6 +80,8 @@ def make_roles(data: Path, password: str, *, fresh: bool = False) -> None:
     May be repeated, also over a folder whose engine was the superuser. ``password``: of the engine's role. ``fresh``: initdb has just made
     the folder, which is synced later. Raises InfrastructureError.
     """
+    from psycopg import sql  # loading it takes as long as starting the server, which runs meanwhile
+
     statements = _SERVER.format(plain=_PLAIN, password=sql.Literal(password).as_string(None))
     # CREATE DATABASE has no IF NOT EXISTS: the one complaint that is none.
     processes.run_alone(data, "postgres", statements, allowed="already exists", synced=not fresh)

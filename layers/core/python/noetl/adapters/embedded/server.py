@@ -13,15 +13,12 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 
-from psycopg import conninfo
-
 from noetl.adapters.embedded import processes, roles
 from noetl.adapters.embedded.locked import locked
-from noetl.adapters.postgres.migrations import migrate
 from noetl.domain.errors import InfrastructureError
 
 ENGINE, WORKSPACE = roles.ENGINE_DATABASE, roles.WORKSPACE_DATABASE
@@ -57,6 +54,8 @@ class EmbeddedServer:
 
     def dsn(self, database: str = ENGINE) -> str:
         """Connection string; for ``workspace`` with the role that can reach only that database."""
+        from psycopg import conninfo
+
         user = roles.WORKSPACE_ROLE if database == WORKSPACE else roles.ENGINE_ROLE
         password = None if database == WORKSPACE else self._password
         folder = str(processes.socket_folder(self.data))
@@ -97,10 +96,15 @@ class EmbeddedServer:
         self.stop()
 
 
-def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None = None) -> EmbeddedServer:
+def open_embedded(
+    data: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> EmbeddedServer:
     """Start the server over ``data`` (default ``<home>/postgres``) or join the running one; both databases are ready to use.
 
-    ``settings`` override SETTINGS when the server has to be started. Raises InfrastructureError.
+    ``settings`` override SETTINGS when the server has to be started. ``meanwhile`` is called once, while it starts. Raises
+    InfrastructureError.
     """
     folder = (data or home() / "postgres").expanduser().resolve()
     with _writable(folder):
@@ -116,9 +120,12 @@ def open_embedded(data: Path | None = None, settings: Mapping[str, str] | None =
         if not roles.are_made(folder):
             _demote(folder, password)
         if processes.accepts(processes.socket_folder(folder)):
+            meanwhile()
             processes.wait_for_ready(folder)
         else:
-            processes.start(folder, {**SETTINGS, **(settings or {})})
+            processes.start(folder, {**SETTINGS, **(settings or {})}, meanwhile=meanwhile)
+        from noetl.adapters.postgres.migrations import migrate
+
         users = os.open(_users_path(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(users, fcntl.LOCK_SH)
         server = EmbeddedServer(folder, password, users)

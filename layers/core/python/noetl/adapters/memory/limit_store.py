@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from noetl.adapters.memory import limits
 from noetl.adapters.memory.tables import KeyEntry, Tables, Use
@@ -95,6 +95,13 @@ class MemoryLimits:
                 wait for _, command_id, use in rows if (wait := self._moment(execution_id, command_id, use))
             ]
             return waits[:limit]
+
+    def queued_starts(self, execution_ids: Collection[int]) -> frozenset[int]:
+        with self._lock:
+            keys = ((execution_id, "") for execution_id in execution_ids)
+            return frozenset(
+                key[0] for key in keys if any(use.queued for use in self._tables.uses.get(key, ()))
+            )
 
     def _slot(self, execution_id: int, command_id: str, use: Use) -> Wait:
         held, waiting = self._rows(use.limit.key)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from noetl.adapters.postgres import asking, slots
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.literals import number, text
+from noetl.adapters.postgres.literals import number, numbers, text
 from noetl.adapters.postgres.slots import integers
 from noetl.adapters.postgres.unread import Unread, moment
 from noetl.domain import codec
@@ -60,6 +60,10 @@ class PostgresLimits:
     def waits_of(self, execution_id: int, limit: int = 100) -> Sequence[Wait]:
         rows = self.database.run("waits_of", {"execution_id": number(execution_id), "limit": number(limit)})
         return [_wait(row) for row in rows]
+
+    def queued_starts(self, execution_ids: Collection[int]) -> frozenset[int]:
+        rows = self.database.run("queued_starts", {"execution_ids": numbers(execution_ids)})
+        return frozenset(int(row[0] or b"0") for row in rows)
 
 
 def creation(start: Start, created: CreatedExecution, owner: str | None) -> dict[str, bytes | None]:

@@ -34,6 +34,11 @@ UPDATE noetl.limit_key SET declared = true, tat = NULL, principal = '', updated_
 WHERE namespace = 'default' AND key = :key AND NOT declared
 RETURNING 'removed';
 
+-- name: queued_starts
+-- Which of these executions wait for a slot to begin: the row of a start names no command.
+SELECT u.execution_id FROM noetl.limit_use u
+WHERE u.execution_id = ANY(:execution_ids::bigint[]) AND u.command_id = '' AND u.queued;
+
 -- name: waits_of
 -- Rows of an execution that are queued at a key, and those whose moment has not come.
 SELECT u.key, u.step, c.run, extract(epoch FROM u.since), NULL AS at,
