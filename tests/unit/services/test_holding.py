@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryExecutionStore
-from noetl.domain.events import CommandDone, Held, LoopDone, Pause, Resume, Start
+from noetl.domain.events import CommandDone, Event, Held, ItemsDone, LoopDone, Pause, Resume, Start
 from noetl.ports.queue import Outgoing
 from noetl.services.handle_events import handle_events
 from noetl.services.holding import held
@@ -71,3 +71,49 @@ def test_the_end_of_a_loop_comes_back_as_it_came(was_held: bool):
     deps = replace(bench.deps.engine, store=ResumedMeanwhile(bench, start.execution_id))
     (back,) = handle_events([came], deps).events
     assert back is came
+
+
+def copies(event: CommandDone | ItemsDone, held_first: bool) -> list[Event]:
+    """A message that was delivered again, and the row that was held of it when it first came."""
+    twice: list[Event] = [event, held(event)]
+    return twice[::-1] if held_first else twice
+
+
+@pytest.mark.parametrize("held_first", [False, True])
+def test_a_held_row_and_a_repeat_of_its_event_both_come_back_when_a_pause_ends_meanwhile(held_first: bool):
+    bench = Bench()
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    done = unpack(bench.answer(command), bench.results).event
+    assert isinstance(done, CommandDone)
+    bench.handle(bench.put(Pause(start.execution_id, "pause", "")))
+    deps = replace(bench.deps.engine, store=ResumedMeanwhile(bench, start.execution_id))
+    came = copies(done, held_first)
+    back = handle_events(came, deps).events
+    assert list(map(id, back)) == list(map(id, came))
+
+
+@pytest.mark.parametrize("held_first", [False, True])
+def test_a_held_row_goes_when_an_early_repeat_of_its_event_comes_with_it(held_first: bool):
+    """The end of a chunk is held, the execution goes on, and the end is released beside a repeat of it, before the items themselves."""
+    bench = Bench(LOOP)
+    start = bench.start()
+    bench.handle(bench.put(start))
+    ((command, _),) = bench.given()
+    whole = unpack(bench.items(command), bench.results).event
+    assert isinstance(whole, ItemsDone)
+    items = msgspec.structs.replace(whole, event_id="items:1", closed=False)
+    end = msgspec.structs.replace(whole, event_id="items:2", items=[], undone=0)
+    bench.handle(bench.put(Pause(start.execution_id, "pause", "")))
+    deps = replace(bench.deps.engine, owner="engine")
+    deps.store.heartbeat("engine", 60.0)
+    handle_events([end], deps)
+    (released,) = handle_events([Resume(start.execution_id, "resume", "")], deps).events
+    assert isinstance(released, Held)
+    came: list[Event] = [released, end] if held_first else [end, released]
+    back = handle_events(came, deps).events
+    assert list(map(id, back)) == list(map(id, came))
+    handle_events([items, *back], deps)
+    bench.time += 60.0
+    assert not [one for one in deps.store.undelivered("next", 10) if isinstance(one, Held)]

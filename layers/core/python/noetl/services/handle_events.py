@@ -181,7 +181,7 @@ def _round(works: list[Work], deps: EngineDeps, handled: Handled, holding: Holdi
         # Only now: an event may be too late because of another one of this batch, which nobody has applied before the commit.
         deps.store.record_superseded(late, done)
     holding.hold([event for decided in outcome.values() for event in decided.held], deps, handled)
-    handled.events += [holding.keep(event) for decided in outcome.values() for event in decided.again]
+    holding.hand_back([event for decided in outcome.values() for event in decided.again], handled)
 
 
 def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:

@@ -68,7 +68,7 @@ def _count(
     )
     handled.add(committed.commands, committed.events)
     early = [event for event, answer in zip(events, answers, strict=True) if answer.early]
-    handled.events += [holding.keep(event) for event in early]
+    holding.hand_back(early, handled)
     holding.free(early, deps)
     holding.hold(
         [event for event, answer in zip(events, answers, strict=True) if answer.paused], deps, handled

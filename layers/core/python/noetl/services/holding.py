@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -42,8 +42,10 @@ class Holding:
     """By their own id, per execution and event."""
     again: set[str] = field(default_factory=set)
     came: dict[tuple[int, str], list[tuple[Event, Event]]] = field(default_factory=dict)
-    """What the batch brought, and the event within it that is handled. What goes back is the very thing that came, so that its message
-    stays. Outcomes of two attempts have one event id, and so have messages of one command that were cut elsewhere."""
+    """What the batch brought, and the event within it that is handled. Outcomes of two attempts have one event id, and so have messages of
+    one command that were cut elsewhere; one event may also come several times, as itself and as what was held of it."""
+    back: set[int] = field(default_factory=set)
+    """Identities of the objects that were handed back."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:
         """The batch with what was held in its place."""
@@ -64,8 +66,7 @@ class Holding:
         by_key = {_key(one): (one, event) for event in events for one in (held(event),)}
         refused = deps.store.hold([one for one, _ in by_key.values()])
         self.again.update(by_key)
-        for one in refused:
-            handled.events.append(self._as_it_came(by_key[_key(one)][1]))
+        self.hand_back([by_key[_key(one)][1] for one in refused], handled)
 
     def settle(self, deps: EngineDeps) -> None:
         """Rows of what was released, and is applied now, go."""
@@ -75,31 +76,33 @@ class Holding:
         if done:
             deps.store.record_superseded([], done)
 
-    def keep(self, event: Event) -> Event:
-        """``event`` as it came: one that has to be handled again keeps its row."""
-        if not isinstance(event, Waiting):
-            return event
-        key = _key(held(event))
-        self.again.add(key)
-        return self._as_it_came(event)
+    def hand_back(self, events: Iterable[Event], handled: Handled) -> None:
+        """Hand ``events`` back to be handled again: every copy that came, once, since each has a row or a message that stays for it alone."""
+        for event in events:
+            for one in self._as_it_came(event):
+                if isinstance(one, Held):
+                    self.again.add(_key(one))
+                if id(one) not in self.back:
+                    self.back.add(id(one))
+                    handled.events.append(one)
 
     def free(self, early: Sequence[ItemsDone], deps: EngineDeps) -> None:
         """What was held before an earlier message of its command arrived may wait for it in vain: that was lost with its process if it was not
         held as well. Nobody has the commands of held messages, so these are for others to run again; what was held is superseded then."""
-        left = [event for event in early if _key(held(event)) in self.released]
+        left = [event for event in early if any(isinstance(one, Held) for one in self._as_it_came(event))]
         if left:
             commands = tuple(
                 Command(one.execution_id, one.command_id, one.run, one.step, one.program, "") for one in left
             )
             deps.store.hand_over(HELD, Published(), freed=Published(commands))
 
-    def _as_it_came(self, event: Event) -> Event:
+    def _as_it_came(self, event: Event) -> list[Event]:
         """Find what the batch brought. Completing and fitting an event change it, so ids are compared, not events."""
         came = self.came.get((event.execution_id, event.event_id), [])
         if len(came) > 1:
             name = held_id(event)
             came = [pair for pair in came if held_id(fitting(pair[0])) == name]
-        return came[0][1] if came else event
+        return [one for _, one in came] or [event]
 
 
 def _key(event: Held | Start) -> str:
