@@ -127,7 +127,7 @@ SCHEMA_OPERATIONS = _size("schema_operations", "documents", 1_000_000, "operatio
     "the API and the command line (`schema_limit`)")
 SCHEMA_NESTING = _size("schema_nesting", "documents", 180, "levels",
     "keywords of a JSON Schema applied inside each other, in one check of a payload or of a callback's body: a schema that refers to itself "
-    "applies two or three for each level of the value",
+    "applies up to three for each level of the value",
     "the API and the command line (`schema_limit`)")
 SET_DEPTH = _size("set_depth", "documents", 32, "levels",
     "keys in the name of one `--set`",
