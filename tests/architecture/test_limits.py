@@ -60,6 +60,7 @@ DOORS = {
     "document_bytes": {"cli.test_sizes", "contract.test_engine_sizes"},
     "identifier": {"api.test_named_sizes", "dsl.test_sizes", "services.test_sizes"},
     "path": {"api.test_named_sizes", "cli.test_sizes", "dsl.test_sizes"},
+    "schema_depth": {"dsl.test_sizes", "services.test_sizes"},
     "steps": {"cli.test_sizes", "dsl.test_sizes"},
     "priority": {"api.test_named_sizes", "cli.test_sizes", "contract.test_engine_sizes"},
     "limit_key": {"api.test_named_sizes", "cli.test_sizes", "contract.test_engine_sizes"},

@@ -384,7 +384,7 @@ def test_a_result_has_to_be_waited_for(ground):
 class Breaking:
     """A store of which everything fails."""
 
-    def __init__(self, *failures: Exception) -> None:
+    def __init__(self, *failures: BaseException) -> None:
         self.failures = list(failures)
 
     def __getattr__(self, name):
@@ -455,8 +455,13 @@ def test_two_starts_with_one_id_are_two_executions(ground):
     assert len(ids) == 3 == len(ground.store.executions(limit=10))
 
 
-def test_a_defect_tells_nothing_but_is_logged(ground):
-    ground.deps = replace(ground.deps, store=Breaking(ValueError("password=hunter2")))
+class Panic(BaseException):
+    """As the panics of compiled libraries are: no Exception."""
+
+
+@pytest.mark.parametrize("defect", [ValueError, SystemExit, Panic])
+def test_a_defect_tells_nothing_but_is_logged(ground, defect):
+    ground.deps = replace(ground.deps, store=Breaking(defect("password=hunter2")))
     reply = ground.ask("GET", "/api/executions")
     refused(reply, 500, "internal_error")
     assert "hunter2" not in reply.text

@@ -65,6 +65,27 @@ def test_a_schema_without_end_is_an_error_of_the_playbook():
         misfits({"$ref": "#"}, {})
 
 
+def test_a_schema_without_end_ends_before_the_stack_does():
+    """At its end a compiled map of the library panics, in some frames: that is no Exception, and would end a thread."""
+    schema = {"$dynamicAnchor": "x", "anyOf": [{"not": {"$dynamicRef": "#x"}}]}
+    assert schema_problem(schema) is None
+
+    def check(frames):
+        if frames:
+            check(frames - 1)
+            return
+        with pytest.raises(InvalidInputError, match="nested too deep"):
+            misfits(schema, [1])
+
+    for frames in range(30):
+        check(frames)
+
+
+def test_a_schema_of_an_old_draft_that_the_library_cannot_read():
+    schema = {"$schema": "http://json-schema.org/draft-03/schema#", "extends": {"type": "string"}}
+    assert "cannot be read" in schema_problem(schema).message
+
+
 LISTS = {"$ref": "#/$defs/n", "$defs": {"n": {"type": "array", "items": {"allOf": [{"$ref": "#/$defs/n"}]}}}}
 
 

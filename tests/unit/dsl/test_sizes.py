@@ -23,6 +23,8 @@ from noetl.domain.sizes import (
     PRIORITY,
     SCHEDULE_NAME,
     SCHEMA_CHECKS,
+    SCHEMA_DEPTH,
+    SCHEMA_NESTING,
     SCHEMA_OPERATIONS,
     STEP_LIMITS,
     STEPS,
@@ -33,8 +35,8 @@ from noetl.domain.sizes import (
 )
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
-from noetl.dsl.json_schema.check import misfits
-from noetl.dsl.json_schema.effort import Effort
+from noetl.dsl.json_schema.check import misfits, schema_problem
+from noetl.dsl.json_schema.effort import Effort, NestingExceededError
 from noetl.dsl.lowering import context
 from tests.parts import WHOLE
 
@@ -105,6 +107,15 @@ def conduct(entry: str) -> str:
     return HEAD + f"metadata:\n  name: x\n  schedule:\n    rate: 1 hour\n    {entry}\n" + ONE
 
 
+def inside(levels: int) -> str:
+    """A schema that applies to lists in lists; its innermost mapping is empty."""
+    return "{items: " * (levels - 1) + "{}" + "}" * (levels - 1)
+
+
+def waiting(levels: int) -> str:
+    return HEAD + META + ONE.replace("kind: noop", f"kind: wait, callback: true, schema: {inside(levels)}")
+
+
 CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "step": (IDENTIFIER, "name-too-long", lambda n: HEAD + META + ONE.replace("start", "s" * n), 5),
     "label": (IDENTIFIER, "name-too-long", labelled, 7),
@@ -130,6 +141,8 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "brackets": (TEMPLATE_BRACKETS, "template-limit", lambda n: argument("{{ " + "(" * n + "1" + ")" * n + " }}"), 8),
     "pattern": (PATTERN, "input-schema", lambda n: HEAD + META + f"input:\n  pattern: {'a' * n}\n" + ONE, 5),
     "schema": (SCHEMA_CHECKS, "input-schema", lambda n: HEAD + META + f"input:\n  allOf: [{'true, ' * (n - 1)}]\n" + ONE, 5),
+    "depth of input": (SCHEMA_DEPTH, "input-schema", lambda n: HEAD + META + f"input: {inside(n)}\n" + ONE, 4),
+    "depth of a callback": (SCHEMA_DEPTH, "kind-params", waiting, 6),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
 LONG = (STEPS, SCHEMA_CHECKS, PLAYBOOK_VALUES)
@@ -195,6 +208,71 @@ def test_a_check_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused.value.details == {"limit": "schema_operations", "most": SCHEMA_OPERATIONS.value}
 
 
+def below(frames: int, do: Callable[[], object]) -> object:
+    return below(frames - 1, do) if frames else do()
+
+
+SELF = {
+    "properties": {"properties": {"a": {"$ref": "#"}}},
+    "items": {"items": {"$ref": "#"}},
+    "contains": {"contains": {"$ref": "#"}},
+    "not": {"not": {"properties": {"a": {"$ref": "#"}}, "required": ["b"]}},
+    "unevaluated": {"unevaluatedProperties": {"$ref": "#"}},
+}
+"""Schemas that refer to themselves, one level of the value deeper."""
+
+
+@pytest.mark.parametrize("keyword", SELF)
+def test_a_value_at_the_nesting_of_a_check(keyword: str) -> None:
+    """Far down in a stack it is refused at the same depth as at its top: Python's own limit is never what ends a check."""
+
+    def check(levels: int) -> object:
+        value: object = 1
+        for _ in range(levels):
+            value = [value] if keyword in ("items", "contains") else {"a": value}
+        try:
+            misfits(SELF[keyword], value)
+        except InvalidInputError as error:
+            return error.code, error.details
+        return None
+
+    refused = ("schema_limit", {"limit": "schema_nesting", "most": SCHEMA_NESTING.value})
+    found = [check(levels) for levels in range(190)]
+    first = found.index(refused)
+    assert found == [None] * first + [refused] * (190 - first)
+    for levels in (first - 1, first, first + 1):
+        assert below(STACK, lambda levels=levels: check(levels)) == found[levels]
+
+
+STACK = 150
+"""Frames of Python's stack below a check, besides those of the test: several times what a door has (`noetl exec` has 24)."""
+
+
+@pytest.mark.parametrize("draft", ["2020-12", "2019-09"])
+@pytest.mark.parametrize("keyword", ["items", "not", "properties", "allOf"])
+def test_a_schema_at_its_depth_far_down_in_a_stack(keyword: str, draft: str) -> None:
+    """The schema of schemas applies up to five keywords for each level."""
+    schema: dict[str, object] = {}
+    levels = SCHEMA_DEPTH.value - 1
+    for _ in range(levels // 2 if keyword in ("properties", "allOf") else levels):
+        held: object = (
+            {"a": schema} if keyword == "properties" else [schema] if keyword == "allOf" else schema
+        )
+        schema = {keyword: held}
+    schema["$schema"] = f"https://json-schema.org/draft/{draft}/schema"
+    assert below(STACK, lambda: schema_problem(schema)) is None
+
+
+def test_keywords_inside_each_other_up_to_their_limit() -> None:
+    effort = Effort()
+    for _ in range(SCHEMA_NESTING.value):
+        effort.enter()
+    effort.leave()
+    effort.enter()
+    with pytest.raises(NestingExceededError):
+        effort.enter()
+
+
 def sizes_under_test() -> set[Size]:
     """Limits that have a case here, for the test that every limit has one."""
-    return {size for size, *_ in CASES.values()} | {DIAGNOSTICS, SCHEMA_OPERATIONS}
+    return {size for size, *_ in CASES.values()} | {DIAGNOSTICS, SCHEMA_NESTING, SCHEMA_OPERATIONS}

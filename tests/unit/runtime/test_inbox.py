@@ -16,6 +16,10 @@ from noetl.runtime.inbox import Inbox
 from tests.waiting import PATIENCE
 
 
+class Panic(BaseException):
+    """As the panics of compiled libraries are: no Exception."""
+
+
 class Engine:
     """``away``: the code of what cannot be reached; ``needs``: the executions that need it."""
 
@@ -40,6 +44,8 @@ class Engine:
             raise InfrastructureError("access denied", code="aws_refused", retryable=False)
         if any(event.event_id.startswith("poison") for event in events):
             raise ValueError("a defect")
+        if any(event.event_id.startswith("panic") for event in events):
+            raise Panic("a compiled library gives up")
         if self.away and any(event.execution_id in self.needs for event in events):
             raise InfrastructureError("it does not answer", code=self.away)
         with self.changed:
@@ -83,7 +89,7 @@ def test_everything_waits_for_the_database_in_its_order() -> None:
     engine.inbox.close()
 
 
-@pytest.mark.parametrize("name", ["poison", "refused"])
+@pytest.mark.parametrize("name", ["poison", "refused", "panic"])
 def test_what_the_engine_fails_on_is_tried_alone_until_it_is_settled(name: str) -> None:
     engine = Engine("", set())
     engine.inbox.put(Cancel(number, name if number == 2 else "fine", "p") for number in (1, 2, 3))

@@ -55,13 +55,18 @@ def test_a_delayed_command_that_cannot_be_given_is_given_later_and_the_lease_is_
     )
 
 
-def test_chores_are_done_again_and_again_whatever_one_of_them_raises(monkeypatch):
+class Panic(BaseException):
+    """As the panics of compiled libraries are: no Exception."""
+
+
+@pytest.mark.parametrize("defect", [ValueError, Panic])
+def test_chores_are_done_again_and_again_whatever_one_of_them_raises(monkeypatch, defect):
     monkeypatch.setattr(keeping, "AGAIN_SECONDS", 0.05)
     done, told = threading.Semaphore(0), []
     keeper = Keeper(Counting(), "me", 0.3, lambda commands, events: None, lambda command: None, told.append)
 
     def broken():
-        raise ValueError("a defect")
+        raise defect("a defect")
 
     keeper.chores += [keeping.Chore(0.05, broken), keeping.Chore(0.05, done.release)]
     keeper.start()

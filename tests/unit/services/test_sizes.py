@@ -35,6 +35,7 @@ from noetl.domain.sizes import (
     NUMBER,
     PREVIEW_BYTES,
     RESULT_BYTES,
+    SCHEMA_DEPTH,
     WAIT_SECONDS,
     Size,
 )
@@ -63,6 +64,13 @@ def schema(size: int) -> dict[str, Any]:
     return {"title": "t" * (size - len(codec.encode({"title": ""})))}
 
 
+def deep_schema(levels: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        made = {"items": made}
+    return made
+
+
 def callback(**over: Any) -> Outcome:
     return Outcome(
         "suspended", suspend=Suspend({}, callback=CallbackRequest(**{"serial": 0, "task": "t", **over}))
@@ -83,6 +91,7 @@ REPORTED: dict[str, tuple[Size, Callable[[int], Outcome]]] = {
     "the task of a callback": (IDENTIFIER, lambda n: callback(task="t" * n)),
     "the number of a callback": (NUMBER, lambda n: callback(serial=n)),
     "the schema of a callback": (CALLBACK_SCHEMA, lambda n: callback(schema=schema(n))),
+    "the depth of a callback's schema": (SCHEMA_DEPTH, lambda n: callback(schema=deep_schema(n))),
 }  # fmt: skip
 
 
@@ -166,6 +175,17 @@ def test_a_callback_that_a_task_asks_for(over: int) -> None:
     assert (refused.value.code, refused.value.details["field"]) == ("kind_params", "schema")
     assert [problem.path for problem in found] == [("schema",)], "the compiler tells it, with its place"
     assert all(str(CALLBACK_SCHEMA.value) in told for told in (refused.value.message, found[0].message))
+
+
+@OVER
+def test_the_schema_that_a_task_asks_for(over: int) -> None:
+    wanted = {"callback": True, "schema": deep_schema(SCHEMA_DEPTH.value + over)}
+    if over <= 0:
+        assert wait_request(wanted).schema == wanted["schema"]
+        return
+    with pytest.raises(NoetlError, match=f"more than {SCHEMA_DEPTH.value} levels") as refused:
+        wait_request(wanted)
+    assert (refused.value.code, refused.value.details["field"]) == ("kind_params", "schema")
 
 
 @OVER

@@ -51,7 +51,10 @@ def answer(api: Api, route: Route, request: Request, principal: Principal | None
         _check_size(found)
         if route.logged:
             api.log(_told(route, request, found))
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        # A panic of a compiled library and sys.exit() are no Exceptions; they end this request, and nothing else.
         found = _refused(api, request, error)
     return replace(found, headers={**found.headers, REQUEST_ID: request.request_id})
 
@@ -138,7 +141,7 @@ def _check_size(found: Answer) -> None:
         raise exceeded(ANSWER_BYTES, size, "the answer", code="answer_too_large", remedy=remedy)
 
 
-def _refused(api: Api, request: Request, error: Exception) -> Answer:
+def _refused(api: Api, request: Request, error: BaseException) -> Answer:
     found = problem(error, request_id=request.request_id, instance=shown_path(request.path))
     if found.status == 500:
         where = shown_path(request.path)

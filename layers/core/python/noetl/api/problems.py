@@ -84,7 +84,7 @@ FAMILIES: tuple[tuple[type[NoetlError], int, str], ...] = (
 """First match wins. A TaskError that reaches a reader is a result whose bytes are gone or damaged."""
 
 
-def problem(error: Exception, *, request_id: str = "", instance: str = "") -> Answer:
+def problem(error: BaseException, *, request_id: str = "", instance: str = "") -> Answer:
     """``error`` as an answer; of one that is not ours nothing is told but that it happened."""
     status, title = _family(error)
     if not isinstance(error, NoetlError):
@@ -134,7 +134,7 @@ def diagnostic(found: Diagnostic, source_name: str) -> dict[str, Any]:
     }
 
 
-def _family(error: Exception) -> tuple[int, str]:
+def _family(error: BaseException) -> tuple[int, str]:
     for family, status, title in FAMILIES:
         if isinstance(error, family):
             if status == 503 and isinstance(error, NoetlError) and not error.retryable:
@@ -153,7 +153,7 @@ def _body(code: str, title: str, status: int, detail: str) -> dict[str, Any]:
     }
 
 
-def _headers(error: Exception, status: int) -> dict[str, str]:
+def _headers(error: BaseException, status: int) -> dict[str, str]:
     headers = {}
     if isinstance(error, NoetlError) and error.retryable and status in (409, 429, 503):
         headers["Retry-After"] = str(error.details.get("retry_after", RETRY_SECONDS))

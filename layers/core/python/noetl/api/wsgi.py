@@ -72,7 +72,9 @@ def make_application(
             if request.path != HEALTH and crowded():
                 raise OverloadedError("too many requests wait already", code="too_many_requests")
             principal = _local_only(request) if tokens is None else _bearer(request, tokens)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             found = problem(error, request_id=request.request_id, instance=shown_path(request.path))
         else:
             found = resolve(api, request, principal)

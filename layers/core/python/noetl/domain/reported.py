@@ -17,7 +17,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.ids import LARGEST_ID
 from noetl.domain.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
-from noetl.domain.size_gate import check_names, check_text, check_tree, exceeded
+from noetl.domain.size_gate import check_depth, check_names, check_text, check_tree, exceeded
 from noetl.domain.sizes import (
     CALLBACK_MESSAGE,
     CALLBACK_SCHEMA,
@@ -26,6 +26,7 @@ from noetl.domain.sizes import (
     ERROR_MESSAGE,
     IDENTIFIER,
     NUMBER,
+    SCHEMA_DEPTH,
 )
 
 LAST_MOMENT = 253_402_300_799.0
@@ -93,6 +94,7 @@ def _check_callback(asked: CallbackRequest) -> None:
     size = len(codec.encode(asked.schema))
     if size > CALLBACK_SCHEMA.value:
         raise exceeded(CALLBACK_SCHEMA, size, "the schema of a callback")
+    check_depth(SCHEMA_DEPTH, asked.schema, "the schema of a callback")
     if not 0 <= asked.serial <= NUMBER.value:
         raise exceeded(NUMBER, asked.serial, "the number of a callback")
 

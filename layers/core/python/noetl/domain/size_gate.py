@@ -21,6 +21,8 @@ _SHOWN = 40
 _PARTS = 20
 """Most keys of a place that a message shows."""
 
+_Place = tuple[Any, Any] | None
+"""The place of the holder, and the key in it."""
 _REMEDY: dict[Unit, str] = {
     "characters": "give a shorter text",
     "bytes": "put large data into a bucket or a file, and its address into the document",
@@ -101,11 +103,31 @@ def check_value(value: Any, what: str) -> None:
         raise exceeded(DOCUMENT_BYTES, size, f"the {what}")
 
 
+def check_depth(size: Size, value: Any, what: str) -> None:
+    """Hold the depth of a value against a limit of its own. Raises InvalidInputError(code="size_limit")."""
+    if (place := find_too_deep(value, size)) is not None:
+        raise exceeded(size, None, what, _pointer(place))
+
+
 def check_tree(value: Any, what: str) -> None:
     """Hold the depth of a JSON value, and its whole numbers, against their limits. Raises as ``check_document`` does."""
     found = codec.find_unstorable(value)
     if found is not None:
         raise _refused(found, what)
+
+
+def find_too_deep(value: Any, size: Size) -> tuple[Any, ...] | None:
+    """Find the first place whose lists and mappings are nested deeper than ``size``; None when there is none. It does not recurse."""
+    left: list[tuple[Any, _Place, int]] = [(value, None, 1)]
+    while left:
+        holder, place, depth = left.pop()
+        if not isinstance(holder, (dict, list, tuple)):
+            continue
+        if depth > size.value:
+            return _keys(place)
+        entries = list(holder.items() if isinstance(holder, dict) else enumerate(holder))
+        left.extend((item, (place, key), depth + 1) for key, item in reversed(entries))
+    return None
 
 
 def find_unfit(value: Any, path: str = "$") -> str | None:
@@ -150,6 +172,14 @@ def weight(value: Any, most: int) -> int:
             left.extend(one)
         total += 2
     return total
+
+
+def _keys(place: _Place) -> tuple[Any, ...]:
+    keys: list[Any] = []
+    while place is not None:
+        place, key = place
+        keys.append(key)
+    return tuple(reversed(keys))
 
 
 def _pointer(keys: Sequence[Any]) -> str:

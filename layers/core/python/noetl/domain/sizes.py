@@ -125,6 +125,10 @@ SCHEMA_OPERATIONS = _size("schema_operations", "documents", 1_000_000, "operatio
     "keywords of a JSON Schema applied to values, in one check of a payload or of a callback's body; 200 characters times instructions of "
     "a pattern count as one",
     "the API and the command line (`schema_limit`)")
+SCHEMA_NESTING = _size("schema_nesting", "documents", 180, "levels",
+    "keywords of a JSON Schema applied inside each other, in one check of a payload or of a callback's body: a schema that refers to itself "
+    "applies up to three for each level of the value",
+    "the API and the command line (`schema_limit`)")
 SET_DEPTH = _size("set_depth", "documents", 32, "levels",
     "keys in the name of one `--set`",
     "the command line (`invalid_set`)")
@@ -158,6 +162,9 @@ PATTERN = _size("pattern", "playbooks", 4096, "characters",
 SCHEMA_CHECKS = _size("schema_checks", "playbooks", 10_000, "operations",
     "keywords of a JSON Schema that apply to one value, with every `$ref`, `allOf`, `anyOf` and `oneOf` followed",
     f"{_COMPILER} (`input-schema`)")
+SCHEMA_DEPTH = _size("schema_depth", "playbooks", 32, "levels",
+    "lists and mappings nested in a JSON Schema: `input`, or the schema of a callback",
+    "the compiler (`input-schema`, `kind-params`), tasks (`kind_params`) and the engine (`size_limit`)")
 DIAGNOSTICS = _size("diagnostics", "playbooks", 100, "entries",
     "problems of a playbook that are listed",
     f"{_COMPILER}, which counts the rest")

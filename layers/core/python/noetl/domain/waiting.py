@@ -13,7 +13,8 @@ from noetl.domain import codec
 from noetl.domain.callbacks import MAX_MESSAGE, MAX_SCHEMA
 from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import CallbackRequest, WaitRequest
-from noetl.domain.sizes import WAIT_SECONDS
+from noetl.domain.size_gate import find_too_deep
+from noetl.domain.sizes import SCHEMA_DEPTH, WAIT_SECONDS
 
 MAX_SECONDS = WAIT_SECONDS.value
 """The longest wait."""
@@ -102,10 +103,17 @@ def _seconds(value: Any, name: str) -> float:
 
 
 def _schema(value: Any) -> dict[str, Any] | None:
-    if value is None or (isinstance(value, dict) and len(codec.encode(value)) <= MAX_SCHEMA):
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        what = "is no mapping"
+    elif len(codec.encode(value)) > MAX_SCHEMA:
+        what = f"is larger than {MAX_SCHEMA} bytes"
+    elif find_too_deep(value, SCHEMA_DEPTH) is not None:
+        what = f"has more than {SCHEMA_DEPTH.value} levels of lists and mappings"
+    else:
         return value
-    what = f"larger than {MAX_SCHEMA} bytes" if isinstance(value, dict) else "no mapping"
-    raise _refused("schema", f"'schema' is {what}", "a JSON Schema of what a callback may say")
+    raise _refused("schema", f"'schema' {what}", "a JSON Schema of what a callback may say")
 
 
 def _refused(field: str, message: str, hint: str | None = None) -> TaskError:

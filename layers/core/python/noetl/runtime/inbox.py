@@ -124,6 +124,10 @@ class Inbox:
             except Exception as error:
                 self._one_by_one(batch, error)
                 return
+            except BaseException as panic:
+                # One of a compiled library is no Exception. It fails its event as any defect does; the thread of the engine goes on.
+                self._one_by_one(batch, RuntimeError(f"{type(panic).__name__}: {panic}"))
+                return
 
     def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:
         """Handle events one by one, so that one that meets an outage or an error delays no other."""

@@ -186,7 +186,8 @@ class Keeper:
             return duty()
         except InfrastructureError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            # A panic of a compiled library is no Exception.
             self.log(f"the keeper stumbled: {error!r}")
             return None
 

@@ -355,7 +355,7 @@ class LocalRuntime:
         handled = Handled()
         try:
             handle_events(batch, self.opened.engine, handled)
-        except Exception as error:
+        except BaseException as error:
             if isinstance(error, InfrastructureError) and error.code in DOUBTFUL:
                 # What was committed comes back when this process takes its leases again.
                 self.keeper.doubt()

@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Any
 
 from noetl.domain.errors import InvalidInputError, OverloadedError
-from noetl.domain.sizes import SCHEMA_OPERATIONS
-from noetl.dsl.json_schema.effort import Effort, EffortExceededError
+from noetl.domain.size_gate import find_too_deep
+from noetl.domain.sizes import SCHEMA_DEPTH, SCHEMA_NESTING, SCHEMA_OPERATIONS, Size
+from noetl.dsl.json_schema.effort import Effort, EffortExceededError, NestingExceededError
 from noetl.dsl.json_schema.structure import SchemaProblem, find_problem, lookup_cost
 
 MOST = 10
@@ -41,13 +42,14 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
             f"what was sent takes more than {SCHEMA_OPERATIONS.value} operations to hold against the schema",
             code="schema_limit",
             hint="send less at once, or simplify the schema: fewer `anyOf` and `oneOf`, shorter patterns",
-            details={"limit": SCHEMA_OPERATIONS.name, "most": SCHEMA_OPERATIONS.value},
+            details=_details(SCHEMA_OPERATIONS),
         ) from None
-    except RecursionError:
+    except (NestingExceededError, RecursionError):
         raise InvalidInputError(
             "what was sent is nested too deep to hold against the schema",
             code="schema_limit",
             hint="nest lists and mappings less deeply, or simplify the schema: a `$dynamicRef` that leads back to itself never ends",
+            details=_details(SCHEMA_NESTING),
         ) from None
     except Exception as error:  # a schema that is none fails in the library in many ways
         problem = schema_problem(schema)
@@ -65,6 +67,13 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
     """Why this is no usable JSON Schema; None when it is one."""
     from noetl.dsl.json_schema.keywords import counted, counting
 
+    deep = find_too_deep(schema, SCHEMA_DEPTH)
+    if deep is not None:
+        return SchemaProblem(
+            deep,
+            f"it is nested more than {SCHEMA_DEPTH.value} levels deep",
+            f"put inner schemas below `$defs`, and refer to them with `$ref` (limit `{SCHEMA_DEPTH.name}` of docs/limits.md)",
+        )
     dialect = _dialect(schema)
     try:
         with counting(Effort()):
@@ -74,7 +83,7 @@ def schema_problem(schema: dict[str, Any]) -> SchemaProblem | None:
         return find_problem(schema)
     except EffortExceededError:
         return SchemaProblem((), "it is too large to be looked through")
-    except RecursionError:
+    except (NestingExceededError, RecursionError):
         return SchemaProblem((), "it is nested too deep")
 
 
@@ -82,6 +91,10 @@ def show_problem(problem: SchemaProblem) -> str:
     """``place: message``, with the remedy."""
     told = _told(problem.path, problem.message, "input")
     return f"{told} ({problem.hint})" if problem.hint else told
+
+
+def _details(size: Size) -> dict[str, Any]:
+    return {"limit": size.name, "most": size.value}
 
 
 def _dialect(schema: dict[str, Any]) -> Any:

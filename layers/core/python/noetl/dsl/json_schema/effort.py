@@ -6,7 +6,7 @@ from typing import Any
 
 from noetl.domain.long_work import begin_long_work
 from noetl.domain.size_gate import weight
-from noetl.domain.sizes import SCHEMA_OPERATIONS
+from noetl.domain.sizes import SCHEMA_NESTING, SCHEMA_OPERATIONS
 
 _LONG = 10_000
 """Operations after which a check needs a place among those that take long."""
@@ -23,15 +23,34 @@ class EffortExceededError(Exception):
     """The check would take more operations than one check may."""
 
 
-class Effort:
-    """Counts down. An operation is one keyword of a schema, applied to one value."""
+class NestingExceededError(Exception):
+    """The check would apply more keywords inside each other than one check may."""
 
-    __slots__ = ("_left", "_lookup", "_place")
+
+class Effort:
+    """Counts down. An operation is one keyword of a schema, applied to one value.
+
+    Keywords inside each other are counted too, because each takes up to four frames of Python's stack. At the end of the stack the library's
+    compiled maps raise an error that is no ``Exception``.
+    """
+
+    __slots__ = ("_inside", "_left", "_lookup", "_place")
 
     def __init__(self, lookup: int = 1, most: int = SCHEMA_OPERATIONS.value) -> None:
         """``lookup``: operations that following one reference takes."""
         self._left, self._lookup = most, lookup
         self._place = most - _LONG
+        self._inside = 0
+
+    def enter(self) -> None:
+        """Go into a keyword. Raises NestingExceededError when too many are open."""
+        self._inside += 1
+        if self._inside > SCHEMA_NESTING.value:
+            raise NestingExceededError
+
+    def leave(self) -> None:
+        """Come out of a keyword, or out of one that is suspended: what has asked it goes on."""
+        self._inside -= 1
 
     def spend(self, operations: int) -> None:
         """Raises EffortExceededError, and OverloadedError when too many checks take long at the same moment."""

@@ -75,9 +75,13 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Errors]:
     def apply(validator: Any, value: Any, instance: Any, schema: Any) -> Errors:
         effort = _effort.get()
         effort.spend(1 + (_entries(instance) + _entries(value) >> 4))
+        effort.enter()
         for error in check(validator, value, instance, schema) or ():
+            effort.leave()
             effort.problem(error.message)
             yield error
+            effort.enter()
+        effort.leave()
 
     return apply
 
@@ -214,7 +218,17 @@ def _looked_at(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
     """Yield the names or places that keywords of ``schema`` have looked at; some more than once."""
     if not isinstance(schema, dict):
         return
-    _effort.get().spend(1 + len(instance))
+    effort = _effort.get()
+    effort.spend(1 + len(instance))
+    effort.enter()
+    for found in _looked_at_inside(validator, instance, schema):
+        effort.leave()
+        yield found
+        effort.enter()
+    effort.leave()
+
+
+def _looked_at_inside(validator: Any, instance: Any, schema: Any) -> Iterator[Any]:
     yield from _looked_at_here(validator, instance, schema)
     for keyword in ("$ref", "$dynamicRef", "$recursiveRef"):
         if keyword in schema and keyword in validator.VALIDATORS:

@@ -47,7 +47,12 @@ def find_problem(schema: dict[str, Any]) -> SchemaProblem | None:
             problem = _pattern_problem((*path, key), value if key == "pattern" else key)
             if problem is not None:
                 return problem
-    return _Expansion(schema).problem()
+    try:
+        expansion = _Expansion(schema)
+    except (AttributeError, TypeError, ValueError) as error:
+        # It fits the schema of its draft, and has a shape that the library does not expect: a mapping as `extends` of draft 3.
+        return SchemaProblem((), f"its parts cannot be read: {error}", "write it in draft 2020-12")
+    return expansion.problem()
 
 
 def lookup_cost(schema: dict[str, Any]) -> int:
