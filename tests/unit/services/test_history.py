@@ -243,6 +243,16 @@ def test_a_suspended_item_waits_for_its_end_and_keeps_its_turns_together(monkeyp
     assert [e.event_type for e in events].count("retry.scheduled") == 3
 
 
+def test_turns_of_an_item_that_were_committed_together_are_told_by_their_numbers():
+    turns = {
+        turn: Outcome("suspended", trace=[Trace("task.started", f"t{turn}")], suspend=Suspend({}, delay=0.0))
+        for turn in (10, 9, 2)
+    }
+    store = Store([START, END], [item(0), *(item(0, outcome, turn=turn) for turn, outcome in turns.items())])
+    events = HistoryReader(store, EID).read()
+    assert [e.entity_id for e in events if e.event_type == "task.started"] == ["t2", "t9", "t10", "each"]
+
+
 def test_items_that_never_came_leave_gaps_when_the_gate_was_closed():
     store = Store([START, END], [item(0), item(2)])
     assert told(HistoryReader(store, EID).read()) == [0, 2, "loop.done"]

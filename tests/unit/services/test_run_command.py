@@ -17,7 +17,7 @@ from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.errors import InfrastructureError, NotFoundError, TaskError
 from noetl.domain.events import CommandDone, Event, ItemsDone, Parent, decode_event, encode_event
 from noetl.domain.kinds import Credential, KindSpec, ParamProblem, TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes import ChildRequest, Outcome, Patch
+from noetl.domain.outcomes import ChildRequest, Outcome, Patch, PollRequest
 from noetl.domain.results import is_ref
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
@@ -36,6 +36,7 @@ class Kinds:
     def __init__(self, tool: Tool = lambda params, context: params) -> None:
         self.tool = tool
         self.contexts: list[TaskContext] = []
+        self.stopped: list[dict[str, object]] = []
 
     def names(self) -> tuple[str, ...]:
         return ("http", "noop", "playbook", "tool")
@@ -51,10 +52,13 @@ class Kinds:
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest:
+    ) -> TaskResult | ChildRequest | PollRequest:
         self.contexts.append(context)
         answer = self.tool(dict(raw_params), context)
-        return answer if isinstance(answer, (TaskResult, ChildRequest)) else TaskResult(answer)
+        return answer if isinstance(answer, (TaskResult, ChildRequest, PollRequest)) else TaskResult(answer)
+
+    def stop(self, name: str, state: dict[str, object], context: TaskContext) -> None:
+        self.stopped.append(state)
 
 
 class Vault:
@@ -659,6 +663,40 @@ def test_a_revoked_chunk_stops_between_two_items() -> None:
     events = worker.items(worker.chunk([1, 2, 3, 4]))
     assert results(events) == [(0, 1), (1, 1)]
     assert events[-1].closed
+
+
+ANSWERED = """workflow:
+  - step: s
+    tool:
+      - work:
+          kind: http
+          url: a
+          spec:
+            policy:
+              rules:
+                - { when: "{{ outcome.status == 'error' and outcome.error.retryable }}", then: { do: retry, attempts: 3, delay: 0 } }
+                - { else: { then: { do: continue } } }
+      - note: { kind: http, url: b }
+"""
+
+
+@pytest.mark.parametrize("ends", ["well", "badly", "elsewhere"])
+def test_a_pipeline_that_nobody_wants_any_more_makes_no_further_call(ends: str) -> None:
+    ended: list[str] = []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        ended.append(context.task)
+        if ends == "badly":
+            raise TaskError("the execution was cancelled", kind="cancelled", retryable=True)
+        return PollRequest({"job": 1}, 5.0) if ends == "elsewhere" else 1
+
+    given_up = (lambda execution_id, run: True) if ends == "elsewhere" else None
+    worker = Worker(
+        ANSWERED, tool, revoked=lambda execution_id, run: bool(ended) and given_up is None, given_up=given_up
+    )
+    outcome = worker.outcome()
+    assert ended == ["work"] and worker.kinds.stopped == ([{"job": 1}] if ends == "elsewhere" else [])
+    assert outcome.error is not None and (outcome.error.kind, outcome.error.code) == ("cancelled", "revoked")
 
 
 def test_a_sequential_item_that_waits_takes_the_rest_of_the_chunk_with_it() -> None:

@@ -86,6 +86,12 @@ def item_turn_event(run: int, round_: int, index: int, turn: int) -> str:
     return f"item:{run}:{round_}:{index}:t{turn}"
 
 
+def turn_of_item(event_id: str) -> int:
+    """Read the turn out of an ``item_turn_event``; 0 for every other id."""
+    _, mark, turn = event_id.rpartition(":t")
+    return int(turn) if mark and turn.isascii() and turn.isdigit() else 0
+
+
 def loop_done_event(run: int, round_: int) -> str:
     return f"loop:{run}:{round_}"
 

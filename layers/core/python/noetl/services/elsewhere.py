@@ -12,6 +12,7 @@ from noetl.domain.outcomes import ErrorInfo, PollRequest
 from noetl.domain.size_gate import find_unfit
 from noetl.pipeline import Item, RunTask, TaskOutcome
 from noetl.pipeline.state import Pending
+from noetl.services.task_errors import NotWantedError
 from noetl.services.worker_deps import WorkerDeps
 
 LONGEST_DELAY = 900.0
@@ -58,7 +59,8 @@ class Elsewhere:
         )
 
     def goes_on(self, op: RunTask, asked: PollRequest, whole: float, context: TaskContext) -> TaskOutcome:
-        """What the pipeline is told of work that goes on. Raises TaskError when it cannot be waited for: then it is stopped."""
+        """What the pipeline is told of work that goes on. Raises TaskError when it cannot be waited for, and NotWantedError
+        when nobody waits for it: then it is stopped."""
         problem = find_unfit(asked.state)
         if problem is None and not self.deps.unwanted(self.command):
             now = self.deps.now()
@@ -70,9 +72,7 @@ class Elsewhere:
             raise TaskError(
                 f"{op.label} cannot be waited for: {problem}", kind="schema", code="unstorable_state"
             )
-        raise TaskError(
-            f"{op.label} is not wanted any more, and was stopped", kind="cancelled", code="revoked"
-        )
+        raise NotWantedError(op.label, "stopped")
 
     def stop(self, op: RunTask, context: TaskContext) -> None:
         """End what an earlier call began, if one did."""

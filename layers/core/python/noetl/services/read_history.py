@@ -10,7 +10,7 @@ from operator import attrgetter
 
 import msgspec
 
-from noetl.domain import codec
+from noetl.domain import codec, ids
 from noetl.domain.again import Places
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.vocabulary import TERMINAL_EVENTS, Vocabulary
@@ -171,8 +171,9 @@ def _suspended(row: StoredEvent) -> bool:
     return row.event_id.count(":") > 3
 
 
-def _turn_order(row: StoredEvent) -> tuple[bool, float, str]:
-    return (not _suspended(row), row.at, row.event_id)
+def _turn_order(row: StoredEvent) -> tuple[bool, int, float]:
+    """Sort the rows of one item. Turns that were committed together have one time, so the number of the turn decides."""
+    return (not _suspended(row), ids.turn_of_item(row.event_id), row.at)
 
 
 def history(

@@ -32,7 +32,7 @@ from noetl.services.callback_tokens import callback_tokens
 from noetl.services.elsewhere import Elsewhere
 from noetl.services.keep_results import Keeper, unpack
 from noetl.services.secrecy import Secrets
-from noetl.services.task_errors import SECRET_IN_PAYLOAD, internal, too_long, unstorable
+from noetl.services.task_errors import SECRET_IN_PAYLOAD, NotWantedError, internal, too_long, unstorable
 from noetl.services.whole_values import hydrated
 from noetl.services.worker_deps import WorkerDeps
 from noetl.templating import unwrap
@@ -166,6 +166,8 @@ class TaskRunner:
             op = run.resume(self.secrets.unseal(unpack(dict(machine), self.hydrate)), child)
         calls = 0
         while isinstance(op, RunTask):
+            if calls and self.deps.revoked(self.command.execution_id, self.command.run):
+                raise NotWantedError(op.label, "not begun")
             timeout = self._timeout(op)
             if self._must_stop(timeout, calls):
                 self.unbegun = calls == 0
@@ -214,6 +216,8 @@ class TaskRunner:
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
                 return self.elsewhere.goes_on(op, answer, whole, context)
+        except NotWantedError:
+            raise
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began, op)
         except Exception as error:
@@ -268,12 +272,11 @@ class TaskRunner:
 
     def _error(self, error: ErrorInfo, began: float, op: RunTask) -> TaskOutcome:
         """Secrets are taken out where the pipeline binds it."""
-        deps = self.deps
         elapsed = self._elapsed(op, began)
         shown = call_input(op.params, op.input, self.secrets.redact, leave_out=self._raw_fields(op.kind))
         if shown:
             error = msgspec.structs.replace(error, details={**error.details, "input": shown})
-        return TaskOutcome(error=error, duration_ms=elapsed, chance=deps.chance())
+        return TaskOutcome(error=error, duration_ms=elapsed, chance=self.deps.chance())
 
     def _elapsed(self, op: RunTask, began: float) -> float:
         """Milliseconds of a call, from its first turn on."""
@@ -345,14 +348,12 @@ class TaskRunner:
             self.lines.flush()
 
     def _default_timeout(self, kind: str) -> float:
-        found = self.timeouts.get(kind)
-        if found is None:
+        if kind not in self.timeouts:
             try:
-                found = self.deps.registry.spec(kind).default_timeout
+                self.timeouts[kind] = self.deps.registry.spec(kind).default_timeout
             except KeyError:
-                found = 60.0
-            self.timeouts[kind] = found
-        return found
+                self.timeouts[kind] = 60.0
+        return self.timeouts[kind]
 
     def _lookup(self, run: PipelineRun, name: str) -> Any:
         """A name of the task's scope as plain data, large results loaded. Raises KeyError."""
@@ -396,5 +397,4 @@ class TaskRunner:
             and patch.op == "extend"
             and not self.reads.isdisjoint(("ctx.*", f"ctx.{patch.name}", patch.name))
         }
-        redacted: dict[str, Any] = self.secrets.redact(found)
-        return redacted
+        return dict(self.secrets.redact(found))

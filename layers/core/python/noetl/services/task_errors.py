@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from noetl.domain.errors import TaskError
 from noetl.domain.outcomes import ErrorInfo
 from noetl.pipeline import RunTask
 
 FUNCTION_SECONDS = 900.0
 """The longest that a function may run."""
+
+
+class NotWantedError(TaskError):
+    """Nobody waits for a pipeline any more. It ends where it is: no rule of it sees this error, and it makes no further call."""
+
+    def __init__(self, label: str, what: str) -> None:
+        super().__init__(f"{label} is not wanted any more, and was {what}", kind="cancelled", code="revoked")
 
 
 def internal(error: Exception) -> ErrorInfo:

@@ -52,7 +52,7 @@ class WorkerDeps:
 
     ``programs``: hash → Program (raises NotFoundError). ``deadline``: seconds this worker has left; a run that goes on is handed back
     between two calls when they get short. ``longest``: seconds that one call can have here at all; where it is finite, a call is only
-    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items,
+    begun when its whole time-out is left. ``revoked(execution_id, run)``: whether its work is no longer wanted; asked between items and calls,
     so it has to be cheap; ``given_up`` asks now. ``folder_of``: where a program's own files are, which its tasks may read (local runs).
     ``clock``: monotonic seconds; ``now``: epoch seconds.
     ``chance``: numbers in [0, 1) for jitter. ``log``: one line per defect or of a task's own output.
