@@ -54,12 +54,15 @@ workflow:
 
 def signed_message(deployment: Any, event: Event) -> Message:
     """The message that the API would send about ``event``."""
+    return Message(VERSION, token=sign(encode_event(event), token_keys(deployment)), event=event)
+
+
+def token_keys(deployment: Any) -> KeyRing:
+    """The keys that the functions sign with."""
     secret = deployment.client("secretsmanager").get_secret_value(
         SecretId=f"noetl/{deployment.environment}/tokens"
     )
-    return Message(
-        VERSION, token=sign(encode_event(event), KeyRing.of([secret["SecretString"]])), event=event
-    )
+    return KeyRing.of([secret["SecretString"]])
 
 
 def send(deployment: Any, execution_id: str, body: str, unique: str) -> None:

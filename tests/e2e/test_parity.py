@@ -11,9 +11,12 @@ from urllib.parse import quote, urlencode, urlsplit
 import pytest
 
 from noetl.api.table import ROUTES
+from noetl.domain.tokens import KeyRing
+from noetl.runtime.local_keys import local_keys
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
-from tests.unit.api.ground import HELLO
+from tests.e2e.test_failures import token_keys
+from tests.unit.api.ground import HELLO, shown_command
 from tests.unit.api.test_refusals import path_of
 from tests.unit.api.test_routes import exchange
 from tests.waiting import PATIENCE, wait_until
@@ -47,7 +50,8 @@ class Reply:
 class Door:
     """What ``exchange`` asks of a ground, over HTTP. Commands of others are not to be had there, so what they say is garbage."""
 
-    def __init__(self, address: str, token: str = "") -> None:
+    def __init__(self, address: str, keys: KeyRing, token: str = "") -> None:
+        self.keys = keys
         where = urlsplit(address)
         self.base = where.path.rstrip("/")
         self.http = http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE)
@@ -95,6 +99,9 @@ class Door:
     def _until(self, place: str, *statuses: str) -> None:
         wait_until(lambda: self.ask("GET", f"{place}/status").json["status"] in statuses, f"{statuses}")
 
+    def shown(self, execution_id: str) -> dict[str, str]:
+        return shown_command(int(execution_id), self.keys)
+
     def issued(self) -> Any:
         return SimpleNamespace(execution_id=1, command_id="nobody")
 
@@ -126,8 +133,10 @@ def test_every_route_answers_alike_here_and_there(deployment, database, tmp_path
     settings.make_home()
     with Server(settings, ServeSettings(port=0), on_log=lambda line: None) as server:
         assert server.tokens is not None
-        here = visit(Door(server.address, server.tokens.add("parity", ["admin", "worker"])))
-    there = visit(door := Door(deployment.url))
+        here = visit(
+            Door(server.address, local_keys(settings.home), server.tokens.add("parity", ["admin", "worker"]))
+        )
+    there = visit(door := Door(deployment.url, token_keys(deployment)))
     for left in (
         "/api/schedules/daily",
         "/api/schedules/hourly",

@@ -9,10 +9,12 @@ import pytest
 
 from noetl.api.access import SCOPES
 from noetl.api.table import ROUTES
+from noetl.runtime.local_keys import local_keys
 from noetl.runtime.serving import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client
-from tests.unit.api.test_refusals import BODIES, GUARDED, ONE, path_of
+from tests.unit.api.ground import shown_command
+from tests.unit.api.test_refusals import BODIES, GUARDED, NOBODY, ONE, path_of
 
 pytestmark = pytest.mark.postgres
 
@@ -51,11 +53,12 @@ def test_every_route_about_an_execution_knows_what_there_is_not(server):
     everything = token(server, "admin", "worker")
     for route in ONE:
         body = BODIES.get(route.name)
-        status, answer = everything(route.method, path_of(route), body)
+        shown = shown_command(NOBODY, local_keys(server.runtime.settings.home)) if route.of_command else {}
+        status, answer = everything(route.method, path_of(route), body, **shown)
         assert (status, answer["code"]) == (404, "execution_not_found"), route
         zero = () if route.name == "putResult" else ("0",)  # permanent results are kept below 0
         for garbage in ("x", *zero, "-1", "9" * 20, "1%00", "%F0%9F%92%A3"):
-            status, answer = everything(route.method, path_of(route, garbage), body)
+            status, answer = everything(route.method, path_of(route, garbage), body, **shown)
             assert (status, answer["code"]) == (400, "invalid_execution_id"), (route, garbage)
 
 

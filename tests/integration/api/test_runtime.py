@@ -6,6 +6,7 @@ import urllib.request
 
 import pytest
 
+from noetl.runtime.local_keys import local_keys
 from tests.integration.api.test_serve import GATED, client, serve, server  # noqa: F401
 
 pytestmark = pytest.mark.postgres
@@ -52,6 +53,12 @@ def test_a_batch_is_kept_in_the_database_and_hostile_events_do_no_harm(server, c
     forged = {"v": 1, "token": "00000000.0-0.ff", "event": event}
     worker = type(client)(server.address, server.tokens.add("worker", ["worker"]))
     assert client("POST", "/api/events", forged)[0] == 403, "admin is not worker"
+    status, answer = worker("POST", "/api/events", forged)
+    assert (status, answer["code"]) == (503, "key_unknown"), (
+        "the key may be younger than the server's look at it"
+    )
+    known = local_keys(server.runtime.settings.home).current
+    forged["token"] = f"{known}.0-0.ff"
     status, answer = worker("POST", "/api/events", forged)
     assert (status, answer["code"]) == (403, "forbidden")
     status, answer = worker("POST", "/api/events/batch", {"events": [forged, forged]}, Idempotency_Key="b")

@@ -98,6 +98,12 @@ class FakePublisher:
         self.sent += events
 
 
+def shown_command(execution_id: int, keys: KeyRing) -> dict[str, str]:
+    """The header of a worker that was given a command of ``execution_id``."""
+    command = Command(execution_id, "1", 1, "start", "p", "io")
+    return {HEADER: Capability.of(command, grant(command, keys)).header()}
+
+
 class Ground:
     """``ask`` sends a request; ``settle`` lets the engine and workers finish what was published."""
 
@@ -242,8 +248,7 @@ class Ground:
 
     def shown(self, execution_id: str) -> dict[str, str]:
         """The header of a worker that was given a command of this execution."""
-        command = Command(int(execution_id), "1", 1, "start", "p", "io")
-        return {HEADER: self.capability(command).header()}
+        return shown_command(int(execution_id), self.keys)
 
     def headers_for(self, route: Route, execution_id: object) -> dict[str, str]:
         """What a route asks for besides a scope."""

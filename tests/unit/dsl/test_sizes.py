@@ -38,7 +38,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.dsl.json_schema.check import misfits, schema_problem
 from noetl.dsl.json_schema.effort import Effort, NestingExceededError
 from noetl.dsl.lowering import context
-from tests.parts import WHOLE
+from tests.parts import repeated
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 META = "metadata: {name: sizes}\n"
@@ -156,7 +156,8 @@ def test_a_playbook_at_its_limit(case: str, kinds: object, monkeypatch: pytest.M
     if size is TEMPLATES:
         most = 50  # ten thousand take their time
         monkeypatch.setattr(context, "MAX_TEMPLATES", most)
-    for below in (most,) if size in LONG and not WHOLE else (most - 1, most):
+    fitting = repeated(gate=1, full=2) if size in LONG else 2
+    for below in range(most - fitting + 1, most + 1):
         compile_playbook(make(below), kinds=kinds)
     with pytest.raises(InvalidPlaybookError) as refused:
         compile_playbook(make(most + 1), kinds=kinds)
