@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import msgspec
@@ -10,8 +11,8 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.again import Again
 from noetl.domain.commands import FrozenScope, LoopSlice, Rest
-from noetl.domain.events import ContextPatched, LoopAlert, LoopDone
-from noetl.domain.outcomes import Outcome, Patch, Suspend
+from noetl.domain.events import ContextPatched, ItemAwaits, LoopAlert, LoopDone, Parent, Start
+from noetl.domain.outcomes import CallbackRequest, Outcome, Patch, Suspend
 from noetl.ports.execution_store import GateChange, Wake
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
@@ -286,6 +287,119 @@ def test_the_first_of_two_runs_of_a_chunk_decides_what_became_of_an_item(store, 
         assert progress(store).done == 0 and not finals
         store.commit_items([make.items(again, 0)], ME)
         assert progress(store).done == 1
+
+
+class _TwoRuns:
+    """Two runs of one turn of a command: in one its first item is done, in the other that item goes on as the command's next turn."""
+
+    def __init__(self, store, make, kind, waits):
+        self.store, self.make = store, make
+        store.heartbeat(ME, 3600)
+        if kind == "item":
+            commands = begin(store, make, 1, 1)
+            alone, batch = _suspended(make, commands[0], 0)
+            _, committed = store.commit_items([msgspec.structs.replace(batch, resumed=(alone,))], ME)
+            (self.command,) = committed.commands
+        else:
+            (self.command,) = begin(store, make, int(kind), 1, mode="sequential")
+        self.total = self.command.loop.stop
+        turn = self.command.turn + 1
+        first = make.items(self.command, 0, closed=False, undone=self.total - 1)
+        last = make.items(self.command, *range(1, self.total), undone=0)
+        again = make.command(
+            self.command.command_id, run=1, turn=turn, machine={"pc": 7}, loop=msgspec.structs.replace(self.command.loop, items=[])
+        )  # fmt: skip
+        row = make.row(ids.item_turn_event(1, 0, 0, turn), seq=0, lane=1)
+        over = (
+            {"outbox": (self._asked(waits, turn),), "waiting": (again,)} if waits else {"resumed": (again,)}
+        )
+        goes_on = make.items(self.command, closed=False, rest=Rest(0), undone=self.total, rows=(row,), **over)
+        self.messages = {"first": first, "last": last, "goes on": goes_on}
+        self.asked = over.get("outbox", ())
+        self.turn = turn
+        self.given, self.made = [], []
+
+    def _asked(self, waits, turn):
+        name = self.command.command_id
+        if waits == "callback":
+            place = ids.item_command_id(1, 0, 0)
+            request = CallbackRequest(0, "ask")
+            return ItemAwaits(
+                EID, ids.item_awaits_event(place, 0), "prog", "each", place, name, turn, request
+            )
+        event_id = ids.start_event(f"{EID}/{ids.child_origin(name, turn, 0)}")
+        return Start(EID + 9, event_id, "", parent=Parent(EID, name, turn, 1, 0, 0))
+
+    def deliver(self, names, together):
+        """Messages in this order; those that are early come again after the others."""
+        left = [self.messages[name] for name in names]
+        while left:
+            sent, left = (left, []) if together else (left[:1], left[1:])
+            answers, committed = self.store.commit_items(sent, ME)
+            self.given += committed.commands
+            self.made += committed.events
+            early = [one for one, answer in zip(sent, answers, strict=True) if answer.early]
+            assert left or len(early) < len(sent), "early for ever"
+            left += early
+
+    def finish(self):
+        """Whoever is given the command, or finds it, does what is left."""
+        if self.asked and self.went_on:
+            outcome = Outcome("ok", result=[1])
+            wakes = (Wake(self.command.command_id, self.turn, outcome),)
+            self.given += self.store.commit([self.make.change(1, wakes=wakes)], ME).commands
+        self.store.heartbeat("other", 60)
+        for command in [*self.given, *self.store.claim("other", 9)]:
+            piece = command.loop
+            indexes = [index for index in range(piece.start, piece.stop) if index not in piece.skip]
+            assert self.went_on or 0 not in indexes, "the first item is run again"
+            _, committed = self.store.commit_items([self.make.items(command, *indexes, undone=0)], "other")
+            self.made += committed.events
+
+    @property
+    def went_on(self):
+        turn_row = ids.item_turn_event(1, 0, 0, self.turn)
+        return any(row.event_id == turn_row for row in self.store.item_events(EID, 1))
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("waits", ["", "child", "callback"])
+@pytest.mark.parametrize("kind", ["1", "3", "item"])
+def test_an_item_that_is_done_is_not_the_next_turn_of_its_command(store, make, kind, waits, together):
+    """A command goes on at an item of which its other run has said nothing; else it is the other run's, or its next attempt's."""
+    runs = _TwoRuns(store, make, kind, waits)
+    names = ("first", "goes on")
+    runs.deliver(names, together)
+    assert not runs.went_on and runs.given == []
+    assert not [event for event in runs.made if event in runs.asked], (
+        "nothing is asked for an item that is done"
+    )
+    assert progress(store).done == 1
+    assert store.open_work(EID)["commands"] == (1 if kind == "3" else 0)
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("waits", ["", "child"])
+@pytest.mark.parametrize("kind", ["1", "3", "item"])
+@pytest.mark.parametrize(
+    "order",
+    [*itertools.permutations(("first", "last", "goes on")), *itertools.permutations(("first", "goes on"))],
+    ids=", ".join,
+)
+def test_a_loop_ends_in_whatever_order_two_runs_tell_of_it(store, make, kind, waits, order, together):
+    """Without "last", the run that has done the item dies before it says more."""
+    runs = _TwoRuns(store, make, kind, waits)
+    runs.deliver(order, together)
+    runs.finish()
+    row = progress(store)
+    assert (row.done, row.gate) == (runs.total, "closed")
+    assert [type(event) for event in runs.made].count(LoopDone) == 1
+    assert store.open_work(EID)["commands"] == 0
+    told = [row.event_id for row in store.item_events(EID, 1)]
+    assert sorted(one for one in told if ":t" not in one) == [
+        ids.item_event(1, 0, i) for i in range(runs.total)
+    ]
+    assert runs.went_on == (order.index("goes on") < order.index("first"))
 
 
 @pytest.mark.parametrize("goes_on", ["alone", "alone, twice", "as the rest of its chunk", "woken"])

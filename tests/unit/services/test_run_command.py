@@ -730,6 +730,28 @@ def test_a_sequential_item_that_waits_takes_the_rest_of_the_chunk_with_it() -> N
     assert tries == {1: 1, 2: 2, 3: 1}
 
 
+def test_what_an_item_was_suspended_with_is_not_for_the_item_after_it() -> None:
+    """A later turn is given out again after its first item was reported: the next one begins from its start."""
+    body = LOOP.replace("{ do: fail }", "{ do: retry, attempts: 3, delay: 60 }")
+    attempts: list[tuple[int, int]] = []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        attempts.append((params["v"], context.attempt))
+        raise TaskError("busy", retryable=True)
+
+    worker = Worker(body, tool)
+    command = worker.chunk([1, 2])
+    (event,) = worker.items(command)
+    assert event.rest is not None and event.rest.outcome is not None and command.loop is not None
+    suspend = event.rest.outcome.suspend
+    assert suspend is not None
+    loop = msgspec.structs.replace(command.loop, skip=(0,))
+    again = msgspec.structs.replace(command, turn=1, attempt=2, machine=suspend.machine, loop=loop)
+    (event,) = worker.items(again)
+    assert attempts == [(1, 1), (2, 1)]
+    assert event.rest is not None and event.rest.start == 1
+
+
 def test_a_parallel_item_that_waits_goes_on_alone() -> None:
     body = LOOP.replace("{ do: fail }", "{ do: retry, attempts: 2, delay: 60 }")
 

@@ -53,12 +53,12 @@ class _Chunk:
 
     def run(self) -> None:
         for number, index in enumerate(self.indexes):
-            if self._unwanted(index, first=number == 0):
+            if self._unwanted(index, first=self._is_first(index)):
                 break
             if number and self.deps.deadline() < self.runner.longest_seen:
                 self._send(closed=False, rest=Rest(index, overlay=self._visible()))
                 return
-            outcome = self._item(index, first=number == 0)
+            outcome = self._item(index, first=self._is_first(index))
             if outcome.suspend is not None and self.sequential:
                 self._send(closed=False, rest=Rest(index, outcome, self._visible()))
                 return
@@ -123,6 +123,10 @@ class _Chunk:
             or self.deps.clock() - self.since >= FLUSH_SECONDS
         ):
             self._send(closed=False)
+
+    def _is_first(self, index: int) -> bool:
+        """Whether the turn begins with the item: what it was suspended with is for none after it, should it be skipped."""
+        return index == self.loop.start
 
     def _is_own(self, index: int) -> bool:
         """Whether the command is an item's own: then its next turn is the command's."""

@@ -18,8 +18,9 @@ from noetl.adapters.loops import (
 from noetl.adapters.memory.limits import settle
 from noetl.adapters.memory.tables import CommandEntry, LoopEntry, Tables, Work, loop_of
 from noetl.domain import codec, ids
+from noetl.domain.callbacks import item_of
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, Start
+from noetl.domain.events import Event, ItemAwaits, Start
 from noetl.ports.execution_store import Committed, ExecutionIdTakenError, ItemBatch, ItemsCommitted
 
 EARLY = -1
@@ -98,8 +99,12 @@ def _count(
     if entry is None or loop is None or (entry.attempt, entry.turn) != (event.attempt, event.turn):
         return None
     new = {part.row.event_id: part for part in counted_rows(batch) if part.row.event_id not in work.history}
-    fresh = [part for part in new.values() if not _decided_otherwise(batch, part, work)]
+    decided = _decided(batch, work)
+    fresh = [part for part in new.values() if not _decided_otherwise(batch, part, work, decided)]
     alone, rest = _continuations(batch, {part.row.seq for part in fresh})
+    overtaken = rest is not None and rest[0].loop is not None and rest[0].loop.start in decided
+    if overtaken:
+        rest = None
     counts = [part for part in fresh if part.counts]
     if event.undone is not None and entry.left - len(counts) - len(alone) > event.undone:
         return EARLY
@@ -119,13 +124,15 @@ def _count(
         start = min(command.loop.start if command.loop else entry.start, entry.stop)
         piece = (start, entry.stop, min(entry.left, entry.stop - start), entry.attempt)
         _continue(tables, batch, loop, command, waiting, piece, owner, commands)
-    elif event.closed:
+    elif event.closed or (overtaken and not entry.left):
         loop.handed_back += entry.left
         del work.commands[event.command_id]
+    elif overtaken:
+        # The other run ends the command, or its next attempt, which passes over what is done.
+        entry.owner = None
     repeated = {part.row.seq for part in counted_rows(batch)} - {part.row.seq for part in fresh}
-    events += tables.post(
-        [one for one in batch.outbox if _item_of(one) not in repeated], event.execution_id, owner
-    )
+    posted = [one for one in batch.outbox if _item_of(one) not in repeated | decided]
+    events += tables.post(posted, event.execution_id, owner)
     if batch.alert and loop.gate == "open" and not loop.alerted:
         loop.alerted = True
         events += tables.post([loop_alert(batch, loop.row.step, loop.row.program)], event.execution_id, owner)
@@ -133,23 +140,30 @@ def _count(
 
 
 def _item_of(event: Event) -> int | None:
-    """The item whose row a Start is posted with, or not at all: of a repeat the engine may derive another execution id."""
+    """The item with whose turn an event is posted, or not at all: of a repeat the engine may derive another execution id."""
+    if isinstance(event, ItemAwaits):
+        place = item_of(event.place)
+        return None if place is None else place[1]
     return event.parent.index if isinstance(event, Start) and event.parent is not None else None
 
 
-def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work) -> bool:
-    """Tell whether another run of the same parallel chunk said something else of the item first.
+def _decided(batch: ItemBatch, work: Work) -> set[int]:
+    """Items that are to go on and have their final row: another run of their command was first, so they do not."""
+    event = batch.event
+    going = (command.loop.start for command in (*batch.resumed, *batch.waiting) if command.loop is not None)
+    return {index for index in going if ids.item_event(event.run, event.round, index) in work.history}
 
-    The first row of an item decides: it is done, or it goes on in a command of its own.
+
+def _decided_otherwise(batch: ItemBatch, part: CountedRow, work: Work, decided: Collection[int]) -> bool:
+    """Tell whether another run of the same command said something else of the item first.
+
+    The first row of an item decides: it is done, or it goes on.
     """
     event, index = batch.event, part.row.seq
+    if not part.counts:
+        return index in decided
     alone = ids.item_command_id(event.run, event.round, index)
-    if alone == event.command_id:
-        return False
-    if part.counts:
-        return alone in work.commands
-    goes_on = any(command.command_id == alone for command in (*batch.resumed, *batch.waiting))
-    return goes_on and ids.item_event(event.run, event.round, index) in work.history
+    return alone != event.command_id and alone in work.commands
 
 
 def _continuations(

@@ -10,7 +10,9 @@
 -- new chunk, within the free places.
 --
 -- Two runs of one parallel chunk may differ: an item is done in one and goes on alone in the other. The first row of an item decides.
--- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not go on alone.
+-- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not go on, neither
+-- alone nor as the next turn of its command. Such a turn does not begin: its command ends when it answers for nothing more, and belongs
+-- to nobody otherwise. The other run ends it, or its next attempt, which passes over what is done.
 -- A Start of an item is posted with the item's row or not at all: of a repeat the engine may derive another execution id.
 --
 -- Batches of paused executions change nothing.
@@ -30,12 +32,15 @@ CREATE OR REPLACE FUNCTION noetl.commit_items(
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    -- what may go on: position in p_continued, batch, item (null: the command itself)
-    k_position INTEGER[] := '{}'; k_batch INTEGER[] := '{}'; k_item BIGINT[] := '{}';
+    -- what may go on: position in p_continued, batch, item (null: the command itself), the item it begins with
+    k_position INTEGER[] := '{}'; k_batch INTEGER[] := '{}'; k_item BIGINT[] := '{}'; k_start BIGINT[] := '{}';
     -- the wave: open batches with what their commands answer for; then those that are not early
     open_no INTEGER[]; open_remaining INTEGER[]; is_open BOOLEAN[];
     w_no INTEGER[]; w_counted BIGINT[]; w_failed BIGINT[]; w_patched BIGINT[]; w_size BIGINT[]; w_alone BIGINT[];
     w_early INTEGER[]; w_going INTEGER[]; w_rest INTEGER[];
+    -- what does not go on because its item is done: batch, item, whether it is the command itself
+    w_decided INTEGER[]; w_decided_item BIGINT[]; w_overtaken INTEGER[];
+    all_decided INTEGER[] := '{}'; all_decided_item BIGINT[] := '{}';
     g_execution BIGINT[]; g_run BIGINT[]; g_round INTEGER[]; g_items BIGINT[];
     -- all waves
     all_no INTEGER[] := '{}'; all_counted BIGINT[] := '{}'; all_failed BIGINT[] := '{}'; all_patched BIGINT[] := '{}';
@@ -53,8 +58,9 @@ BEGIN
     SELECT coalesce(array_agg(e.execution_id), '{}') INTO paused
     FROM noetl.execution e WHERE e.execution_id = ANY(b_execution) AND e.status = 'paused';
     IF p_continued IS NOT NULL THEN
-        SELECT array_agg(n.position), array_agg(n.batch), array_agg(n.item) INTO k_position, k_batch, k_item
-        FROM json_to_recordset(p_continued) AS n (position INTEGER, batch INTEGER, item BIGINT);
+        SELECT array_agg(n.position), array_agg(n.batch), array_agg(n.item), array_agg(n.start)
+        INTO k_position, k_batch, k_item, k_start
+        FROM json_to_recordset(p_continued) AS n (position INTEGER, batch INTEGER, item BIGINT, start BIGINT);
     END IF;
 
     FOR this_wave IN 1 .. (SELECT max(w.wave) FROM unnest(b_wave) AS w (wave)) LOOP
@@ -70,10 +76,10 @@ BEGIN
         is_open := noetl.marks(open_no, cardinality(b_execution));
 
         WITH decided AS MATERIALIZED (
-            SELECT k.batch, k.item FROM unnest(k_batch, k_item) AS k (batch, item)
-            WHERE is_open[k.batch] AND k.item IS NOT NULL AND EXISTS (
+            SELECT k.batch, k.start AS item, k.item IS NULL AS itself FROM unnest(k_batch, k_item, k_start) AS k (batch, item, start)
+            WHERE is_open[k.batch] AND EXISTS (
                 SELECT FROM noetl.event v WHERE v.execution_id = b_execution[k.batch]
-                    AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.item)
+                    AND v.event_id = 'item:' || b_run[k.batch] || ':' || b_round[k.batch] || ':' || k.start)
         ), arrived AS MATERIALIZED (
             SELECT DISTINCT ON (b_execution[e.batch], e.id) e.*, b_execution[e.batch] AS execution, b_run[e.batch] AS lane
             FROM unnest(e_batch, e_id, e_seq, e_type, e_facts, e_at, e_counts, e_failed, e_patched, e_size) WITH ORDINALITY
@@ -90,7 +96,7 @@ BEGIN
         ), going AS MATERIALIZED (
             SELECT max(k.position) AS position, k.batch, k.item
             FROM (
-                SELECT k.position, k.batch, k.item, k.item IS NULL AS goes
+                SELECT k.position, k.batch, k.item, k.item IS NULL AND k.batch NOT IN (SELECT d.batch FROM decided d WHERE d.itself) AS goes
                 FROM unnest(k_position, k_batch, k_item) AS k (position, batch, item) WHERE is_open[k.batch]
                 UNION ALL SELECT NULL, f.batch, f.seq, true FROM fresh f
             ) k GROUP BY k.batch, k.item HAVING bool_or(k.goes) AND max(k.position) IS NOT NULL
@@ -115,13 +121,18 @@ BEGIN
                array_agg(j.size) FILTER (WHERE NOT j.early), array_agg(j.alone) FILTER (WHERE NOT j.early),
                coalesce(array_agg(j.no) FILTER (WHERE j.early), '{}'),
                (SELECT array_agg(g.position) FROM going g), (SELECT array_agg(g.batch) FROM going g WHERE g.item IS NULL),
-               (SELECT coalesce(array_agg(f.place), '{}') FROM fresh f)
-        INTO w_no, w_counted, w_failed, w_patched, w_size, w_alone, w_early, w_going, w_rest, w_fresh FROM judged j;
+               (SELECT coalesce(array_agg(f.place), '{}') FROM fresh f),
+               (SELECT coalesce(array_agg(d.batch), '{}') FROM decided d), (SELECT coalesce(array_agg(d.item), '{}') FROM decided d),
+               (SELECT coalesce(array_agg(d.batch), '{}') FROM decided d WHERE d.itself)
+        INTO w_no, w_counted, w_failed, w_patched, w_size, w_alone, w_early, w_going, w_rest, w_fresh,
+             w_decided, w_decided_item, w_overtaken FROM judged j;
 
         all_early := all_early || w_early;
         CONTINUE WHEN w_no IS NULL;
         all_no := all_no || w_no;
         all_fresh := all_fresh || w_fresh;
+        all_decided := all_decided || w_decided;
+        all_decided_item := all_decided_item || w_decided_item;
         all_counted := all_counted || w_counted;
         all_failed := all_failed || w_failed;
         all_patched := all_patched || w_patched;
@@ -129,15 +140,18 @@ BEGIN
 
         WITH used AS MATERIALIZED (
             SELECT b_execution[w.no] AS execution, b_run[w.no] AS run, b_round[w.no] AS round, b_command[w.no] AS command,
-                   b_closed[w.no] AND (w.no = ANY(w_rest)) IS NOT TRUE AS done, w.counted + w.alone AS items
+                   b_closed[w.no] AND (w.no = ANY(w_rest)) IS NOT TRUE AS done, w.counted + w.alone AS items,
+                   w.no = ANY(w_overtaken) AS overtaken
             FROM unnest(w_no, w_counted, w_alone) AS w (no, counted, alone)
         ), gone AS (
             DELETE FROM noetl.command c USING used u
-            WHERE c.execution_id = u.execution AND c.command_id = u.command AND u.done
+            WHERE c.execution_id = u.execution AND c.command_id = u.command AND (u.done OR (u.overtaken AND c.remaining <= u.items))
             RETURNING u.execution, u.run, u.round, greatest(0, c.remaining - u.items) AS items
         ), partial AS (
-            UPDATE noetl.command c SET remaining = greatest(0, c.remaining - u.items)
-            FROM used u WHERE c.execution_id = u.execution AND c.command_id = u.command AND NOT u.done AND u.items > 0
+            UPDATE noetl.command c
+            SET remaining = greatest(0, c.remaining - u.items), owner = CASE WHEN u.overtaken THEN '' ELSE c.owner END
+            FROM used u WHERE c.execution_id = u.execution AND c.command_id = u.command AND NOT u.done
+              AND ((u.items > 0 AND NOT u.overtaken) OR (u.overtaken AND c.remaining > u.items))
         )
         SELECT coalesce(array_agg(g.execution), '{}'), coalesce(array_agg(g.run), '{}'), coalesce(array_agg(g.round), '{}'),
                coalesce(array_agg(g.items), '{}')
@@ -159,12 +173,15 @@ BEGIN
     IF cardinality(o_batch) > 0 THEN
         is_counted := noetl.marks(all_no, cardinality(b_execution));
         is_fresh := noetl.marks(all_fresh, cardinality(e_batch));
-        -- The item of a Start is in its event id (ids.child_origin). The rest of a chunk has no row: its repeat is fenced by the turn.
+        -- The item of a Start and of an ItemAwaits is in its event id (ids.child_origin, ids.item_awaits_event). The rest of a chunk may
+        -- have no row: its repeat is fenced by the turn.
         WITH asked AS (
-            SELECT o.place, substring(o.id FROM '^start:[0-9]+/[^/]+/([0-9]+)(?:#[0-9]+)?:[0-9]+$')::bigint AS item, o.batch, false AS known
+            SELECT o.place, coalesce(substring(o.id FROM '^start:[0-9]+/[^/]+/([0-9]+)(?:#[0-9]+)?:[0-9]+$'),
+                                     substring(o.id FROM '^await:[0-9]+\.r[0-9]+\.i([0-9]+):[0-9]+$'))::bigint AS item, o.batch, false AS known
             FROM unnest(o_batch, o_id) WITH ORDINALITY AS o (batch, id, place)
             UNION ALL SELECT NULL, e.seq, e.batch, NOT is_fresh[e.place]
             FROM unnest(e_batch, e_seq) WITH ORDINALITY AS e (batch, seq, place)
+            UNION ALL SELECT NULL, d.item, d.batch, true FROM unnest(all_decided, all_decided_item) AS d (batch, item)
         ), judged AS (
             SELECT a.place, a.batch, a.item IS NOT NULL AND bool_or(a.known) OVER (PARTITION BY a.batch, a.item) AS repeated FROM asked a
         ) SELECT coalesce(array_agg(j.place) FILTER (WHERE NOT j.repeated), '{}'), coalesce(array_agg(j.place) FILTER (WHERE j.repeated), '{}')
