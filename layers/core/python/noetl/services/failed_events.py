@@ -121,8 +121,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
     inner = event.event if isinstance(event, Held) else event
     settled = tuple(dict.fromkeys(name for name in (inner.event_id, event.event_id) if _is_plain(name)))
     given_up = ids.given_up_event(inner.event_id)
-    asked = (inner.command_id,) if isinstance(inner, CommandDone) and _is_plain(inner.command_id) else ()
-    loaded = deps.store.load([LoadRequest(inner.execution_id, commands=asked, events=(given_up, *settled))])
+    loaded = deps.store.load([LoadRequest(inner.execution_id, events=(given_up, *settled))])
     snapshot = loaded.executions.get(inner.execution_id)
     decision: Decision | None = None
     stand_in = _stand_in(inner, given_up)
@@ -133,7 +132,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
             hint="the log of the engine has the details: mend the cause, then redrive the execution",
         )
         decision = _decision(stand_in, inner, failure, loaded, deps)
-    if decision is None or isinstance(decision.facts[0], Superseded):
+    if decision is None or isinstance(decision.facts[0], Superseded) or _is_old(inner, snapshot, deps):
         row = unapplied_row(inner, encode_event(inner), "failed", brief(error))
         rows = [(inner.execution_id, row)] if snapshot is not None else []
         deps.store.record_superseded(rows, [(inner.execution_id, name) for name in settled])
@@ -147,13 +146,21 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
 
 
 def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
-    """Whether ``event`` may matter to its execution, so that giving it up may as well."""
+    """Whether the execution of ``event`` can still fail."""
     if snapshot is None or snapshot.version == 0:
         return isinstance(event, Start)
     state = state_of(event.execution_id, snapshot.state)
-    if state.status in TERMINAL or snapshot.applied:
+    return state.status not in TERMINAL and not snapshot.applied
+
+
+def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
+    """Whether ``event`` reports of a compensation that has been given out again, and so may still come to its end."""
+    if not isinstance(event, CommandDone) or snapshot is None:
         return False
-    return not (state.undoing and isinstance(event, CommandDone)) or is_fenced(event, snapshot)
+    if not state_of(event.execution_id, snapshot.state).undoing:
+        return False
+    asked = LoadRequest(event.execution_id, commands=(event.command_id,))
+    return not is_fenced(event, deps.store.load([asked]).executions.get(event.execution_id))
 
 
 def _is_plain(name: str) -> bool:
