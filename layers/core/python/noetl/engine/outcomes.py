@@ -384,20 +384,17 @@ def child_done(d: Decider, event: ChildDone) -> None:
     if token is None:
         superseded(d, event.event_id, parent.command_id, 0, parent.turn, event.outcome.status)
         return
-    loop_item = parent.round >= 0
-    d.decision.wakes.append(
-        Woken(parent.command_id, parent.turn, _placed(event) if loop_item else event.outcome)
-    )
+    outcome = event.outcome if parent.round < 0 else _placed(event)
+    d.decision.wakes.append(Woken(parent.command_id, parent.turn, outcome))
     d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
-    if not loop_item:
+    if parent.round < 0:
         d.emit(going_on(d, token, parent.command_id, parent.turn))
 
 
 def waiting_for_child(d: Decider, event: ChildDone) -> Token | None:
     """The token that waits for this sub-execution, or whose loop has an item that does."""
     parent, token = event.parent, d.token(event.parent.run)
-    if token is None:
-        return None
-    if parent.round >= 0:
+    if token is not None and parent.round >= 0:
         return token if token.phase == "loop" and token.round == parent.round else None
-    return token if token.command == parent.command_id and token.turn == parent.turn else None
+    fits = token is not None and token.command == parent.command_id and token.turn == parent.turn
+    return token if fits else None
