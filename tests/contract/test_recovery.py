@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
@@ -10,7 +11,7 @@ from noetl.domain.events import Cancel, ContextPatched
 from noetl.domain.lost_owners import MOST, WAIT_SECONDS
 from noetl.domain.outcomes import Outcome, Patch, Suspend
 from noetl.domain.owners import later
-from noetl.ports.execution_store import CreatedExecution
+from noetl.ports.execution_store import CreatedExecution, Wake
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME, OTHER = "owner-1", "owner-2"
@@ -149,20 +150,40 @@ def test_a_claimed_chunk_skips_what_is_done_and_sees_its_writes(store, make):
     assert answers[0].done == 5
 
 
-def test_a_claimed_rest_starts_from_its_own_overlay(store, make):
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_claimed_rest_starts_from_its_own_overlay(store, make, finished):
+    """Its first item goes on where it was suspended. When that item is finished, the next one begins: it goes on with nothing of the first."""
     (command,) = store.commit([make.change(loops=(make.loop(4, 1, mode="sequential"),))], ME).commands
     rest = make.command(
         command.command_id, run=1, turn=1, machine={"pc": 2}, overlay=[Patch("ctx", "sum", 5, "add")],
-        loop=LoopSlice(0, 1, 4, 4, "item", "sequential"),
+        loop=LoopSlice(0, 1, 4, 4, "item", "sequential"), remote=True,
     )  # fmt: skip
     store.commit_items([make.items(command, 0, closed=False, resumed=(rest,))], ME)
-    done = {1: Outcome("ok", patches=[Patch("ctx", "sum", 2, "add")])}
-    going = msgspec.structs.replace(rest, loop=msgspec.structs.replace(rest.loop))
-    store.commit_items([make.items(going, 1, outcomes=done, closed=False)], ME)
+    if finished:
+        done = {1: Outcome("ok", patches=[Patch("ctx", "sum", 2, "add")])}
+        store.commit_items([make.items(rest, 1, outcomes=done, closed=False)], ME)
     (again,) = store.claim(OTHER, 1)
-    assert (again.turn, again.attempt, again.machine) == (1, 2, {"pc": 2})
-    assert again.loop.start == 1 and again.loop.skip == (1,) and len(again.loop.items) == 3
-    assert again.overlay == [Patch("ctx", "sum", 7, "add")]
+    assert again.loop.start == 1 and len(again.loop.items) == 3
+    if finished:
+        assert (again.turn, again.attempt, again.machine, again.remote) == (1, 2, None, False)
+        assert again.loop.skip == (1,) and again.overlay == [Patch("ctx", "sum", 7, "add")]
+    else:
+        assert (again.turn, again.attempt, again.machine, again.remote) == (1, 2, {"pc": 2}, True)
+        assert again.loop.skip == () and again.overlay == [Patch("ctx", "sum", 5, "add")]
+
+
+def test_a_claimed_rest_does_not_give_a_child_s_outcome_to_another_item(store, make):
+    (command,) = store.commit([make.change(loops=(make.loop(3, 1, mode="sequential"),))], ME).commands
+    rest = make.command(
+        command.command_id, run=1, turn=1, machine={"pc": 2}, loop=LoopSlice(0, 0, 3, 3, "item", "sequential")
+    )
+    store.commit_items([make.items(command, closed=False, waiting=(rest,))], ME)
+    wake = Wake(rest.command_id, 1, Outcome("ok", result="of the child of item 0"))
+    (woken,) = store.commit([make.change(1, wakes=(wake,))], ME).commands
+    assert (woken.machine, woken.child) == (rest.machine, wake.outcome)
+    store.commit_items([make.items(woken, 0, closed=False)], ME)
+    (again,) = store.claim(OTHER, 1)
+    assert (again.loop.skip, again.machine, again.child) == ((0,), None, None)
 
 
 def test_parallel_chunks_carry_no_overlay(store, make):

@@ -123,6 +123,8 @@ def completed(command: Command, loop: LoopRow, start: int, stop: int) -> Command
 def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Sequence[int] = ()) -> Command:
     """A loop command given out again: finished items are skipped; in a sequential loop the later ones see their writes.
 
+    Where the item that was suspended is finished by now, what it was to go on with is left out: no other item goes on with that.
+
     ``done``: (index, encoded Outcome) of its finished items, in index order. ``suspended``: items of which a turn is recorded; those of a
     parallel chunk went on in commands of their own.
     """
@@ -140,6 +142,8 @@ def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Seque
         skip.update(suspended)
     if not skip:
         return command
+    if piece.start in skip:
+        command = msgspec.structs.replace(command, machine=None, child=None, remote=False)
     return msgspec.structs.replace(
         command, loop=msgspec.structs.replace(piece, skip=tuple(sorted(skip))), overlay=overlay
     )

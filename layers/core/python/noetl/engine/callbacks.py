@@ -99,6 +99,17 @@ def callback_done(d: Decider, event: CallbackDone) -> None:
         _superseded(d, event.event_id, "it is not awaited")
 
 
+def expected(d: Decider, event: CallbackDone) -> Token | None:
+    """Return the token that waits for this callback, or that may come to wait for it."""
+    token = holder(d.state, event.place)
+    if token is None:
+        return None
+    slot = d.slots.get((SCOPE, event.place), MISSING)
+    awaited = awaited_in(slot)
+    fits = _is_ahead(slot, event.serial) if awaited is None else awaited.serial == event.serial
+    return token if fits else None
+
+
 def _is_ahead(slot: Any, serial: int) -> bool:
     """Whether this callback can still be waited for: nothing is kept for the place yet, or it is over with earlier ones only."""
     return slot is MISSING or ("over" in slot and serial >= slot["over"])
@@ -106,13 +117,30 @@ def _is_ahead(slot: Any, serial: int) -> bool:
 
 def callback_late(d: Decider, event: TimerFired) -> None:
     """It did not come in time: the task that waits fails."""
-    place, _, serial = event.timer.partition(":")[2].rpartition(":")
-    token = holder(d.state, place)
-    awaited = None if token is None else awaited_in(d.slots.get((SCOPE, place), MISSING))
-    if token is None or awaited is None or str(awaited.serial) != serial:
+    token = late_for(d, event)
+    if token is None:
         _superseded(d, event.event_id, "it is not awaited")
         return
+    place, _ = _timed(event)
+    awaited = awaited_in(d.slots.get((SCOPE, place), MISSING))
+    assert awaited is not None
     _give_up(d, token, place, awaited, TIMEOUT, _late(awaited))
+
+
+def late_for(d: Decider, event: TimerFired) -> Token | None:
+    """Return the token that waits for the callback whose time this timer says is over."""
+    if not event.timer.startswith(f"{TIMER}:"):
+        return None
+    place, serial = _timed(event)
+    token = holder(d.state, place)
+    awaited = None if token is None else awaited_in(d.slots.get((SCOPE, place), MISSING))
+    return token if awaited is not None and str(awaited.serial) == serial else None
+
+
+def _timed(event: TimerFired) -> tuple[str, str]:
+    """(place, serial) of the callback that a timer belongs to."""
+    place, _, serial = event.timer.partition(":")[2].rpartition(":")
+    return place, serial
 
 
 def item_awaits(d: Decider, event: ItemAwaits) -> None:

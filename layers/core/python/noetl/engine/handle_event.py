@@ -89,32 +89,18 @@ def handle_event(
         return d.decision
     _HANDLERS[type(event)](d, event)
     settle(d)
-    _prioritise(d)
+    prioritise(d)
     if state.status == "paused" and d.state.status != "paused":
         release(d)
     return d.decision
 
 
-def _prioritise(d: Decider) -> None:
+def prioritise(d: Decider) -> None:
+    """Give what leaves the priority of the execution."""
     priority = d.state.priority
     if priority:
         d.decision.issue = [msgspec.structs.replace(one, priority=priority) for one in d.decision.issue]
         d.decision.waiting = [msgspec.structs.replace(one, priority=priority) for one in d.decision.waiting]
-
-
-def give_up(
-    program: Program, state: ExecutionState, event: MainEvent, error: ErrorInfo, now: float, view: View
-) -> Decision:
-    """The engine itself failed on ``event``: the execution fails with what is known, its neighbours go on."""
-    d = Decider(program, state, event, now, view)
-    fail_execution(d, error)
-    try:
-        complete_if_done(d)
-    except Exception as broken:
-        fail_execution(d, d.error_of(broken) if isinstance(broken, NoetlError) else error)
-    if state.status == "paused":
-        release(d)
-    return d.decision
 
 
 def settle(d: Decider) -> None:

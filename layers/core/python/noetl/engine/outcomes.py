@@ -380,19 +380,21 @@ def _placed(event: ChildDone) -> Outcome:
 def child_done(d: Decider, event: ChildDone) -> None:
     """A sub-execution ended: the turn that waits for it goes on (a loop item's is fenced by its own row)."""
     parent = event.parent
-    token = d.token(parent.run)
-    loop_item = parent.round >= 0
-    fits = token is not None and (
-        (loop_item and token.phase == "loop" and token.round == parent.round)
-        or (not loop_item and token.command == parent.command_id and token.turn == parent.turn)
-    )
-    if not fits:
+    token = waiting_for_child(d, event)
+    if token is None:
         superseded(d, event.event_id, parent.command_id, 0, parent.turn, event.outcome.status)
         return
-    assert token is not None
-    d.decision.wakes.append(
-        Woken(parent.command_id, parent.turn, _placed(event) if loop_item else event.outcome)
-    )
+    outcome = event.outcome if parent.round < 0 else _placed(event)
+    d.decision.wakes.append(Woken(parent.command_id, parent.turn, outcome))
     d.emit(ChildEnded(token.run, token.step, event.child_id, event.outcome.status, parent.index))
-    if not loop_item:
+    if parent.round < 0:
         d.emit(going_on(d, token, parent.command_id, parent.turn))
+
+
+def waiting_for_child(d: Decider, event: ChildDone) -> Token | None:
+    """The token that waits for this sub-execution, or whose loop has an item that does."""
+    parent, token = event.parent, d.token(event.parent.run)
+    if token is not None and parent.round >= 0:
+        return token if token.phase == "loop" and token.round == parent.round else None
+    fits = token is not None and token.command == parent.command_id and token.turn == parent.turn
+    return token if fits else None

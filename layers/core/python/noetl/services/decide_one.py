@@ -11,7 +11,8 @@ from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import ExecutionState
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
-from noetl.engine.handle_event import give_up, handle_event
+from noetl.engine.giving_up import give_up
+from noetl.engine.handle_event import handle_event
 from noetl.engine.keychain import refuse_keychain
 from noetl.engine.unborn import cancel_unborn, refuse_start
 from noetl.engine.view import View
@@ -58,7 +59,7 @@ def decide_one(
             code="engine_error",
             hint="this is a defect of the engine; the log has the details",
         )
-        return give_up(found, state, event, info, now, view)
+        return give_up(found, state, event, event, info, now, view)
 
 
 def _start_of(event: Cancel, deps: EngineDeps) -> Start | None:

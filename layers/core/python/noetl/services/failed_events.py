@@ -19,27 +19,26 @@ from noetl.domain import ids
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.events import (
     Cancel,
-    ContextPatched,
+    CommandDone,
     Event,
     Held,
-    Pause,
-    Resume,
     Start,
-    TokenInjected,
     WorkGotOn,
     encode_event,
 )
+from noetl.domain.facts import Superseded
 from noetl.domain.outcomes import ErrorInfo
 from noetl.domain.state import TERMINAL
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decision
-from noetl.engine.handle_event import give_up
+from noetl.engine.giving_up import give_up
 from noetl.engine.unborn import refuse_start
 from noetl.engine.view import NeedSlots, View
 from noetl.ports.execution_store import Loaded, LoadRequest, Snapshot, VersionConflictError
 from noetl.services.decide_one import MISSING_PROGRAM
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.execution_state import state_of
+from noetl.services.handle_events import is_fenced
 from noetl.services.make_change import make_change
 from noetl.services.stored_bytes import outages
 from noetl.services.tell_change import tell_change
@@ -53,8 +52,6 @@ ASIDE_SECONDS = 60.0
 """Pause of an event that is set aside."""
 CONFLICTS = 20
 """Most times that giving up is decided again because others moved the execution on."""
-REQUESTS = ContextPatched | TokenInjected | Pause | Resume
-"""What an execution that compensates does not wait for: it fails anyway, after it has undone what was done."""
 SHOWN = 500
 """Characters of an error that are kept."""
 
@@ -126,30 +123,44 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: Handled) 
     given_up = ids.given_up_event(inner.event_id)
     loaded = deps.store.load([LoadRequest(inner.execution_id, events=(given_up, *settled))])
     snapshot = loaded.executions.get(inner.execution_id)
-    if snapshot is None or snapshot.version == 0:
-        wanted = isinstance(inner, Start)
-    else:
-        state = state_of(inner.execution_id, snapshot.state)
-        idle = state.undoing and isinstance(inner, REQUESTS)
-        wanted = state.status not in TERMINAL and not snapshot.applied and not idle
-    if not wanted:
+    decision: Decision | None = None
+    stand_in = _stand_in(inner, given_up)
+    if _is_wanted(inner, snapshot):
+        failure = NoetlError(
+            f"the engine could not handle event {type(inner).__name__}: {brief(error)}",
+            code="engine_error",
+            hint="the log of the engine has the details: mend the cause, then redrive the execution",
+        )
+        decision = _decision(stand_in, inner, failure, loaded, deps)
+    if decision is None or isinstance(decision.facts[0], Superseded) or _is_old(inner, snapshot, deps):
         row = unapplied_row(inner, encode_event(inner), "failed", brief(error))
         rows = [(inner.execution_id, row)] if snapshot is not None else []
         deps.store.record_superseded(rows, [(inner.execution_id, name) for name in settled])
         return
-    failure = NoetlError(
-        f"the engine could not handle event {type(inner).__name__}: {brief(error)}",
-        code="engine_error",
-        hint="the log of the engine has the details: mend the cause, then redrive the execution",
-    )
-    stand_in = _stand_in(inner, given_up)
-    decision = _decision(stand_in, failure, loaded, deps)
     with_any = replace(deps, programs=_any_program(deps))
     change = make_change(inner.execution_id, snapshot, [(stand_in, decision)], loaded.now, with_any)
     change = msgspec.structs.replace(change, handled=settled, limited=True)
     committed = deps.store.commit([change], deps.owner)
     handled.add(committed.commands, committed.events)
     tell_change(change, handled)
+
+
+def _is_wanted(event: Event, snapshot: Snapshot | None) -> bool:
+    """Whether the execution of ``event`` can still fail."""
+    if snapshot is None or snapshot.version == 0:
+        return isinstance(event, Start)
+    state = state_of(event.execution_id, snapshot.state)
+    return state.status not in TERMINAL and not snapshot.applied
+
+
+def _is_old(event: Event, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
+    """Whether ``event`` reports of a compensation that has been given out again, and so may still come to its end."""
+    if not isinstance(event, CommandDone) or snapshot is None:
+        return False
+    if not state_of(event.execution_id, snapshot.state).undoing:
+        return False
+    asked = LoadRequest(event.execution_id, commands=(event.command_id,))
+    return not is_fenced(event, deps.store.load([asked]).executions.get(event.execution_id))
 
 
 def _is_plain(name: str) -> bool:
@@ -165,8 +176,10 @@ def _stand_in(event: Event, given_up: str) -> Start | Cancel:
     return msgspec.structs.replace(event, path=path, principal=principal, payload={})
 
 
-def _decision(event: Start | Cancel, failure: NoetlError, loaded: Loaded, deps: EngineDeps) -> Decision:
-    """Decide the end of the execution, and read the slots that compensation asks for."""
+def _decision(
+    event: Start | Cancel, broken: Event, failure: NoetlError, loaded: Loaded, deps: EngineDeps
+) -> Decision:
+    """Decide what becomes of the execution, and read the slots that compensation asks for."""
     snapshot = loaded.executions.get(event.execution_id)
     names: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
@@ -174,7 +187,7 @@ def _decision(event: Start | Cancel, failure: NoetlError, loaded: Loaded, deps: 
         view = View(dict(snapshot.slots) if snapshot else {}, names, scopes, deps.hydrate, deps.limits)
         try:
             with outages():
-                return _decide(event, failure, loaded.now, snapshot, view, deps)
+                return _decide(event, broken, failure, loaded.now, snapshot, view, deps)
         except NeedSlots as need:
             if need.names <= names and need.scopes <= scopes:
                 raise failure from None
@@ -185,6 +198,7 @@ def _decision(event: Start | Cancel, failure: NoetlError, loaded: Loaded, deps: 
 
 def _decide(
     event: Start | Cancel,
+    broken: Event,
     failure: NoetlError,
     now: float,
     snapshot: Snapshot | None,
@@ -196,7 +210,7 @@ def _decide(
     assert snapshot is not None
     state = state_of(event.execution_id, snapshot.state)
     info = ErrorInfo(message=failure.message, code=failure.code, hint=failure.hint)
-    return give_up(_any_program(deps)(state.program), state, event, info, now, view)
+    return give_up(_any_program(deps)(state.program), state, event, broken, info, now, view)
 
 
 def _any_program(deps: EngineDeps) -> Callable[[str], Program]:

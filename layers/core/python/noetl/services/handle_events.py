@@ -344,13 +344,13 @@ def _needs_nothing(
         deps.log(f"event {event.event_id} is for execution {event.execution_id}, which has not started")
         decided.done.append(event.event_id)
         return True
-    if isinstance(event, CommandDone) and not _fenced(event, snapshot):
+    if isinstance(event, CommandDone) and not is_fenced(event, snapshot):
         decided.too_late(event.execution_id, event, now)
         return True
     return False
 
 
-def _fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
+def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:
     """Whether the command is open with this attempt and turn."""
     fence = snapshot.fences.get(event.command_id) if snapshot is not None else None
     return fence is not None and (fence.attempt, fence.turn) == (event.attempt, event.turn)
