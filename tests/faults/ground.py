@@ -178,9 +178,9 @@ class Ground:
                 os.waitpid(leader, os.WNOHANG)
             try:
                 os.kill(leader, 0)
-            except ProcessLookupError:
+                return "\nState:\tZ" in Path(f"/proc/{leader}/status").read_text()
+            except (ProcessLookupError, FileNotFoundError):  # It may be reaped between the two.
                 return True
-            return "\nState:\tZ" in Path(f"/proc/{leader}/status").read_text()
 
         wait_until(gone, "the end of the database's server")
 

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.kinds import KindSpec, TaskResult
-from noetl.domain.outcomes import Outcome
+from noetl.domain.outcomes import Outcome, PollRequest
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import Registry
 from noetl.runtime.local import LocalRuntime
@@ -34,6 +35,19 @@ workflow:
   - step: start
     loop: { in: [1, 2, 3], iterator: item, spec: { mode: parallel, max_in_flight: 1 } }
     tool: { kind: tick, args: { value: "{{ item }}" } }
+"""
+
+UNDONE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: undone, path: tests/undone }
+workflow:
+  - step: start
+    tool: { kind: elsewhere, spec: { timeout: 60 } }
+    spec: { compensate: { kind: noop, set_ctx: { undone: true } } }
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: { kind: late }
 """
 
 
@@ -109,3 +123,55 @@ def test_what_a_batch_gave_out_before_it_broke_is_run(database, tmp_path):
         assert runtime.broken is None
         (loop,) = runtime.store.loop_progress(execution)
         assert (loop.issued, loop.done) == (3, 3)
+
+
+class Elsewhere:
+    """A kind whose work goes on elsewhere, and is over when it is asked for again."""
+
+    SPEC = KindSpec(name="elsewhere", summary="waits for work elsewhere", pool="io")
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+
+    class Params(KindParams):
+        """No parameters."""
+
+    def run(self, params: KindParams, context: Any) -> Any:
+        return TaskResult("done") if context.pending else PollRequest({"asked": True}, 0.01)
+
+
+class Slow(LocalRuntime):
+    """A process that remembers what it waited for."""
+
+    waited: Command
+
+    def _delayed(self, command: Command) -> None:
+        if command.remote:
+            self.waited = command
+        super()._delayed(command)
+
+
+class Late:
+    """A kind that fails, after a delay was over once more whose command was answered long ago."""
+
+    SPEC = KindSpec(name="late", summary="fails", pool="cpu")
+    EXAMPLE: ClassVar[dict[str, Any]] = {}
+    runtime: Slow
+
+    class Params(KindParams):
+        """No parameters."""
+
+    def run(self, params: KindParams, context: Any) -> Any:
+        self.runtime._delayed(self.runtime.waited)
+        raise RuntimeError("not now")
+
+
+def test_a_run_is_undone_although_an_earlier_attempt_of_it_comes_late(database, tmp_path):
+    """An outage makes a second attempt of what waits here; the first one finds its command gone when its delay is over."""
+    late = Late()
+    with runtime_on(database, tmp_path, late, Slow) as runtime:
+        runtime.registry.add(Elsewhere())
+        late.runtime = runtime
+        entry = runtime.register(UNDONE, source_name="undone.yaml")
+        execution = runtime.start(entry, {})
+        runtime.run_until([execution], timeout=PATIENCE)
+        assert runtime.status(execution) == "failed"
+        assert runtime.store.slots(execution)["ctx", "undone"] is True

@@ -106,3 +106,33 @@ def test_a_duty_that_fails_every_time_keeps_no_other_from_being_done(monkeypatch
     assert keeper.delayed() == 1 and {"a defect", "a row that cannot be read"} <= {
         word for line in told for word in line.split("'")
     }
+
+
+class Slow(Counting):
+    """A database that is so busy that a lease is over whenever a claim was answered."""
+
+    claims = 0
+    alive = False
+
+    def heartbeat(self, owner, lease_seconds):
+        self.alive = True
+
+    def claim(self, owner, limit, **asked):
+        self.claims += 1
+        assert self.claims < 10, "its own commands are claimed again and again"
+        lapsed, self.alive = not self.alive, False
+        return [Command(1, "1", 1, "a", "hash", "io")] if lapsed or self.claims == 1 else []
+
+    def undelivered(self, owner, limit):
+        return ()
+
+
+def test_leases_that_are_taken_anew_do_not_lapse_meanwhile():
+    """What a claim gave would be lost to the next one, and every attempt be superseded before it ends."""
+    store, given = Slow(), []
+    keeper = Keeper(
+        store, "me", 0.3, lambda commands, events: given.extend(commands), lambda one: None, lambda line: None
+    )
+    keeper.doubt()
+    keeper._take_anew()
+    assert len(given) == 1 and store.claims == 2

@@ -24,6 +24,7 @@ from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
+from noetl.domain.commands import Command
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.view import Limits
@@ -196,6 +197,7 @@ def open_engine(
     data_dirs: Collection[str] = (),
     log: Callable[[str], None] = lambda line: None,
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
+    withdrawn: Callable[[Command], bool] = lambda command: False,
     registry: Registry | None = None,
     server: EmbeddedServer | None = None,
 ) -> Opened:
@@ -253,6 +255,7 @@ def open_engine(
         inline_bytes=settings.inline_limit,
         folder_of=folder_of,
         revoked=revoked,
+        withdrawn=withdrawn,
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
         callback_base=settings.public_url or LOCAL_SERVER,
         jobs=DockerJobs(),

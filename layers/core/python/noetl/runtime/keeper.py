@@ -138,7 +138,8 @@ class Keeper:
             released = True
             self.store.heartbeat(self.owner, self.lease_seconds)
             while self.adopt():
-                continue
+                # A slow claim must not outlast the lease: the next one would take this process's own commands, for ever.
+                self.store.heartbeat(self.owner, self.lease_seconds)
         except Exception as error:
             # What was left comes back with the release alone. Once that is done, a defect must not repeat it: it supersedes what runs.
             if not released or isinstance(error, InfrastructureError):

@@ -21,6 +21,8 @@ class LeftBehind:
         self._revoked = revoked
         self._here: dict[tuple[int, str, int], Command] = {}
         """Commands of this process, delayed or under way, that stand for work elsewhere."""
+        self._gone: set[tuple[int, str, int]] = set()
+        """Those that the store does not have any more. The step run of one may go on: another attempt may have answered it."""
         self._changed = threading.Condition()
 
     def comes(self, command: Command) -> None:
@@ -34,7 +36,21 @@ class LeftBehind:
         if command.remote:
             with self._changed:
                 self._here.pop(_key(command), None)
+                self._gone.discard(_key(command))
                 self._changed.notify_all()
+
+    def withdraw(self, command: Command) -> None:
+        """The store does not have ``command`` any more: what it began elsewhere is to be ended here."""
+        with self._changed:
+            self._gone.add(_key(command))
+
+    def is_withdrawn(self, command: Command) -> bool:
+        """Whether the store does not have this attempt any more, as far as this process knows."""
+        return _key(command) in self._gone
+
+    def unwanted(self, command: Command) -> bool:
+        """Whether nobody wants the outcome of ``command``."""
+        return self.is_withdrawn(command) or self._revoked(command.execution_id, command.run)
 
     def hasten(self) -> None:
         """Something was given up: what stands for its work elsewhere runs now, and ends that."""
@@ -49,7 +65,7 @@ class LeftBehind:
                 self._changed.wait(0.25)
 
     def _is_one(self, command: Command) -> bool:
-        return command.remote and self._revoked(command.execution_id, command.run)
+        return command.remote and self.unwanted(command)
 
 
 def _key(command: Command) -> tuple[int, str, int]:

@@ -76,8 +76,7 @@ class LocalRuntime:
         self.registry, self.on_fired, self._server = registry, on_fired, server
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
-        self._company = Company()
-        self._changed = threading.Condition()
+        self._company, self._changed = Company(), threading.Condition()
         self._inbox = Inbox(self._handle, self._after_failure, self._changed, self.log)
         self._running, self._ended = 0, Ends()
         self.patience = 1.0
@@ -95,6 +94,7 @@ class LocalRuntime:
             data_dirs=self.data_dirs,
             log=self.log,
             revoked=self._revoked,
+            withdrawn=lambda command: self.left_behind.is_withdrawn(command),
             registry=self.registry,
             server=self._server,
         )
@@ -290,7 +290,7 @@ class LocalRuntime:
         """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
         whose work goes on elsewhere stay, to be ended here."""
         found = self.pools[pool].take(limit, only)
-        wanted = [one for one in found if not self._revoked(one.execution_id, one.run)]
+        wanted = [one for one in found if not self.left_behind.unwanted(one)]
         self.dispatch(*(one for one in found if one.remote and one not in wanted))
         for one in wanted:
             self.left_behind.goes(one)
@@ -319,8 +319,8 @@ class LocalRuntime:
         """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
         fence = self._fence(command)
         if fence is None and command.remote:
-            # Whoever gave it up: what it began elsewhere is ended here.
-            self._given_up.add((command.execution_id, command.run))
+            # Whoever gave it up, or answered it: what this attempt began elsewhere is ended here, and its step run may go on.
+            self.left_behind.withdraw(command)
         elif fence != Fence(command.attempt, command.turn):
             self.left_behind.goes(command)
             return

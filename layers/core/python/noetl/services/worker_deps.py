@@ -77,6 +77,8 @@ class WorkerDeps:
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False
     given_up: Callable[[int, int], bool] | None = None
     """``revoked``, when not given."""
+    withdrawn: Callable[[Command], bool] = lambda command: False
+    """Whether this very command is gone from the store, while its step run may go on."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
@@ -94,7 +96,7 @@ class WorkerDeps:
 
     def unwanted(self, command: Command) -> bool:
         """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""
-        return (self.given_up or self.revoked)(command.execution_id, command.run)
+        return self.withdrawn(command) or (self.given_up or self.revoked)(command.execution_id, command.run)
 
     def settings_of(self, program: Program) -> TaskSettings:
         """Limits and grants of the tasks of a program: they may read its own folder."""
