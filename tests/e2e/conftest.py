@@ -170,6 +170,28 @@ class Deployment:
         finally:
             sqs.set_queue_attributes(QueueUrl=url, Attributes={attribute: before})
 
+    def event_source(self, name: str) -> dict[str, Any]:
+        """The mapping that gives a function the messages of its only queue."""
+        (mapping,) = self.client("lambda").list_event_source_mappings(FunctionName=self.function(name))[
+            "EventSourceMappings"
+        ]
+        return dict(mapping)
+
+    @contextlib.contextmanager
+    def concurrency(self, name: str, count: int) -> Iterator[None]:
+        """How many invocations a function may have at once for its queue, at least two; deployed a worker has four. For the length of the block.
+
+        A test that holds the answers of several commands back needs one for each: how many of them share an invocation is a matter of speed.
+        """
+        client, mapping = self.client("lambda"), self.event_source(name)
+        client.update_event_source_mapping(
+            UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": max(2, count)}
+        )
+        try:
+            yield
+        finally:
+            client.update_event_source_mapping(UUID=mapping["UUID"], ScalingConfig=mapping["ScalingConfig"])
+
     def kill(self, name: str) -> int:
         """Kill every process that runs this function at the moment; gives how many there were."""
         place = f"{self.home / 'local' / 'tmp' / 'ministack-lambda-'}{self.function(name)}-"

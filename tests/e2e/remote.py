@@ -26,7 +26,8 @@ metadata: { name: ask, path: e2e/ask }
 workload: { url: "" }
 workflow:
   - step: start
-    tool: { kind: http, url: "{{ workload.url }}" }
+    # A test may hold the answer back for longer than the 30 seconds that such a call has otherwise.
+    tool: { kind: http, url: "{{ workload.url }}", spec: { timeout: 600 } }
     next: { arcs: [{ step: end }] }
   - step: end
     tool: { kind: noop, args: { said: "{{ start.said }}" } }

@@ -127,9 +127,7 @@ def dead_letter(deployment: Any, name: str) -> None:
 def no_python_worker(deployment: Any) -> Iterator[Any]:
     """Commands of the python worker stay in their queue until the value is called."""
     client = deployment.client("lambda")
-    (mapping,) = client.list_event_source_mappings(FunctionName=deployment.function("worker-python"))[
-        "EventSourceMappings"
-    ]
+    mapping = deployment.event_source("worker-python")
 
     def switch(on: bool) -> None:
         client.update_event_source_mapping(UUID=mapping["UUID"], Enabled=on)

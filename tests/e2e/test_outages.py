@@ -81,20 +81,27 @@ def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
 ) -> None:
     api, release, asked = held
     began = time.time()
-    with short_back_off(deployment, "engine"):
+    with short_back_off(deployment, "engine"), deployment.concurrency("worker-io", EXECUTIONS):
         started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(EXECUTIONS)]
         wait_until(lambda: len(set(asked)) >= EXECUTIONS, lambda: f"all calls; there are {len(set(asked))}")
         with database_away(deployment):
             release.set()
 
-            def delivered() -> bool:
+            def deliveries() -> dict[str, int]:
+                """The number of the last delivery of each execution that has had one."""
                 text = "\n".join(deployment.logs("engine", began))
-                return all(
-                    any(int(number) >= DELIVERIES for number in re.findall(rf"{one}, delivery (\d+)", text))
-                    for one in started
-                )
+                found = {one: re.findall(rf"{one}, delivery (\d+)", text) for one in started}
+                return {one: max(map(int, numbers)) for one, numbers in found.items() if numbers}
 
-            wait_until(delivered, "deliveries into the outage", seconds=4 * PATIENCE)
+            def delivered() -> bool:
+                numbers = deliveries()
+                return all(numbers.get(one, 0) >= DELIVERIES for one in started)
+
+            wait_until(
+                delivered,
+                lambda: f"delivery {DELIVERIES} of {started}; there were {deliveries()}, it",
+                seconds=4 * PATIENCE,
+            )
             assert deployment.queue_depth("events-dlq.fifo") == 0
         runs = [remote.follow(one) for one in started]
     assert [run.status for run in runs] == ["completed"] * EXECUTIONS
@@ -112,22 +119,23 @@ def test_executions_go_on_by_themselves_after_outages_of_any_length(
     rng = random.Random(f"outage {number}")
     api, release, asked = held
     away, before = outages.seconds(rng), rng.randint(0, FEW)
-    started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(FEW)]
-    # At least so many calls are under way when the database goes.
-    wait_until(lambda: len(set(asked)) >= before, lambda: f"{before} calls; there are {len(set(asked))}")
-    early = rng.random() < 0.5
-    if early:
-        release.set()
-        time.sleep(rng.random())
-    with database_away(deployment):
-        release.set()
-        time.sleep(away)
-    # The longest pause is about as long as the outage was.
-    wait_until(
-        lambda: all(_ended(remote, one) for one in started),
-        lambda: f"the end of {[one for one in started if not _ended(remote, one)]}, {away:.1f} s away",
-        seconds=4 * PATIENCE + 2 * away,
-    )
+    with deployment.concurrency("worker-io", FEW):
+        started = [remote.begin(ASK, url=f"{api.base}/slow") for _ in range(FEW)]
+        # At least so many calls are under way when the database goes.
+        wait_until(lambda: len(set(asked)) >= before, lambda: f"{before} calls; there are {len(set(asked))}")
+        early = rng.random() < 0.5
+        if early:
+            release.set()
+            time.sleep(rng.random())
+        with database_away(deployment):
+            release.set()
+            time.sleep(away)
+        # The longest pause is about as long as the outage was.
+        wait_until(
+            lambda: all(_ended(remote, one) for one in started),
+            lambda: f"the end of {[one for one in started if not _ended(remote, one)]}, {away:.1f} s away",
+            seconds=4 * PATIENCE + 2 * away,
+        )
     for one in started:
         run = remote.follow(one)
         assert (run.status, run.result) == ("completed", {"said": "at last"}), one
