@@ -57,7 +57,11 @@ def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_h
     """What has not begun when an execution is cancelled does not begin, wherever its thread or its worker is."""
     runtime = LocalRuntime(Settings(home=tmp_path))
     gone: list[Command] = []
-    runtime.left_behind = SimpleNamespace(goes=gone.append, comes=lambda one: None)  # type: ignore[assignment]
+    runtime.left_behind = SimpleNamespace(
+        goes=gone.append,
+        comes=lambda one: None,
+        unwanted=lambda one: runtime._revoked(one.execution_id, one.run),
+    )  # type: ignore[assignment]
     runtime.keeper = SimpleNamespace(delay=None)  # type: ignore[assignment]
     runtime.offers = SimpleNamespace(pass_on=lambda commands, later: commands)  # type: ignore[assignment]
     runtime.pools = {"io": Pool("io", 0, lambda one: None)}
