@@ -16,14 +16,13 @@ from pathlib import Path
 import pytest
 
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds.sandbox import template
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.layers import detect
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
-from noetl.kinds.sandbox.watch import Watch
+from tests.integration.kinds_sandbox.test_pool import watch
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -63,22 +62,6 @@ def pool():
     made = ChildPool(8)
     yield made
     made.close()
-
-
-def watch() -> Watch:
-    return Watch.start(
-        TaskContext(
-            execution_id=1,
-            step="s",
-            task="t",
-            attempt=1,
-            idempotency_key="k",
-            timeout=PATIENCE,
-            settings=TaskSettings(),
-            credential=lambda name: pytest.fail(name),
-            cancelled=lambda: False,
-        )
-    )
 
 
 def call(pool: ChildPool, execution_id: int, code: str, places: Places | None = None):

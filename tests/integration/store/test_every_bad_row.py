@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -129,28 +129,25 @@ def letters(ids: Iterator[int] | list[int]) -> Found:
     return {names[one] for one in ids if one in names}
 
 
-def claimed(stores: Stores) -> Found:
-    owner = f"claims {next(NUMBERS)}"
+def owned(stores: Stores, take: Callable[[str], Iterable[Any]]) -> Found:
+    """What an owner of its own is given, which gives all of it back."""
+    owner = f"reads {next(NUMBERS)}"
     stores.store.heartbeat(owner, 60)
-    found = letters([one.execution_id for one in stores.store.claim(owner, 100)])
+    found = letters([one.execution_id for one in take(owner)])
     stores.store.release(owner)
     return found
+
+
+def claimed(stores: Stores) -> Found:
+    return owned(stores, lambda owner: stores.store.claim(owner, 100))
 
 
 def delivered(stores: Stores) -> Found:
-    owner = f"delivers {next(NUMBERS)}"
-    stores.store.heartbeat(owner, 60)
-    found = letters([one.execution_id for one in stores.store.undelivered(owner, 100)])
-    stores.store.release(owner)
-    return found
+    return owned(stores, lambda owner: stores.store.undelivered(owner, 100))
 
 
 def timed(stores: Stores) -> Found:
-    owner = f"times {next(NUMBERS)}"
-    stores.store.heartbeat(owner, 60)
-    found = letters([one.execution_id for one in stores.store.due_timers(owner, 100)[0]])
-    stores.store.release(owner)
-    return found
+    return owned(stores, lambda owner: stores.store.due_timers(owner, 100)[0])
 
 
 def collected(stores: Stores) -> Found:
