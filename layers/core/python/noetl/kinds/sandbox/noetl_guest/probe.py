@@ -39,10 +39,10 @@ def main() -> None:
     sys.stdout.write(json.dumps(found))
 
 
-def _try(action: Callable[[], object]) -> str:
-    """In a process of its own: "" when it went well, else what went wrong."""
+def _try(action: Callable[[], object], fork: Callable[[], int] = os.fork) -> str:
+    """In a process of its own, which ``fork`` makes: "" when it went well, else what went wrong."""
     reading, writing = os.pipe()
-    child = os.fork()
+    child = fork()
     if not child:
         try:
             action()
@@ -73,21 +73,9 @@ def _namespaces(folder: str, then: Callable[[], None] = lambda: None) -> None:
 def _common_root(folder: str) -> None:
     ground = Ground(folder, (), (), temporary_above(folder))
     ground.enter()
-    reading, writing = os.pipe()
-    child = fork_into_task()
-    if not child:
-        try:
-            ground.enter_task(folder, PROCESSES)
-            problem = b""
-        except OSError as error:
-            problem = str(error).encode()
-        os.write(writing, problem + b".")
-        os._exit(0)
-    os.close(writing)
-    told = os.read(reading, 4096).decode()
-    os.waitpid(child, 0)
-    if told != ".":
-        raise OSError(0, told[:-1] or "the process that tried was ended")
+    problem = _try(lambda: ground.enter_task(folder, PROCESSES), fork_into_task)
+    if problem:
+        raise OSError(0, problem)
 
 
 def _process_limit() -> None:
