@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from pathlib import Path
 
 import msgspec
@@ -24,7 +23,9 @@ from noetl.services.read_execution import describe
 
 pytestmark = [
     pytest.mark.postgres,
-    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc"),
+    pytest.mark.skipif(
+        not Path("/proc/self/schedstat").exists(), reason="needs the scheduler's counts in /proc"
+    ),
 ]
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
@@ -42,8 +43,8 @@ COPIES = (
 
 
 def processor_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """Tell how long a process has run, to the nanosecond: the ticks of ``/proc/PID/stat`` are as long as a whole measure may be."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 @pytest.fixture
@@ -186,21 +187,23 @@ def test_a_word_to_a_family_reads_no_more_beside_many_that_have_ended(word_block
 
 @pytest.mark.parametrize("asked", ["tree_is_old({}, now())", "tree_over_at({})"], ids=["old", "over"])
 def test_what_retention_asks_of_a_tree_costs_each_member_the_same(store, make, admin, asked):
-    def cost(children: int, times: int) -> float:
+    def cost(children: int) -> float:
         root = EID + 10_000_000 * children
         over = {"status": "completed", "end": True}
         store.commit([make.change(0, root, **over)])
         store.commit([make.change(0, root + 1, created=make.created(parent_execution_id=root), **over)])
         admin.execute(COPIES, (children, root + 1))
         admin.execute("ANALYZE noetl.execution")
-        before = processor_seconds(admin.info.backend_pid)
-        for _ in range(times):
+        taken = []
+        for _ in range(5):
+            before = processor_seconds(admin.info.backend_pid)
             admin.execute(f"SELECT noetl.{asked.format(root)}".encode())
-        return (processor_seconds(admin.info.backend_pid) - before) / (times * children)
+            taken.append(processor_seconds(admin.info.backend_pid) - before)
+        return min(taken) / children
 
     for name, value in SETTINGS.items():
         admin.execute(f"SET {name} = '{value}'")
-    few, many = cost(500, 12), cost(4000, 2)
+    few, many = cost(500), cost(4000)
     assert many < 3 * few, f"each of {TIMES} times the members cost {many / few:.1f} times as much"
 
 
