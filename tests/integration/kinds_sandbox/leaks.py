@@ -1,4 +1,6 @@
-"""What one execution leaves for the next one in the same cell, by each way there is. Prints JSON: way → [the cell was used again, something was found, it was refused].
+"""What one execution leaves for the next one in the same cell, by each way there is.
+
+Prints JSON: way → [the cell was used again, something was found, it was refused].
 
 Argument: a folder with another guest, or nothing for the one that is shipped.
 """
@@ -6,7 +8,6 @@ Argument: a folder with another guest, or nothing for the one that is shipped.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,9 @@ def main() -> None:
     found = {}
     for way, (leave, look) in WAYS.items():
         forget_cells()
-        left, first = run(f"try:\n    {leave}\n    result = 1\nexcept PermissionError:\n    result = 'refused'")
+        left, first = run(
+            f"try:\n    {leave}\n    result = 1\nexcept PermissionError:\n    result = 'refused'"
+        )
         seen, second = run(f"result = bool({look})")
         found[way] = [second is first, seen, left == "refused"]
     forget_cells()

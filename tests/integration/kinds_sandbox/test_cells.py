@@ -54,7 +54,7 @@ HELD_IN_ANY_CASE = {
 
 @pytest.fixture(autouse=True)
 def same_roots(monkeypatch):
-    monkeypatch.setattr(template, "_identities", lambda ground: ())  # others may mount something meanwhile
+    monkeypatch.setattr(template, "_identities", lambda given: ())  # others may mount something meanwhile
     forget_cells()
     yield
     forget_cells()
@@ -62,7 +62,9 @@ def same_roots(monkeypatch):
 
 def found(ground, *arguments: str) -> dict[str, list[bool]]:  # noqa: F811
     """What executions of a worker of that user find of one another."""
-    options = {} if os.geteuid() == ground.user else {"user": ground.user, "group": ground.user, "extra_groups": []}
+    options = (
+        {} if os.geteuid() == ground.user else {"user": ground.user, "group": ground.user, "extra_groups": []}
+    )
     environment = {**os.environ, **process_libraries()}
     done = subprocess.run([ground.program, leaks.__file__, *arguments], env=environment, text=True, capture_output=True,
         timeout=PATIENCE, cwd=ground.root, check=False, **options)  # fmt: skip
@@ -79,7 +81,9 @@ def process_libraries() -> dict[str, str]:
 
 def blind(folder: Path) -> str:
     """A guest without what keeps executions apart in a cell: the look at what they leave, and what each has to itself."""
-    shutil.copytree(Path(GUEST_FOLDER, "noetl_guest"), folder / "noetl_guest", ignore=shutil.ignore_patterns("*.pyc"))
+    shutil.copytree(
+        Path(GUEST_FOLDER, "noetl_guest"), folder / "noetl_guest", ignore=shutil.ignore_patterns("*.pyc")
+    )
     for name, text, other in (
         ("cell.py", "        renew_ipc()\n", ""),
         ("cell.py", "        try:\n            same = (", "        return True\n        try:\n            same = ("),

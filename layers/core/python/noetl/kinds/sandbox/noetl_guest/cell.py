@@ -240,7 +240,13 @@ class _Standing:
             found.append(
                 (
                     *(about.st_dev, about.st_ino, about.st_mode, about.st_nlink, about.st_uid, about.st_gid),
-                    *(about.st_size, about.st_blocks, about.st_atime_ns, about.st_mtime_ns, about.st_ctime_ns),
+                    *(
+                        about.st_size,
+                        about.st_blocks,
+                        about.st_atime_ns,
+                        about.st_mtime_ns,
+                        about.st_ctime_ns,
+                    ),
                 )
             )
         for place in self._scratch:

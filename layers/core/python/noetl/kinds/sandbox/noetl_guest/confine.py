@@ -177,7 +177,9 @@ def _rules_of_files(wanted: Confinement) -> int:
         # Its root holds nothing but what it may read, and a /proc of its own.
         return make_ruleset(wanted.landlock, ["/"], [*own, *SCRATCH])
     given = [target for _, target, kind in wanted.read if kind != "link"]
-    return make_ruleset(wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own)
+    return make_ruleset(
+        wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own
+    )
 
 
 def _limit(what: int, wanted: int) -> None:
