@@ -234,7 +234,7 @@ def test_a_cell_that_dies_is_replaced():
         below = descendants(cell.first.pid)
         os.kill(cell.first.pid, signal.SIGKILL)
         with pytest.raises(TaskError, match="killed by SIGKILL"):
-            child.call("result = 3", {}, watch())
+            child.call("import time\ntime.sleep(3600)", {}, watch())
     finally:
         child.close()
     assert below and all(map(gone, below)) and not cell.folder.exists()
@@ -313,5 +313,6 @@ def test_a_worker_that_is_killed_leaves_no_cell():
 def test_programs_use_cells_too():
     """A shell that starts nothing and leaves nothing is followed by a task of another kind."""
     Task("shell").run({"command": "exec true"}, settings=TaskSettings())
-    ((_, cell),) = next(iter(template.templates()._current.values()))._idle
+    *_, last = template.templates()._current.values()
+    ((_, cell),) = last._idle
     assert run("result = 1")[1] is cell
