@@ -244,6 +244,7 @@ def test_a_root_in_common_leaves_a_task_what_a_root_of_its_own_does(ground):
     shared, own = found.values()
     assert set(shared["rights"].values()) == {"0000000000000000", "1"}
     assert set(shared.pop("root")) - set(own.pop("root")) <= {".old"}
+    assert "ro" in shared["mounts"].pop("/proc/1"), "an empty folder covers the first process"
     assert shared == own
     writable = {
         place for place, flags in shared["mounts"].items() if "rw" in flags and not place.startswith("/dev/")

@@ -103,7 +103,8 @@ def test_children_end_with_their_execution(make_pool):
         assert at_work.call(WHO, {}, watch())["result"] == before
     assert at_work is of_one
     pool.end({1, 3})
-    wait_until(lambda: not of_one.alive and not of_one._confined.folder.exists(), "the end of the child of 1")
+    wait_until(lambda: of_one._confined.process.returncode is not None, "the end of the child of 1")
+    assert not of_one.alive
     assert of_two.alive
 
 
