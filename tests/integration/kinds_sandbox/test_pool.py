@@ -10,8 +10,10 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.domain.need import Need
 from noetl.kinds.sandbox import child as child_module
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.needed import telling_needs
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -88,6 +90,17 @@ def test_the_longest_idle_child_gives_way(make_pool):
     assert len({first, second, third}) == 3
     assert call(pool, 3) == third
     assert call(pool, 1) != first
+
+
+def test_the_child_gives_way_whose_execution_needs_it_least(make_pool):
+    pool = make_pool(2)
+    needs = {1: Need.NOW, 2: Need.ELSEWHERE, 3: Need.SOON, 4: Need.NONE}
+    with telling_needs(needs.__getitem__):
+        first, second, third = (call(pool, execution) for execution in (1, 2, 3))
+        assert call(pool, 4), "it is given back last, and goes"
+        assert call(pool, 1) == first
+        assert call(pool, 3) == third
+        assert call(pool, 2) != second
 
 
 def test_children_end_with_their_execution(make_pool):
