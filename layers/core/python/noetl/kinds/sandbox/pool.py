@@ -118,6 +118,7 @@ class ChildPool:
 
     def _end_idle(self) -> None:
         """The keeper thread: the end of a process takes time that no call should wait for."""
+        looked = time.monotonic()
         while True:
             with self._changed:
                 if not self._unwanted and not self._closed:
@@ -133,7 +134,9 @@ class ChildPool:
                 child.let_go()  # all of them end at the same time
             for child in children:
                 child.close()
-            self._end_overfull(idle)
+            if time.monotonic() - looked >= LOOK_SECONDS / 2:  # and not at each end of an execution
+                self._end_overfull(idle)
+                looked = time.monotonic()
 
     def _end_overfull(self, children: list[Child]) -> None:
         """End those whose threads went on writing to their folder. One that was leased meanwhile is looked at by its call."""
