@@ -256,7 +256,8 @@ def _close_root(writable: Sequence[str], processes: int) -> None:
     for place in writable:
         _clear_flags(place, READ_ONLY)
     for name in DEVICES:
-        _clear_flags(name, READ_ONLY | NO_DEVICES)
+        # Devices can be written to for all that: a mount that is read-only only keeps their owner, mode and times.
+        _clear_flags(name, NO_DEVICES)
 
 
 def _bound_processes(most: int) -> None:
