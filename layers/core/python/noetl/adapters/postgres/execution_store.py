@@ -284,7 +284,11 @@ class PostgresExecutionStore(PostgresLooking):
             "owner": text(owner),
             "execution_ids": numbers([doubt.execution_id for doubt in open_doubts]),
             "runs": numbers([doubt.run for doubt in open_doubts]),
+            "seconds": None,
         }
+        age = self._doubts.age(open_doubts)
+        if age is not None:
+            values["seconds"] = number(age + doubts.TRANSIT_SECONDS)
         self.database.run("free_doubtful", values)
         self._doubts.settle(open_doubts)
 
