@@ -26,6 +26,7 @@ DECLARE
     fresh BIGINT[] := '{}';
     got BIGINT[];
     stored INTEGER;
+    reused INTEGER := 0;
 BEGIN
     -- Rows that are there first: a commit that pauses a parent has its row when it asks for rows of children that begin here.
     IF cardinality(x_id) > 1 THEN
@@ -105,11 +106,28 @@ BEGIN
     END IF;
 
     IF cardinality(c_execution) > 0 THEN
-        WITH closed AS (
-            DELETE FROM noetl.command t USING unnest(c_execution, c_id, c_attempt, c_turn) AS c (execution, id, attempt, turn)
-            WHERE t.execution_id = c.execution AND t.command_id = c.id AND t.attempt = c.attempt AND t.turn = c.turn
+        -- A command and one of its successors, of the same execution and at the same places of their arrays, share a row: on one page, an
+        -- update is logged as what differs, where a row that goes and a row that comes are logged whole. (Dropping would drop the successor.)
+        WITH pairs AS MATERIALIZED (
+            SELECT p.*, coalesce(p.execution = p.heir AND p_dropped IS NULL, false) AS stays
+            FROM unnest(c_execution, c_id, c_attempt, c_turn, n_execution[:cardinality(c_execution)])
+                WITH ORDINALITY AS p (execution, id, attempt, turn, heir, at)
+        ), closed AS (
+            DELETE FROM noetl.command t USING pairs p
+            WHERE NOT p.stays AND t.execution_id = p.execution AND t.command_id = p.id AND t.attempt = p.attempt AND t.turn = p.turn
             RETURNING t.execution_id
-        ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM closed;
+        ), handed AS (
+            UPDATE noetl.command t
+            SET command_id = n_id[p.at], id = DEFAULT, run = n_run[p.at], round = -1, attempt = n_attempt[p.at], turn = 0,
+                waiting = n_waiting[p.at], owner = CASE WHEN n_waiting[p.at] THEN '' ELSE p_owner END,
+                not_before = now() + make_interval(secs => n_delay[p.at]), first = 0, past = 0, remaining = 0,
+                payload = n_payload[p.at]::json, child = NULL, priority = 0, remote = n_remote[p.at], lost = 0, lost_turn = 0
+            FROM pairs p
+            WHERE p.stays AND t.execution_id = p.execution AND t.command_id = p.id AND t.attempt = p.attempt AND t.turn = p.turn
+            RETURNING t.execution_id
+        )
+        SELECT coalesce(array_agg(g.execution_id), '{}'), coalesce(sum(g.handed), 0) INTO got, reused
+        FROM (SELECT execution_id, 0 AS handed FROM closed UNION ALL SELECT execution_id, 1 FROM handed) g;
         IF cardinality(got) <> cardinality(c_execution) THEN
             PERFORM noetl.refuse(c_execution, got);
         END IF;
@@ -147,12 +165,13 @@ BEGIN
             PERFORM noetl.refuse(x_id, '{}');
         END IF;
     END IF;
-    IF cardinality(n_execution) > 0 THEN
+    IF cardinality(n_execution) > reused THEN
         INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload, remote)
         SELECT n.execution, n.id, n.run, n.attempt, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
                now() + make_interval(secs => n.delay), n.payload::json, n.remote
-        FROM unnest(n_execution, n_id, n_run, n_attempt, n_waiting, n_delay, n_payload, n_remote)
-            AS n (execution, id, run, attempt, waiting, delay, payload, remote);
+        FROM unnest(n_execution, n_id, n_run, n_attempt, n_waiting, n_delay, n_payload, n_remote, c_execution[:cardinality(n_execution)])
+            AS n (execution, id, run, attempt, waiting, delay, payload, remote, closed)
+        WHERE (n.execution = n.closed AND p_dropped IS NULL) IS NOT TRUE;
     END IF;
     IF p_wakes IS NOT NULL THEN
         RETURN QUERY SELECT * FROM noetl.wake_commands(p_owner, p_wakes);
