@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
@@ -12,6 +11,7 @@ import msgspec
 
 from noetl.adapters.changes import applied_timers, cascade_of
 from noetl.adapters.loops import chunk_command, first_chunks, is_given_up
+from noetl.adapters.postgres.command_rows import payload, side_by_side
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
     EMPTY,
@@ -146,7 +146,7 @@ class Writing:
                 fresh += [
                     (one, True) for one in change.waiting if one.turn == 0 and one.command_id not in kept
                 ]
-        closed, fresh = _side_by_side(closed, fresh)
+        closed, fresh = side_by_side(closed, fresh)
         if closed:
             values["c_execution"] = numbers([row[0] for row in closed])
             values["c_id"] = texts([row[1] for row in closed])
@@ -246,53 +246,6 @@ class Writing:
             chunks = [] if is_given_up(change, loop) else first_chunks(loop)
             found += [chunk_command(change.execution_id, loop, start, stop) for start, stop in chunks]
         return found
-
-
-def payload(command: Command) -> bytes:
-    """A command as its row keeps it: the delay is a time of its own there.
-
-    What commands of one execution have in common comes last, and ends at a multiple of four bytes: the database logs a row that takes
-    over another one's place up to where its old end begins.
-    """
-    values = {field: getattr(command, field) for field in _FIELDS}
-    values["delay"] = 0.0
-    document = codec.encode(_STORED(**values))
-    return b" " * (-len(document) % 4) + document
-
-
-_COMMON = ("scope", "program", "execution_id")
-_FIELDS = (*(name for name in Command.__struct_fields__ if name not in _COMMON), *_COMMON)
-_DEFAULTS = {field.name: field.default for field in msgspec.structs.fields(Command)}
-_STORED = msgspec.defstruct(
-    "StoredCommand",
-    [
-        (name, Any, _DEFAULTS[name]) if _DEFAULTS[name] is not msgspec.NODEFAULT else (name, Any)
-        for name in _FIELDS
-    ],
-    kw_only=True,
-    omit_defaults=True,
-    frozen=True,
-)
-"""A command with its fields in the order of a row."""
-
-
-def _side_by_side(
-    closed: list[tuple[int, str, int, int]], fresh: list[tuple[Command, bool]]
-) -> tuple[list[tuple[int, str, int, int]], list[tuple[Command, bool]]]:
-    """Sort commands that go and that come, so that two of one execution stand at the same place as often as there are two.
-
-    Such two share a row. What is left over stands behind them; fresh commands of one execution keep their order.
-    """
-    if not closed or not fresh:
-        return closed, fresh
-    coming: dict[int, deque[tuple[Command, bool]]] = {}
-    for one in fresh:
-        coming.setdefault(one[0].execution_id, deque()).append(one)
-    pairs = [(row, coming[row[0]].popleft()) for row in closed if coming.get(row[0])]
-    going = {row for row, _ in pairs}
-    rest = [row for row in closed if row not in going]
-    left = [one for queue in coming.values() for one in queue]
-    return [row for row, _ in pairs] + rest, [one for _, one in pairs] + left
 
 
 def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:

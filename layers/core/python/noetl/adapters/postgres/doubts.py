@@ -78,10 +78,10 @@ class Doubts:
             )
 
     def age(self, doubts: Sequence[Doubt]) -> float | None:
-        """Seconds since the first of those commits that may have given slots was sent; None when there is none."""
+        """How many seconds ago, at most, one of those commits gave slots to others; None when none of them may have done so."""
         with self._lock:
             began = [self._doubts[doubt] for doubt in doubts if doubt.limited and doubt in self._doubts]
-        return time.monotonic() - min(began) if began else None
+        return time.monotonic() - min(began) + TRANSIT_SECONDS if began else None
 
     def settle(self, doubts: Sequence[Doubt]) -> None:
         with self._lock:

@@ -280,15 +280,13 @@ class PostgresExecutionStore(PostgresLooking):
         open_doubts = self._doubts.of(owner)
         if not open_doubts:
             return
+        age = self._doubts.age(open_doubts)
         values: dict[str, bytes | None] = {
             "owner": text(owner),
             "execution_ids": numbers([doubt.execution_id for doubt in open_doubts]),
             "runs": numbers([doubt.run for doubt in open_doubts]),
-            "seconds": None,
+            "seconds": None if age is None else number(age),
         }
-        age = self._doubts.age(open_doubts)
-        if age is not None:
-            values["seconds"] = number(age + doubts.TRANSIT_SECONDS)
         self.database.run("free_doubtful", values)
         self._doubts.settle(open_doubts)
 

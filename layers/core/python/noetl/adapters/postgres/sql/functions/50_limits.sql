@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION noetl.lock_limit_keys(p_keys TEXT[]) RETURNS TEXT[]
 LANGUAGE plpgsql SET enable_sort = off SET enable_bitmapscan = off AS $$
 DECLARE
     keys TEXT[];
-    place BIGINT;
+    place INTEGER;
 BEGIN
     SELECT coalesce(array_agg(DISTINCT n.key), '{}') INTO keys FROM (
         SELECT k.key FROM unnest(p_keys) AS k (key)
@@ -41,8 +41,9 @@ BEGIN
         RETURN NULL;
     END IF;
     PERFORM pg_advisory_xact_lock_shared(7953764263371501940);
-    FOR place IN SELECT DISTINCT hashtextextended(k.key, 7953764263371501940) AS place FROM unnest(keys) AS k (key) ORDER BY place LOOP
-        PERFORM pg_advisory_xact_lock(place);
+    -- Locks of two numbers are apart from those of one. Keys with the same hash have one lock: they wait for each other, and that is all.
+    FOR place IN SELECT DISTINCT hashtext(k.key) AS place FROM unnest(keys) AS k (key) ORDER BY place LOOP
+        PERFORM pg_advisory_xact_lock(1851877744, place);
     END LOOP;
     RETURN keys;
 END $$;
