@@ -308,11 +308,13 @@ class LocalRuntime:
                 self._running += 1
             try:
                 self.pools.get(command.pool, self.pools["io"]).submit(command)
-            except RuntimeError as error:
-                # The system starts no more threads now: the command is this process's, and waits here.
-                self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
+            except BaseException as error:
                 with self._changed:
                     self._running -= 1
+                if not isinstance(error, RuntimeError):
+                    raise
+                # The system starts no more threads now: the command is this process's, and waits here.
+                self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
                 self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
 
     def _delayed(self, command: Command) -> None:
@@ -378,7 +380,16 @@ class LocalRuntime:
 
     def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
         """Run and handle what was committed, also when the rest of a batch failed."""
-        self._given(handled.commands)
+        try:
+            self._given(handled.commands)
+        except BaseException:
+            self.keeper.give_back(handled.commands)
+            raise
+        finally:
+            self._tell(handled, batch)
+
+    def _tell(self, handled: Handled, batch: Sequence[Event]) -> None:
+        """Take in what was committed, but for its commands."""
         with self._changed:
             if (
                 handled.events
