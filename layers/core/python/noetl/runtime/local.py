@@ -244,8 +244,7 @@ class LocalRuntime:
             self._running -= left
 
     def _program_of(self, execution_id: int) -> str:
-        info = self.store.info(execution_id)
-        if info is None:
+        if (info := self.store.info(execution_id)) is None:
             raise NotFoundError(
                 f"no execution {execution_id}", code="execution_not_found", hint="`noetl list` shows them"
             )
@@ -277,14 +276,17 @@ class LocalRuntime:
             self.accept(events)
 
     def _given(self, commands: Collection[Command]) -> None:
-        """Run what the store has given out: those executions are live, even if this process remembers that they ended.
-
-        Another process may have redriven them since.
-        """
+        """Run what the store has given out; give back what cannot be begun."""
         with self._changed:
-            for command in commands:
+            for (
+                command
+            ) in commands:  # It is live, even if this process remembers its end: it may be redriven.
                 self._ended.pop(command.execution_id, None)
-        self.dispatch(*commands)
+        try:
+            self.dispatch(*commands)
+        except Exception as error:
+            self.log(f"{len(commands)} commands cannot be begun now, and are given back: {error!r}")
+            self.keeper.give_back(commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
         """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
@@ -308,13 +310,11 @@ class LocalRuntime:
                 self._running += 1
             try:
                 self.pools.get(command.pool, self.pools["io"]).submit(command)
-            except BaseException as error:
-                with self._changed:
-                    self._running -= 1
-                if not isinstance(error, RuntimeError):
-                    raise
+            except RuntimeError as error:
                 # The system starts no more threads now: the command is this process's, and waits here.
                 self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
+                with self._changed:
+                    self._running -= 1
                 self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
 
     def _delayed(self, command: Command) -> None:
@@ -380,16 +380,7 @@ class LocalRuntime:
 
     def _follow(self, handled: Handled, batch: Sequence[Event] = ()) -> None:
         """Run and handle what was committed, also when the rest of a batch failed."""
-        try:
-            self._given(handled.commands)
-        except BaseException:
-            self.keeper.give_back(handled.commands)
-            raise
-        finally:
-            self._tell(handled, batch)
-
-    def _tell(self, handled: Handled, batch: Sequence[Event]) -> None:
-        """Take in what was committed, but for its commands."""
+        self._given(handled.commands)
         with self._changed:
             if (
                 handled.events
