@@ -278,9 +278,7 @@ class LocalRuntime:
     def _given(self, commands: Collection[Command]) -> None:
         """Run what the store has given out; give back what cannot be begun."""
         with self._changed:
-            for (
-                command
-            ) in commands:  # It is live, even if this process remembers its end: it may be redriven.
+            for command in commands:  # It is live, whatever this process remembers of it.
                 self._ended.pop(command.execution_id, None)
         try:
             self.dispatch(*commands)
