@@ -15,6 +15,7 @@ from noetl.services.redrive_execution import redrive
 from noetl.services.start_execution import Wish, start_execution
 from tests.properties import hostile
 from tests.properties.happening import Happening
+from tests.properties.laws import law
 
 if TYPE_CHECKING:
     from tests.properties.world import Process, World
@@ -58,7 +59,16 @@ class Root:
             again=again,
         )
         self.execution_id = started.execution_id
+        check_own_start(self)
         return () if started.event is None else (started.event,)
+
+
+@law("starts-get-their-own-execution", "call")
+def check_own_start(root: Root) -> None:
+    """Whoever asks for a start is answered with an execution of the playbook asked for, whoever else draws its id."""
+    info = root.world.store.info(root.execution_id)
+    path = None if info is None else info.path
+    assert path == root.path, f"the start of {root.path} was answered with {root.execution_id} of {path}"
 
 
 class Client:

@@ -75,10 +75,10 @@ def start_execution(
 ) -> Started:
     """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
 
-    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. ``names``: what
-    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call
-    made, also when it would be refused by now. Raises InvalidInputError(code="payload_invalid", "keychain_unresolved" or
-    "invalid_trigger_at"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
+    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one, unless its key
+    tells that it is not. ``names``: what the playbook's keychain is held against; without it, the engine does that. A repeat under the
+    same key gets what the first call made, also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused")
+    when the key stands for another wish, and InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
@@ -128,9 +128,16 @@ def _start(
         if names is not None and program.keychain:
             check_keychain(program, start, names, now_ms / 1000)
         found = _same(store.create(start, created, owner, key))
-        if found.fresh or (again and number == 0 and found.execution_id == start.execution_id):
+        # Of an attempt in doubt: a key tells whether it was carried out. Without one, an execution that has its first id is taken for its own.
+        own = (
+            again
+            and number == 0
+            and found.execution_id == start.execution_id
+            and (key is None or not found.taken)
+        )
+        if found.fresh or own:
             return Started(found.execution_id, start if starts_at is None else None)
-        if found.execution_id != start.execution_id:
+        if not found.taken:
             return Started(found.execution_id, None)
     raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
 
