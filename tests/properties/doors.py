@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError
@@ -37,6 +37,8 @@ class Root:
     key: str = ""
     execution_id: int = 0
     tried: bool = False
+    drawn: list[int] = field(default_factory=list)
+    """The millisecond of its id, by the clock of whoever was asked first; clients that draw one id share this."""
 
     def start(self, process: Process) -> Sequence[Event]:
         """Ask for it; asked again, it gives the same execution."""
@@ -49,12 +51,14 @@ class Root:
             asked=[self.path, self.payload],
         )
         again, self.tried = self.tried, True
+        if not self.drawn:
+            self.drawn.append(EPOCH_MS + self.number + int(process.skew * 1000))
         started = start_execution(
             self.world.program(self.path),
             wish,
             driver.deps.store,
             owner=process.owner,
-            now_ms=EPOCH_MS + self.number,
+            now_ms=self.drawn[0],
             random_bits=self.number * 7919 + 1,
             again=again,
         )

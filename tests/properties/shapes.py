@@ -127,7 +127,7 @@ def scene_of(seed: int, ground: Ground = MemoryPlace) -> Scene:
         world,
         wanted,
         workload,
-        replace(root, world=world, execution_id=0, tried=False),
+        replace(root, world=world, execution_id=0, tried=False, drawn=[]),
         rude,
         text,
     )
@@ -241,7 +241,7 @@ def _rival(scene: Scene) -> list[Happening]:
     if rng.random() >= 0.2:
         return []
     root.key = root.key or "of the root"
-    rival = Root(scene.world, RIVAL, {"n": 1}, root.number, key="of the rival")
+    rival = Root(scene.world, RIVAL, {"n": 1}, root.number, key="of the rival", drawn=root.drawn)
     return [Client(rival, rng, 0.0).ask("start", rng.randint(0, 10))]
 
 
