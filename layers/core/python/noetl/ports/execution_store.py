@@ -68,6 +68,15 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     """It was asked for a later time, which has not come by the clock of the store. A reader's own clock may be behind that one."""
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """What came of an execution, as far as it has: of one that completed, ``steps`` are those whose results make its result, and ``slots``
+    is what they left, by step."""
+
+    info: ExecutionInfo
+    steps: tuple[str, ...] = ()
+    slots: Mapping[str, Any] = {}
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     event_id: str
     lane: int
@@ -218,6 +227,9 @@ class ExecutionStore(LimitStore, Protocol):
     # --- reading ---
 
     def info(self, execution_id: int) -> ExecutionInfo | None: ...
+
+    def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
+        """What came of these, whatever the length of their histories. Unknown executions are left out."""
 
     def executions(
         self,

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.unread import moment
+from noetl.domain import codec
 from noetl.domain.state import Status
-from noetl.ports.execution_store import ExecutionInfo, LoopProgress, StoredEvent
+from noetl.ports.execution_store import Ending, ExecutionInfo, LoopProgress, StoredEvent
 
 
 def progress(row: Row) -> LoopProgress:
@@ -42,6 +43,16 @@ def info(row: Row) -> ExecutionInfo:
         parent_execution_id=None if parent is None else int(parent),
         state=state or b"",
         ahead=ahead == b"t",
+    )
+
+
+def ending(row: Row) -> Ending:
+    """Of ``endings``."""
+    *about, steps, slots = row
+    return Ending(
+        info(tuple(about)),
+        tuple(codec.decode(steps)) if steps else (),
+        dict(codec.decode(slots)) if slots else {},
     )
 
 
