@@ -69,11 +69,11 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """What came of an execution, as far as it has: of one that completed, ``steps`` are those whose results make its result, and ``slots``
-    is what they left, by step."""
+    """What came of an execution, as far as it has. Of one that completed, ``facts`` are those of the last row of its history, and ``slots``
+    is what the steps left that are named there, by step."""
 
     info: ExecutionInfo
-    steps: tuple[str, ...] = ()
+    facts: bytes = b"[]"
     slots: Mapping[str, Any] = {}
 
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
+from noetl.domain import codec
 from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
 from noetl.domain.manifests import is_manifest, join
 from noetl.domain.outcomes import ErrorInfo
@@ -230,9 +231,10 @@ def result_of(ending: Ending) -> Any:
     """What an execution gave, with references where large values were put aside. Raises ConflictError when it did not complete."""
     if ending.info.status != "completed":
         raise _no_result(ending.info)
-    if len(ending.steps) == 1:
-        return _step_value(ending.slots, ending.steps[0])
-    return {name: _step_value(ending.slots, name) for name in ending.steps} or None
+    steps = _completed_steps(ending)
+    if len(steps) == 1:
+        return _step_value(ending.slots, steps[0])
+    return {name: _step_value(ending.slots, name) for name in steps} or None
 
 
 def _no_result(info: ExecutionInfo) -> ConflictError:
@@ -249,6 +251,13 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
         code="not_completed",
         hint=f"`noetl status {info.execution_id}` shows how far it is",
     )
+
+
+def _completed_steps(ending: Ending) -> Sequence[str]:
+    for fact in codec.decode(ending.facts):
+        if fact.get("name") == "playbook.completed":
+            return tuple(fact.get("steps") or ())
+    return ()
 
 
 def _step_value(slots: Mapping[str, Any], step: str) -> Any:

@@ -11,11 +11,8 @@ from noetl.adapters.memory.tables import ExecutionEntry
 from noetl.adapters.memory.trees import fits
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
-from noetl.domain.facts import Completed
 from noetl.ports.answers import EVERY
 from noetl.ports.execution_store import Ending, ExecutionFilter, ExecutionInfo
-
-COMPLETED = Completed.__struct_config__.tag
 
 
 class MemoryLooking(MemoryLimits):
@@ -35,12 +32,13 @@ class MemoryLooking(MemoryLimits):
         main = [row for row in work.history.values() if row.lane == 0]
         if entry.status != "completed" or not main:
             return Ending(_info(entry, now))
-        facts = codec.decode(max(main, key=lambda row: row.seq).facts)
-        steps = [step for fact in facts if fact["name"] == COMPLETED for step in fact.get("steps", ())]
+        facts = max(main, key=lambda row: row.seq).facts
         slots = {
-            step: codec.decode(work.slots["step", step]) for step in steps if ("step", step) in work.slots
+            name: codec.decode(value)
+            for (scope, name), value in work.slots.items()
+            if scope == "step" and codec.encode(name) in facts
         }
-        return Ending(_info(entry, now), tuple(steps), slots)
+        return Ending(_info(entry, now), facts, slots)
 
     def executions(
         self,

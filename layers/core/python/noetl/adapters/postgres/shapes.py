@@ -48,12 +48,8 @@ def info(row: Row) -> ExecutionInfo:
 
 def ending(row: Row) -> Ending:
     """Of ``endings``."""
-    *about, steps, slots = row
-    return Ending(
-        info(tuple(about)),
-        tuple(codec.decode(steps)) if steps else (),
-        dict(codec.decode(slots)) if slots else {},
-    )
+    *about, facts, slots = row
+    return Ending(info(tuple(about)), facts or b"[]", dict(codec.decode(slots)) if slots else {})
 
 
 def event(row: Row) -> StoredEvent:

@@ -195,24 +195,20 @@ SELECT execution_id, path, name, status, program, version, extract(epoch FROM st
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: endings
--- Executions and, of those that completed, the steps that the last row of their history names, with the slots that these left.
--- No other fact is taken apart: one that tells a NUL would end in an error.
+-- Executions and, of those that completed, the facts of the last row of their history, with what the steps left that it names. The names
+-- of steps are identifiers, which stand in the text of a document as they are: nothing has to be looked up inside it.
 SELECT e.execution_id, e.path, e.name, e.status, e.program, e.version, extract(epoch FROM e.started_at), extract(epoch FROM e.ended_at),
-       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), r.steps, r.slots
+       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), r.facts, r.slots
 FROM unnest(:execution_ids::bigint[]) AS asked (id)
 JOIN noetl.execution e ON e.execution_id = asked.id
 LEFT JOIN LATERAL (
-    SELECT f.steps, (
+    SELECT last.facts, (
         SELECT json_agg(json_build_array(s.name, s.value)) FROM noetl.slot s
         WHERE s.execution_id = e.execution_id AND s.scope = 'step'
-            AND s.name = ANY(ARRAY(SELECT json_array_elements_text(f.steps)))) AS slots
+            AND strpos(last.facts::text, '"' || s.name || '"') > 0) AS slots
     FROM (
-        SELECT CASE json_typeof(h.facts) WHEN 'array' THEN h.facts ELSE '[]' END AS facts FROM noetl.event h
+        SELECT h.facts FROM noetl.event h
         WHERE h.execution_id = e.execution_id AND h.lane = 0 ORDER BY h.seq DESC LIMIT 1) last
-    CROSS JOIN LATERAL (
-        SELECT d.fact -> 'steps' AS steps FROM json_array_elements(last.facts) AS d (fact)
-        WHERE starts_with(d.fact::text, '{"name":"playbook.completed"') OFFSET 0) f
-    WHERE json_typeof(f.steps) = 'array'
 ) r ON e.status = 'completed';
 
 -- part: execution_fits
