@@ -107,6 +107,21 @@ def test_catalog_versions(catalog):
     assert catalog.get("a/b", 4) is None and catalog.get("nope") is None and catalog.get("a/b", 0) is None
     assert catalog.by_program("q").version == 2 and catalog.by_program("zzz") is None
     assert catalog.get("a/a") == other
+    asked = [
+        ("a/b", None),
+        ("a/b", 2),
+        ("nope", None),
+        ("a/a", 1),
+        ("a/b", 4),
+        ("a/b", 0),
+        ("a/b", -1),
+        ("a/b", 2),
+    ]
+    found = catalog.find(asked)
+    assert [one and (one.path, one.version, one.program) for one in found] == [
+        *(("a/b", 3, "p"), ("a/b", 2, "q"), None, ("a/a", 1, "p"), None, None, None, ("a/b", 2, "q"))
+    ]
+    assert list(catalog.find([])) == []
     assert [(entry.path, entry.version) for entry in catalog.entries(limit=10)] == [("a/a", 1), ("a/b", 3)]
     assert [entry.path for entry in catalog.entries(limit=1, after="a/a")] == ["a/b"]
 

@@ -110,7 +110,7 @@ class Served:
         """Executions by the mark in their payload."""
         found: dict[str, list[str]] = {}
         rows = self.query(
-            'SELECT execution_id, substring(facts::text FROM \'"mark":\\s*"([^"]+)"\') FROM noetl.event WHERE event_id = \'start\''
+            'SELECT execution_id, substring(facts::text FROM \'"mark":\\s*"([^"]+)"\') FROM noetl.event WHERE starts_with(event_id, \'start\')'
         )
         for execution_id, mark in rows:
             found.setdefault(mark, []).append(str(execution_id))

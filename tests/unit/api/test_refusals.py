@@ -451,7 +451,7 @@ def test_two_starts_with_one_id_are_two_executions(ground):
     asked = Request(
         "POST", "/api/executions", body=b'{"path": "demo/hello"}', now_ms=1_800_000_000_000, bits=7
     )
-    ids = {start(ground.deps, asked).value.execution_id for _ in range(3)}
+    ids = {start(ground.deps, asked)[0].value.execution_id for _ in range(3)}
     assert len(ids) == 3 == len(ground.store.executions(limit=10))
 
 

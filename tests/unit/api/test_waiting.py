@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -24,7 +24,7 @@ class Clock:
         self.now, self.during, self.pauses, self.wakes = 0.0, during, [], False
 
     @contextmanager
-    def expect(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
+    def expect(self, execution_id: int, fresh: bool) -> Iterator[Callable[[float], bool]]:
         yield self.pause
 
     def pause(self, seconds: float) -> bool:
@@ -43,8 +43,16 @@ def ground_that(
     clock = Clock(lambda: during(ground))
 
     class Timed(Waiting):
-        def wait(self, execution_id: int, seconds: float, over: Callable[[], bool], *, since: float) -> None:
-            super().wait(execution_id, seconds, over, since=clock.now)
+        def wait(
+            self,
+            execution_id: int,
+            seconds: float,
+            over: Callable[[], bool],
+            *,
+            since: float,
+            fresh: bool = False,
+        ) -> None:
+            super().wait(execution_id, seconds, over, since=clock.now, fresh=fresh)
 
     ground.deps = replace(ground.deps, waiting=Timed(places, expect=clock.expect, clock=lambda: clock.now))
     return ground, clock
@@ -172,9 +180,9 @@ def test_a_result_that_is_too_large_for_an_answer_is_told_as_on_its_own_route():
 
 
 def test_an_outage_after_the_start_does_not_take_the_id_away():
-    ground, _ = ground_that(lambda ground: setattr(ground.store, "info", away))
+    ground, _ = ground_that(lambda ground: setattr(ground.store, "endings", away))
 
-    def away(execution_id: int) -> None:
+    def away(execution_ids: Sequence[int]) -> None:
         raise InfrastructureError("gone", code="database_unreachable")
 
     reply = start(ground)

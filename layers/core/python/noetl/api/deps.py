@@ -14,10 +14,10 @@ from noetl.domain.results import INLINE_LIMIT
 from noetl.domain.sizes import ANSWER_BYTES, BODY_BYTES
 from noetl.domain.tokens import KeyRing
 from noetl.dsl.program import Program
-from noetl.ports.catalog import Catalog
+from noetl.ports.catalog import Catalog, PlaybookVersion
 from noetl.ports.credentials import CredentialNames
 from noetl.ports.deliveries import Deliveries
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.execution_store import Ending, ExecutionStore
 from noetl.ports.gauges import QueueGauge
 from noetl.ports.inspection import Inspection
 from noetl.ports.results import ResultStore
@@ -30,6 +30,7 @@ from noetl.services.manage_schedules import ScheduleDeps
 from noetl.services.manage_triggers import TriggerDeps
 from noetl.services.prune import PruneDeps
 from noetl.services.register_playbook import Compiled
+from noetl.services.start_execution import Begin
 from noetl.services.take_events import EventsDeps
 
 MAX_BODY = BODY_BYTES.value
@@ -99,6 +100,12 @@ class ApiDeps:
     """Adds to a metric, by its name in CloudWatch."""
     long_work: LongWork = field(default_factory=LongWork)
     """How many requests may compute for long at the same moment."""
+    find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None
+    """Finds the version of a playbook in the catalog (path; None: the latest), in one round trip with others that ask meanwhile."""
+    begin: Begin | None = None
+    """Begins executions; None where no engine runs."""
+    ending: Callable[[int], Ending | None] | None = None
+    """Reads what came of an execution, in one round trip with others that ask meanwhile."""
     waiting: Waiting = field(default_factory=Waiting)
     """How requests wait for the end of an execution."""
     public_url: str = ""

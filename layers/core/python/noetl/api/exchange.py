@@ -39,10 +39,14 @@ def _random_bits() -> int:
     return secrets.randbits(ids.RANDOM_BITS)
 
 
+def _origin() -> str:
+    return secrets.token_hex(8)
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
-    """``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits`` and ``again``: ids are
-    made from the request, so that doing it again after a lost connection makes the same ones."""
+    """``headers``: by name in lower case. ``params``: parts of the path, as they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``:
+    ids are made from the request, so that doing it again after a lost connection makes the same ones."""
 
     method: str
     path: str
@@ -54,6 +58,7 @@ class Request:
     request_id: str = ""
     now_ms: int = field(default_factory=_now_ms)
     bits: int = field(default_factory=_random_bits)
+    origin: str = field(default_factory=_origin)
     again: bool = False
 
 

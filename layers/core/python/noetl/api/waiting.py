@@ -17,7 +17,7 @@ Pause = Callable[[float], bool]
 
 
 @contextmanager
-def no_signal(execution_id: int) -> Iterator[Pause]:
+def no_signal(execution_id: int, fresh: bool) -> Iterator[Pause]:
     """Give a pause that nothing cuts short: where no engine runs in this process."""
 
     def pause(seconds: float) -> bool:
@@ -29,15 +29,16 @@ def no_signal(execution_id: int) -> Iterator[Pause]:
 
 class Waiting:
     """``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
-    within which it is answered. ``expect``: gives the pause, which ends when this process learns that the execution has ended. ``clock``:
-    epoch seconds. ``beside``: entered while a request waits; gives whether it may."""
+    within which it is answered. ``expect``: gives the pause, which ends when this process learns that the execution has ended; it is told
+    whether this was started a moment ago, so that nobody can have redriven it. ``clock``: epoch seconds. ``beside``: entered while a
+    request waits; gives whether it may."""
 
     def __init__(
         self,
         places: int | None = None,
         *,
         longest: float = LONGEST,
-        expect: Callable[[int], AbstractContextManager[Pause]] = no_signal,
+        expect: Callable[[int, bool], AbstractContextManager[Pause]] = no_signal,
         first_pause: float = FIRST_PAUSE,
         clock: Callable[[], float] = time.time,
         beside: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
@@ -46,16 +47,25 @@ class Waiting:
         self._places = None if places is None else threading.Semaphore(places)
         self._longest, self._expect, self._first, self._clock = longest, expect, first_pause, clock
 
-    def wait(self, execution_id: int, seconds: float, over: Callable[[], bool], *, since: float) -> None:
+    def wait(
+        self,
+        execution_id: int,
+        seconds: float,
+        over: Callable[[], bool],
+        *,
+        since: float,
+        fresh: bool = False,
+    ) -> None:
         """Return when the execution has ended, when the time has passed, or at once when all places are taken.
 
-        ``since``: when the request came. ``over`` looks at the store: another process may bring about the end.
+        ``since``: when the request came. ``fresh``: it has started the execution. ``over`` looks at the store: another process may bring
+        about the end.
         """
         places = self._places
         if places is not None and not places.acquire(blocking=False):
             return
         try:
-            with self._beside() as may_wait, self._expect(execution_id) as pause:
+            with self._beside() as may_wait, self._expect(execution_id, fresh) as pause:
                 if may_wait:
                     self._wait(pause, since + min(seconds, self._longest), over)
         finally:

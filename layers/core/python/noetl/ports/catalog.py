@@ -20,12 +20,23 @@ class CatalogEntry(msgspec.Struct, frozen=True):
     created_at: float = 0.0
 
 
+class PlaybookVersion(msgspec.Struct, frozen=True):
+    """What an execution has to know of a playbook that it runs; its text may be large."""
+
+    path: str
+    version: int
+    program: str
+
+
 class Catalog(Protocol):
     def register(self, *, path: str, name: str, program: str, content: str, source_name: str) -> CatalogEntry:
         """Keep a playbook; the same content at the same path gives the version it has already, with ``source_name`` as it is now."""
 
     def get(self, path: str, version: int | None = None) -> CatalogEntry | None:
         """A version, or the latest."""
+
+    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+        """Versions of paths, or their latest, in this order; None where there is none."""
 
     def by_program(self, program: str) -> CatalogEntry | None:
         """Any entry with this program hash."""

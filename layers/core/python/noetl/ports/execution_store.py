@@ -68,6 +68,15 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     """It was asked for a later time, which has not come by the clock of the store. A reader's own clock may be behind that one."""
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """What came of an execution, as far as it has. Of one that completed, ``facts`` are those of the last row of its history, and ``slots``
+    is what the steps left that are named there, by step."""
+
+    info: ExecutionInfo
+    facts: bytes = b"[]"
+    slots: Mapping[str, Any] = {}
+
+
 class StoredEvent(msgspec.Struct, frozen=True):
     event_id: str
     lane: int
@@ -219,6 +228,9 @@ class ExecutionStore(LimitStore, Protocol):
     # --- reading ---
 
     def info(self, execution_id: int) -> ExecutionInfo | None: ...
+
+    def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
+        """What came of these, whatever the length of their histories. Unknown executions are left out."""
 
     def executions(
         self,

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError
@@ -75,6 +76,20 @@ def forget_redriven(
     if info is None or info.status not in TERMINAL:
         with changed:
             ended.pop(execution_id, None)
+
+
+@contextmanager
+def expecting(
+    execution_id: int, ended: Ends, changed: threading.Condition
+) -> Iterator[Callable[[float], bool]]:
+    """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process. ``changed`` guards ``ended``."""
+    with changed:
+        event = ended.expect(execution_id)
+    try:
+        yield event.wait
+    finally:
+        with changed:
+            ended.forget(execution_id, event)
 
 
 def _set(events: Iterable[threading.Event]) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,7 @@ import msgspec
 from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError
-from noetl.domain.events import Cancel, ContextPatched, Event
+from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
 from noetl.kinds.registry import Registry
@@ -28,7 +28,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
-from noetl.runtime.ends import Ends, EndWaiter, forget_redriven
+from noetl.runtime.ends import Ends, EndWaiter, expecting, forget_redriven
 from noetl.runtime.here import Here, forget, look_again, make_pools, need_in
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
@@ -164,8 +164,13 @@ class LocalRuntime:
         found: list[int] = []
         for first in range(0, len(payloads), BATCH):
             batch = payloads[first : first + BATCH]
-            found += start_each(program, batch, priority, self.opened.names, self._handle)
+            found += start_each(program, batch, priority, self.opened.names, self.begin)
         return found
+
+    def begin(self, starts: Sequence[Start]) -> list[bool]:
+        """Begin executions with their first commands, in one commit; False for each whose id another execution has."""
+        taken = self._handle(starts).taken
+        return [(start.execution_id, start.event_id) not in taken for start in starts]
 
     def _start_fired(self, fired: Fired) -> None:
         for event in (told for told in (fired.event, fired.cancelled) if told is not None):
@@ -218,17 +223,13 @@ class LocalRuntime:
         )
         self.left_behind.wait()
 
-    @contextmanager
-    def expect_end(self, execution_id: int) -> Iterator[Callable[[float], bool]]:
-        """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process."""
-        forget_redriven(execution_id, self._ended, self._changed, self.store)
-        with self._changed:
-            event = self._ended.expect(execution_id)
-        try:
-            yield event.wait
-        finally:
-            with self._changed:
-                self._ended.forget(execution_id, event)
+    def expect_end(
+        self, execution_id: int, fresh: bool = False
+    ) -> AbstractContextManager[Callable[[float], bool]]:
+        """See ``expecting``. ``fresh``: it was started a moment ago, so that nobody can have redriven it."""
+        if not fresh:
+            forget_redriven(execution_id, self._ended, self._changed, self.store)
+        return expecting(execution_id, self._ended, self._changed)
 
     def release_waiting(self) -> None:
         """End every wait of ``expect_end``."""

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from noetl.domain.events import Event, Start
+from noetl.domain.events import Start
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
 from noetl.runtime.new_ids import random_bits
 from noetl.services.check_keychain import check_keychain
-from noetl.services.engine_deps import Handled
 from noetl.services.start_execution import start_event
 
 
@@ -22,7 +21,7 @@ def start_each(
     payloads: Sequence[dict[str, Any]],
     priority: int | None,
     names: CredentialNames,
-    handle: Callable[[Sequence[Event]], Handled],
+    begin: Callable[[Sequence[Start]], Sequence[bool]],
 ) -> list[int]:
     """Start one execution per payload, all in one batch; their ids in the order of the payloads.
 
@@ -31,12 +30,9 @@ def start_each(
     starts = [_start(program, payload, priority, names) for payload in payloads]
     waiting = set(range(len(starts)))
     while waiting:
-        handled = handle([starts[place] for place in sorted(waiting)])
-        waiting = {
-            place
-            for place in waiting
-            if (starts[place].execution_id, starts[place].event_id) in handled.taken
-        }
+        places = sorted(waiting)
+        begun = begin([starts[place] for place in places])
+        waiting = {place for place, fresh in zip(places, begun, strict=True) if not fresh}
         for place in waiting:
             starts[place] = _start(program, payloads[place], priority, names)
     return [start.execution_id for start in starts]

@@ -20,11 +20,13 @@ from noetl.api.long_work import LongWork
 from noetl.api.same_origin import LOOPBACK
 from noetl.api.waiting import Waiting
 from noetl.api.wsgi import make_application
-from noetl.domain.errors import InvalidInputError
-from noetl.domain.events import Event
+from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.events import Event, Start
 from noetl.kinds.sandbox.layers import layers
+from noetl.ports.execution_store import Ending, ExecutionStore
 from noetl.ports.inspection import Backlog
 from noetl.runtime.ends import LOOK_SECONDS
+from noetl.runtime.inbox import DATABASE
 from noetl.runtime.keeper import Chore
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.local_keys import local_keys
@@ -38,6 +40,7 @@ from noetl.services.fire_schedule import Fired
 from noetl.services.manage_schedules import ScheduleDeps, declared
 from noetl.services.store_time import store_clock
 from noetl.services.take_events import EventsDeps, resume_batches
+from noetl.services.together import Together
 
 RESUME_SECONDS = 5.0
 """How often batches of events are looked for that nobody handles; at most so many at once:"""
@@ -49,6 +52,8 @@ WAITERS_PER_THREAD = 16
 answered at once."""
 LONG_REQUESTS = 2
 """Most requests that compute for long at the same time; others get 429, and all other threads stay free."""
+TOGETHER = 128
+"""Most requests that share a round trip or a commit."""
 ANSWERING_SECONDS = 5.0
 """What requests that are being worked on get to end, when the server is told to end."""
 
@@ -204,6 +209,9 @@ class Server:
             registered=declared(schedules),
             log=self._log,
             long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
+            find=Together(opened.catalog.find, TOGETHER),
+            begin=Together(self._begin, TOGETHER),
+            ending=Together(_read_endings(opened.store), TOGETHER),
             waiting=Waiting(
                 WAITERS_PER_THREAD * self._serve.threads,
                 expect=runtime.expect_end,
@@ -214,6 +222,17 @@ class Server:
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,
         )
+
+    def _begin(self, starts: Sequence[Start]) -> Sequence[bool | None]:
+        """Raises InfrastructureError when the database is away, and what goes wrong with several."""
+        try:
+            return self.runtime.begin(starts)
+        except Exception as error:
+            away = isinstance(error, InfrastructureError) and error.code in DATABASE
+            if len(starts) > 1 or away:
+                raise
+            self._log(f"execution {starts[0].execution_id} is left to the inbox to begin: {error!r}")
+            return [None]
 
     def _backlog(self, most: int) -> Backlog:
         """What is durable, and what waits in this process alone."""
@@ -239,6 +258,14 @@ class Server:
             sign_of_life=self.workers.sign_of_life,
             refused=self.metrics.refused,
         )
+
+
+def _read_endings(store: ExecutionStore) -> Callable[[Sequence[int]], Sequence[Ending | None]]:
+    def read(execution_ids: Sequence[int]) -> Sequence[Ending | None]:
+        found = store.endings(execution_ids)
+        return [found.get(one) for one in execution_ids]
+
+    return read
 
 
 def _emit(runtime: LocalRuntime, found: Sequence[tuple[str, Event]]) -> None:

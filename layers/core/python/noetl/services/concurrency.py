@@ -16,8 +16,9 @@ from noetl.domain.events import Event, Start
 from noetl.domain.limits import refusal
 from noetl.dsl.program import Program
 from noetl.engine.admitting import admission_of
-from noetl.ports.execution_store import CreatedExecution, VersionConflictError
+from noetl.ports.execution_store import VersionConflictError
 from noetl.services.engine_deps import EngineDeps, Handled
+from noetl.services.start_execution import created_by
 from noetl.services.taken_ids import refuse_start
 
 
@@ -76,15 +77,7 @@ def _waits(event: Start, program: Program, deps: EngineDeps, handled: Handled) -
     admission = admission_of(program, event, time.time())
     if admission is None:
         return False
-    created = CreatedExecution(
-        program.path,
-        program.name,
-        program.version,
-        event.parent.execution_id if event.parent is not None else None,
-        event.principal,
-        awaited_by=event.awaited_by,
-    )
-    answer, events = deps.store.admit(event, created, admission, deps.owner)
+    answer, events = deps.store.admit(event, created_by(event, program), admission, deps.owner)
     handled.events += events
     if answer.status == "refused":
         raise refusal(admission.key, answer.most, answer.holders)

@@ -31,7 +31,11 @@ class Delivered(msgspec.Struct, frozen=True):
 
 def in_parts(store: ExecutionStore, results: ResultStore, execution_id: int) -> Delivered:
     """The result with every large value as its reference. Raises as ``deliver_result``."""
-    value = read_execution.unresolved_result(store, execution_id)
+    return divided(read_execution.unresolved_result(store, execution_id), results)
+
+
+def divided(value: Any, results: ResultStore) -> Delivered:
+    """``value`` with every large value as its reference. Raises TaskError and InfrastructureError."""
     parts = {str(ref["ref"]): ref for ref in map(canonical, _references(value))}
     return Delivered(value, not parts, parts | _pieces(parts, results))
 
@@ -41,12 +45,17 @@ class _TooMuchError(Exception):
 
 
 def deliver_result(store: ExecutionStore, results: ResultStore, execution_id: int, *, most: int) -> Delivered:
-    """Read large parts as long as the whole stays below ``most`` bytes of JSON.
+    """As ``deliver``, of an execution.
 
     Raises NotFoundError, ConflictError (codes ``not_completed``, ``execution_failed``), TaskError(code="REFERENCE_NOT_AVAILABLE") and
     InfrastructureError.
     """
-    told = in_parts(store, results, execution_id)
+    return deliver(read_execution.unresolved_result(store, execution_id), results, most=most)
+
+
+def deliver(value: Any, results: ResultStore, *, most: int) -> Delivered:
+    """Read large parts of ``value`` as long as the whole stays below ``most`` bytes of JSON. Raises TaskError and InfrastructureError."""
+    told = divided(value, results)
     if told.whole:
         return told
     left = most

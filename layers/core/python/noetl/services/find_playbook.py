@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from noetl.domain.errors import InvalidInputError, NotFoundError
 from noetl.domain.size_gate import check_text
 from noetl.domain.sizes import PATH
-from noetl.ports.catalog import Catalog, CatalogEntry
+from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
 
 SUGGESTED_FROM = 1000
 """Most paths that a mistyped one is compared with."""
@@ -54,6 +55,23 @@ def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> Ca
     )
 
 
+def find_version(
+    catalog: Catalog,
+    path: str,
+    version: int | None = None,
+    find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
+) -> PlaybookVersion:
+    """As ``find_playbook``, without its text. ``find``: asks the catalog, perhaps for others at the same time."""
+    find = find or (lambda one: catalog.find([one])[0])
+    found = find((path, version)) if version is None or 0 < version <= MAX_VERSION else None
+    return found or version_of(find_playbook(catalog, path, version))
+
+
+def version_of(entry: CatalogEntry) -> PlaybookVersion:
+    """Leave out the text of an entry."""
+    return PlaybookVersion(entry.path, entry.version, entry.program)
+
+
 def suggestion(catalog: Catalog, path: str, otherwise: str) -> str | None:
     """``did you mean …?``, else ``otherwise``."""
     from noetl.dsl.diagnostics import did_you_mean
@@ -63,10 +81,15 @@ def suggestion(catalog: Catalog, path: str, otherwise: str) -> str | None:
 
 def by_id(catalog: Catalog, playbook_id: str) -> CatalogEntry:
     """``path@version``, or a path (its latest version). Raises NotFoundError."""
+    return find_playbook(catalog, *named_by(playbook_id))
+
+
+def named_by(playbook_id: str) -> tuple[str, int | None]:
+    """Read ``path@version``, or a path (its latest version)."""
     path, _, version = playbook_id.rpartition("@")
     if path and version.isascii() and version.isdigit() and len(version) < 10:
-        return find_playbook(catalog, path, int(version))
-    return find_playbook(catalog, playbook_id)
+        return path, int(version)
+    return playbook_id, None
 
 
 def by_program(catalog: Catalog, program: str) -> CatalogEntry:

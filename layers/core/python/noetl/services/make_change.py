@@ -9,9 +9,7 @@ from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
 from noetl.domain.facts import Failed, Superseded, encode_facts
-from noetl.domain.reported import plain_text
 from noetl.domain.result_life import KeptResult, mentioned, own_results
-from noetl.domain.sizes import PATH
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.view import DELETED
@@ -27,6 +25,7 @@ from noetl.ports.execution_store import (
     Wake,
 )
 from noetl.services.engine_deps import EngineDeps
+from noetl.services.start_execution import created_by
 
 
 def make_change(
@@ -214,17 +213,7 @@ def _created(
         return CreatedExecution("", "cancelled before its start", parent_execution_id=parent)
     if not isinstance(event, Start):
         return None
-    program = deps.programs(decision.state.program) if decision.state.program else None
-    asked = plain_text(event.path, PATH.value)
-    return CreatedExecution(
-        path=program.path if program is not None else asked,
-        name=program.name if program is not None else asked,
-        playbook_version=program.version if program is not None else "",
-        parent_execution_id=event.parent.execution_id if event.parent is not None else None,
-        principal=plain_text(event.principal),
-        start=event.event_id,
-        awaited_by=event.awaited_by,
-    )
+    return created_by(event, deps.programs(decision.state.program) if decision.state.program else None)
 
 
 def late_row(event: MainEvent, now: float, why: str = "") -> EventRow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -16,11 +16,11 @@ from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.dsl.program import Admission, Expr, Program
 from noetl.ports.answers import EVERY, ExecutionFilter
-from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.ports.execution_store import Ending, ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
 from noetl.services.awaited import awaited, count_awaited
-from noetl.services.execution_state import demand_state, read_state
+from noetl.services.execution_state import read_state
 from noetl.services.hydration import NOT_VALUES, make_hydrate
 from noetl.services.manage_limits import WaitView, waits
 from noetl.services.progress import Progress, StepRun, read_progress
@@ -110,14 +110,16 @@ class ExecutionView(msgspec.Struct, frozen=True):
 
 def find(store: ExecutionStore, execution_id: int) -> ExecutionInfo:
     """Raises NotFoundError."""
-    info = store.info(execution_id)
-    if info is None:
-        raise NotFoundError(
-            f"there is no execution {execution_id}",
-            code="execution_not_found",
-            hint="`noetl list` shows what there is",
-        )
-    return info
+    return store.info(execution_id) or no_execution(execution_id)
+
+
+def no_execution(execution_id: int) -> NoReturn:
+    """Raises NotFoundError."""
+    raise NotFoundError(
+        f"there is no execution {execution_id}",
+        code="execution_not_found",
+        hint="`noetl list` shows what there is",
+    )
 
 
 def describe(
@@ -217,14 +219,22 @@ def result(store: ExecutionStore, results: ResultStore, execution_id: int) -> An
 
 def unresolved_result(store: ExecutionStore, execution_id: int) -> Any:
     """As ``result``, with references where large values were put aside. Raises NotFoundError and ConflictError."""
-    info = find(store, execution_id)
-    if info.status != "completed":
-        raise _no_result(info)
-    slots = store.slots(execution_id)
-    steps = _completed_steps(store, info)
+    return result_of(find_ending(store, execution_id))
+
+
+def find_ending(store: ExecutionStore, execution_id: int) -> Ending:
+    """Raises NotFoundError."""
+    return store.endings([execution_id]).get(execution_id) or no_execution(execution_id)
+
+
+def result_of(ending: Ending) -> Any:
+    """What an execution gave, with references where large values were put aside. Raises ConflictError when it did not complete."""
+    if ending.info.status != "completed":
+        raise _no_result(ending.info)
+    steps = _completed_steps(ending)
     if len(steps) == 1:
-        return _step_value(slots, steps[0])
-    return {name: _step_value(slots, name) for name in steps} or None
+        return _step_value(ending.slots, steps[0])
+    return {name: _step_value(ending.slots, name) for name in steps} or None
 
 
 def _no_result(info: ExecutionInfo) -> ConflictError:
@@ -243,17 +253,15 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
     )
 
 
-def _completed_steps(store: ExecutionStore, info: ExecutionInfo) -> Sequence[str]:
-    seq = demand_state(info).seq
-    for row in store.events(info.execution_id, after=max(seq - 1, 0)):
-        for fact in codec.decode(row.facts):
-            if fact.get("name") == "playbook.completed":
-                return tuple(fact.get("steps") or ())
+def _completed_steps(ending: Ending) -> Sequence[str]:
+    for fact in codec.decode(ending.facts):
+        if fact.get("name") == "playbook.completed":
+            return tuple(fact.get("steps") or ())
     return ()
 
 
-def _step_value(slots: Mapping[tuple[str, str], Any], step: str) -> Any:
-    slot = slots.get(("step", step))
+def _step_value(slots: Mapping[str, Any], step: str) -> Any:
+    slot = slots.get(step)
     data = slot.get("data") if isinstance(slot, Mapping) else None
     if isinstance(data, Mapping) and data.get("kind") == "loop_result":
         return data.get("results")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,10 @@ from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Start
 from noetl.domain.limits import refusal
 from noetl.domain.owners import later
+from noetl.domain.reported import plain_text
 from noetl.domain.schedules import instant
 from noetl.domain.size_gate import check_document, exceeded
-from noetl.domain.sizes import AHEAD_SECONDS
+from noetl.domain.sizes import AHEAD_SECONDS, PATH
 from noetl.dsl.json_schema.check import misfits
 from noetl.dsl.program import Program
 from noetl.ports.credentials import CredentialNames
@@ -56,10 +57,21 @@ class Wish:
 @dataclass(frozen=True, slots=True)
 class Started:
     """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
-    or starts later."""
+    starts later, or has begun (``begun``)."""
 
     execution_id: int
     event: Start | None
+    begun: bool = False
+
+    @property
+    def fresh(self) -> bool:
+        """Whether this call made the execution, and it starts now."""
+        return self.begun or self.event is not None
+
+
+Begin = Callable[[Start], bool | None]
+"""Let the engine of this process begin an execution, in one commit with its first commands. False: another execution has its id. None: the
+engine could not, and its inbox has to deal with that. Idempotent."""
 
 
 def start_execution(
@@ -72,8 +84,13 @@ def start_execution(
     random_bits: int,
     again: bool = False,
     names: CredentialNames | None = None,
+    begin: Begin | None = None,
+    origin: str = "",
 ) -> Started:
     """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
+
+    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event; ``origin`` tells such a Start from others
+    that might get its id, and is the same when the call is repeated. Starts with a key, or that may have to wait, take the event.
 
     ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one, unless its key
     tells that it is not. ``names``: what the playbook's keychain is held against; without it, the engine does that. A repeat under the
@@ -82,7 +99,7 @@ def start_execution(
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
-        return _start(program, wish, store, key, owner, now_ms, random_bits, again, names)
+        return _start(program, wish, store, key, owner, now_ms, random_bits, again, names, begin, origin)
     except InvalidInputError:
         found = None if key is None else store.keyed(key)
         if found is None:
@@ -100,9 +117,13 @@ def _start(
     random_bits: int,
     again: bool,
     names: CredentialNames | None,
+    begin: Begin | None,
+    origin: str,
 ) -> Started:
     # By the store's clock, which is what starts it then: a process that is ahead would start it now.
     starts_at = None if wish.at is None else _ahead(wish.at, store.load([]).now)
+    if key is not None or starts_at is not None or program.concurrency is not None:
+        begin = None
     owner = owner if starts_at is None else later(starts_at)
     created = CreatedExecution(
         path=wish.path or program.path,
@@ -122,19 +143,22 @@ def _start(
             principal_kind=wish.principal_kind,
             told=wish.told,
             priority=wish.priority,
+            origin=origin if begin is not None else "",
+            found=(created.path, wish.version),
         )
         if starts_at is None:
             refuse_excess(program, start, store, now_ms / 1000)
         if names is not None and program.keychain:
             check_keychain(program, start, names, now_ms / 1000)
+        begun = begin(start) if begin is not None else None
+        if begun:
+            return Started(start.execution_id, None, begun)
+        if begun is False:
+            continue
         found = _same(store.create(start, created, owner, key))
         # Of an attempt in doubt: a key tells whether it was carried out. Without one, an execution that has its first id is taken for its own.
-        own = (
-            again
-            and number == 0
-            and found.execution_id == start.execution_id
-            and (key is None or not found.taken)
-        )
+        repeated = again and number == 0 and (key is None or not found.taken)
+        own = (begin is not None or repeated) and found.execution_id == start.execution_id
         if found.fresh or own:
             return Started(found.execution_id, start if starts_at is None else None)
         if not found.taken:
@@ -185,23 +209,41 @@ def start_event(
     told: Mapping[str, Any] | None = None,
     priority: int | None = None,
     origin: str = "",
+    found: tuple[str, int | None] | None = None,
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
     ``now_ms`` and ``random_bits`` make the execution id. ``origin``: see ``ids.start_event``; for Starts that no ``create`` makes.
+    ``found``: path and version of the playbook; without them, the path that it calls its own.
     Raises InvalidInputError(code="payload_invalid") when the payload does not fit the playbook's ``input`` schema, and code="size_limit"
     when it exceeds a limit.
     """
     check_payload(program, payload)
+    path, version = found or (program.path, None)
     return Start(
         ids.execution_id(now_ms, random_bits),
         ids.start_event(origin),
         program.hash,
-        program.path,
+        path,
+        version,
         payload={**(told or {}), **payload},
         principal=principal,
         principal_kind=principal_kind,
         priority=priority,
+    )
+
+
+def created_by(event: Start, program: Program | None) -> CreatedExecution:
+    """Describe the execution that ``event`` makes, under the path by which its playbook was asked for."""
+    path = plain_text(event.path, PATH.value)
+    return CreatedExecution(
+        path=path or (program.path if program is not None else ""),
+        name=program.name if program is not None else path,
+        playbook_version=str(event.version or (program.version if program is not None else "")),
+        parent_execution_id=event.parent.execution_id if event.parent is not None else None,
+        principal=plain_text(event.principal),
+        start=event.event_id,
+        awaited_by=event.awaited_by,
     )
 
 

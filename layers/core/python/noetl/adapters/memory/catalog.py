@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from noetl.ports.catalog import CatalogEntry
+from noetl.ports.catalog import CatalogEntry, PlaybookVersion
 
 
 class MemoryCatalog:
@@ -41,6 +41,10 @@ class MemoryCatalog:
             if version is None:
                 return versions[-1] if versions else None
             return versions[version - 1] if 1 <= version <= len(versions) else None
+
+    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+        found = [self.get(path, version) for path, version in asked]
+        return [None if one is None else PlaybookVersion(one.path, one.version, one.program) for one in found]
 
     def by_program(self, program: str) -> CatalogEntry | None:
         with self._lock:

@@ -10,32 +10,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
 from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.memory import committing, counting, polling, recovery
-from noetl.adapters.memory.limit_store import MemoryLimits
+from noetl.adapters.memory.looking import MemoryLooking
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.trees import fits, root_of
+from noetl.adapters.memory.trees import root_of
 from noetl.domain import codec, ids
-from noetl.domain.callbacks import SCOPE
 from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Held, Redrive, Start, decode_event
 from noetl.domain.owners import QUEUE
 from noetl.domain.variables import Variable, VariableWrite
-from noetl.ports.answers import EVERY, Steering
+from noetl.ports.answers import Steering
 from noetl.ports.execution_store import (
     Change,
     Committed,
     CreatedExecution,
     Creation,
     EventRow,
-    ExecutionFilter,
-    ExecutionInfo,
     Fence,
     FoundEvent,
     IdempotencyKey,
@@ -60,7 +55,7 @@ _OF_ITEM = re.compile(r"(await|callback):.*\.i")
 """Events of the main lane that tell of a callback of one item of a loop."""
 
 
-class MemoryExecutionStore(MemoryLimits):
+class MemoryExecutionStore(MemoryLooking):
     """``clock`` gives epoch seconds (virtual in the simulator); ``ended`` is told of each execution that ended (its copies of
     credentials go)."""
 
@@ -297,30 +292,6 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             return recovery.due_timers(self._tables, owner, limit)
 
-    def info(self, execution_id: int) -> ExecutionInfo | None:
-        with self._lock:
-            entry = self._tables.executions.get(execution_id)
-            return None if entry is None else _info(entry, self._tables.clock())
-
-    def executions(
-        self,
-        *,
-        limit: int,
-        before: int | None = None,
-        status: str | None = None,
-        wanted: ExecutionFilter = EVERY,
-    ) -> Sequence[ExecutionInfo]:
-        with self._lock:
-            now = self._tables.clock()
-            newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
-            return [
-                _info(entry, now)
-                for entry in newest
-                if (before is None or entry.execution_id < before)
-                and status in (None, entry.status)
-                and fits(entry, wanted, self._tables)
-            ][:limit]
-
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         return self._page(execution_id, 0, after, limit)
 
@@ -345,17 +316,6 @@ class MemoryExecutionStore(MemoryLimits):
     def _lane(self, execution_id: int, lane: int) -> list[StoredEvent]:
         history = self._tables.work[execution_id].history.values()
         return sorted((row for row in history if row.lane == lane), key=PLACE)
-
-    def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
-        with self._lock:
-            return {key: codec.decode(value) for key, value in self._tables.work[execution_id].slots.items()}
-
-    def callback_slots(self, execution_id: int, runs: Sequence[int], limit: int) -> Mapping[str, Any]:
-        places = sorted(place for scope, place in self.slots(execution_id) if scope == SCOPE)
-        own = [place for place in places if place in map(str, runs)]
-        items = [[place for place in places if place.startswith(f"{run}.")][:limit] for run in runs]
-        slots = self.slots(execution_id)
-        return {place: slots[SCOPE, place] for place in [*own, *chain.from_iterable(items)]}
 
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
         with self._lock:
@@ -382,19 +342,3 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             history = list(self._tables.work[execution_id].history.values())
         yield from sorted((row for row in history if row.lane > 0), key=PLACE)
-
-
-def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:
-    return ExecutionInfo(
-        execution_id=entry.execution_id,
-        path=entry.created.path,
-        name=entry.created.name,
-        status=entry.status,
-        program=entry.program,
-        version=entry.version,
-        started_at=entry.started_at,
-        ended_at=entry.ended_at,
-        parent_execution_id=entry.created.parent_execution_id,
-        state=entry.state,
-        ahead=entry.version == 0 and entry.started_at > now,
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.literals import number, text
+from noetl.adapters.postgres.literals import number, numbers, text, texts
 from noetl.domain.errors import ConflictError
-from noetl.ports.catalog import CatalogEntry
+from noetl.ports.catalog import CatalogEntry, PlaybookVersion
 from noetl.ports.execution_store import VersionConflictError
 
 ATTEMPTS = 20
@@ -46,6 +46,15 @@ class PostgresCatalog:
             return None
         return _first(self._database.run("playbook", {"path": text(path), "version": number(version or 0)}))
 
+    def find(self, asked: Sequence[tuple[str, int | None]]) -> Sequence[PlaybookVersion | None]:
+        paths = texts([path for path, _ in asked])
+        # Versions begin with 1, and 0 stands for the latest.
+        versions = numbers(
+            [0 if version is None else (version if version > 0 else -1) for _, version in asked]
+        )
+        rows = self._database.run("playbook_programs", {"paths": paths, "versions": versions})
+        return [_version(row) for row in rows]
+
     def by_program(self, program: str) -> CatalogEntry | None:
         return _first(self._database.run("playbook_by_program", {"program": text(program)}))
 
@@ -56,6 +65,11 @@ class PostgresCatalog:
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         rows = self._database.run("list_playbooks", {"after": text(after), "limit": number(limit)})
         return [_entry(row) for row in rows]
+
+
+def _version(row: Row) -> PlaybookVersion | None:
+    path, version, program = (column or b"" for column in row)
+    return PlaybookVersion(path.decode(), int(version), program.decode()) if version else None
 
 
 def _first(rows: list[Row]) -> CatalogEntry | None:

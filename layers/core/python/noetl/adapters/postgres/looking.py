@@ -9,10 +9,14 @@ from noetl.adapters.postgres import shapes
 from noetl.adapters.postgres.limit_store import PostgresLimits
 from noetl.adapters.postgres.literals import number, numbers, unname
 from noetl.domain import codec
-from noetl.ports.execution_store import StoredEvent
+from noetl.ports.execution_store import Ending, StoredEvent
 
 
 class PostgresLooking(PostgresLimits):
+    def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
+        rows = self.database.run("endings", {"execution_ids": numbers(execution_ids)})
+        return {one.info.execution_id: one for one in map(shapes.ending, rows)}
+
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
         names = ("commands", "timers", "outbox", "lost")

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.unread import moment
+from noetl.domain import codec
 from noetl.domain.state import Status
-from noetl.ports.execution_store import ExecutionInfo, LoopProgress, StoredEvent
+from noetl.ports.execution_store import Ending, ExecutionInfo, LoopProgress, StoredEvent
 
 
 def progress(row: Row) -> LoopProgress:
@@ -43,6 +44,12 @@ def info(row: Row) -> ExecutionInfo:
         state=state or b"",
         ahead=ahead == b"t",
     )
+
+
+def ending(row: Row) -> Ending:
+    """Of ``endings``."""
+    *about, facts, slots = row
+    return Ending(info(tuple(about)), facts or b"[]", dict(codec.decode(slots)) if slots else {})
 
 
 def event(row: Row) -> StoredEvent:

@@ -25,9 +25,16 @@ from noetl.domain.schedules import instant, parse_instant
 from noetl.domain.state import TERMINAL
 from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.ports.answers import ExecutionFilter
-from noetl.ports.catalog import CatalogEntry
+from noetl.ports.catalog import PlaybookVersion
 from noetl.services import read_execution
-from noetl.services.find_playbook import by_id, by_program, check_path, find_playbook
+from noetl.services.find_playbook import (
+    by_program,
+    check_path,
+    find_playbook,
+    find_version,
+    named_by,
+    version_of,
+)
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_limits import waits
 from noetl.services.progress import read_progress
@@ -42,27 +49,31 @@ _LARGE_EVENT = 1_000_000
 # --- start ------------------------------------------------------------------------------------------
 
 
-def start(deps: ApiDeps, request: Request) -> Answer:
-    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer."""
+def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
+    """201 as soon as the execution is durable; the same Idempotency-Key with the same body gives the same answer.
+
+    The second value tells whether this request made it, to start now.
+    """
     deps.pressure.check_start()
     asked = reading.body(request, deps, StartBody)
     payload = _payload(asked)
     reading.storable(payload, "payload")
-    entry = _wanted(deps, asked)
+    found = _wanted(deps, asked)
     owner = deps.publisher.owner()
+    key = reading.idempotency_key(request)
     wish = Wish(
         payload,
-        entry.path,
-        entry.version,
+        found.path,
+        found.version,
         request.principal.name,
         request.principal.kind,
-        reading.idempotency_key(request),
-        codec.decode(request.body or b"{}"),
+        key,
+        codec.decode(request.body or b"{}") if key else None,
         at=None if asked.trigger_at is None else parse_instant(asked.trigger_at),
         priority=asked.priority,
     )
     started = start_execution(
-        deps.programs(entry.program),
+        deps.programs(found.program),
         wish,
         deps.store,
         owner=owner,
@@ -70,14 +81,17 @@ def start(deps: ApiDeps, request: Request) -> Answer:
         random_bits=request.bits,
         again=request.again,
         names=deps.names,
+        begin=deps.begin,
+        origin=request.origin,
     )
     if started.event is not None:
         publish(deps, owner, started.event)
-        answer = StartedAnswer(str(started.execution_id), entry.path, entry.version, entry.program)
+    if started.fresh:
+        answer = StartedAnswer(str(started.execution_id), found.path, found.version, found.program)
     else:
         answer = _kept(deps, started.execution_id)
     location = f"/api/executions/{started.execution_id}"
-    return Answer(201, answer, headers={"Location": location})
+    return Answer(201, answer, headers={"Location": location}), started.fresh
 
 
 def _payload(asked: StartBody) -> dict[str, object]:
@@ -86,7 +100,7 @@ def _payload(asked: StartBody) -> dict[str, object]:
     return asked.payload or asked.workload or {}
 
 
-def _wanted(deps: ApiDeps, asked: StartBody) -> CatalogEntry:
+def _wanted(deps: ApiDeps, asked: StartBody) -> PlaybookVersion:
     named = [asked.path, asked.playbook_id or asked.catalog_id, asked.program]
     if sum(name is not None for name in named) != 1:
         raise InvalidInputError(
@@ -97,15 +111,15 @@ def _wanted(deps: ApiDeps, asked: StartBody) -> CatalogEntry:
     path, playbook_id, program = named
     version = reading.version(asked.version)
     if path is not None:
-        return find_playbook(deps.catalog, check_path(path), version)
+        return find_version(deps.catalog, check_path(path), version, deps.find)
     if version is not None:
         raise InvalidInputError("a version belongs to a path", code="body_invalid")
     if playbook_id is not None:
-        return by_id(deps.catalog, playbook_id)
+        return find_version(deps.catalog, *named_by(playbook_id), deps.find)
     assert program is not None
     if len(program) != 64 or not program.isalnum() or not program.isascii():
         raise InvalidInputError("a program is a SHA-256 in hexadecimal digits", code="body_invalid")
-    return by_program(deps.catalog, program)
+    return version_of(by_program(deps.catalog, program))
 
 
 def _kept(deps: ApiDeps, execution_id: int) -> StartedAnswer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 from noetl.api import reading
 from noetl.api.deps import ApiDeps
@@ -16,7 +17,7 @@ from noetl.domain.results import leads_to_object
 from noetl.domain.tiers import KNOWN_WISHES
 from noetl.ports.results import ObjectReader
 from noetl.services import read_execution
-from noetl.services.deliver_result import Delivered, deliver_result, in_parts
+from noetl.services.deliver_result import Delivered, deliver, divided, in_parts
 
 LINK_SECONDS = 900
 PIECE = 1024 * 1024
@@ -35,19 +36,20 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
             200, _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
         )
     text = ""
-    for one in result_answers(deps, execution_id, most=deps.max_answer):
+    value = read_execution.unresolved_result(deps.store, execution_id)
+    for one in result_answers(deps, execution_id, value, most=deps.max_answer):
         text = Answer(200, one).body()
         if escaped_size(text) <= deps.max_answer:
             break
     return Answer(200, text=text)
 
 
-def result_answers(deps: ApiDeps, execution_id: int, *, most: int) -> Iterator[ResultAnswer]:
-    """Give the result in the largest form below ``most`` bytes of JSON, then (when that was all of it) with references."""
-    found = deliver_result(deps.store, deps.results, execution_id, most=most)
+def result_answers(deps: ApiDeps, execution_id: int, value: Any, *, most: int) -> Iterator[ResultAnswer]:
+    """Give a result in the largest form below ``most`` bytes of JSON, then (when that was all of it) with references."""
+    found = deliver(value, deps.results, most=most)
     yield _result_answer(deps, execution_id, found)
     if found.whole:
-        yield _result_answer(deps, execution_id, in_parts(deps.store, deps.results, execution_id))
+        yield _result_answer(deps, execution_id, divided(value, deps.results))
 
 
 def _result_answer(deps: ApiDeps, execution_id: int, found: Delivered) -> ResultAnswer:

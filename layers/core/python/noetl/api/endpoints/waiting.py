@@ -16,7 +16,7 @@ from noetl.api.exchange import Answer, Request
 from noetl.api.waiting import LONGEST
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.state import TERMINAL
-from noetl.ports.execution_store import ExecutionInfo
+from noetl.ports.execution_store import Ending
 from noetl.services import read_execution
 
 MARGIN = 2048
@@ -32,15 +32,14 @@ def start(deps: ApiDeps, request: Request) -> Answer:
     seconds = reading.seconds(request, "wait", LONGEST)
     if seconds is not None:
         check_scope(request.principal, "read")
-    made = executions.start(deps, request)
+    made, fresh = executions.start(deps, request)
     begun = made.value
     if seconds is None or not isinstance(begun, StartedAnswer) or begun.status == "scheduled":
         return made
     execution_id = int(begun.execution_id)
-    _wait(deps, request, execution_id, seconds)
+    _wait(deps, request, execution_id, seconds, fresh=fresh)
     try:
-        info = read_execution.find(deps.store, execution_id)
-        return Answer(201, text=_told(deps, begun, info), headers=made.headers)
+        return Answer(201, text=_told(deps, begun, _ending(deps, execution_id)), headers=made.headers)
     except NoetlError as error:
         deps.log(f"execution {execution_id} is started; how it goes cannot be told: {error}")
         return made
@@ -66,7 +65,9 @@ def _wait_for_named(deps: ApiDeps, request: Request) -> None:
             _wait(deps, request, execution_id, seconds)
 
 
-def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float) -> None:
+def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *, fresh: bool = False) -> None:
+    """``fresh``: this request has started it."""
+
     def over() -> bool:
         try:
             info = deps.store.info(execution_id)
@@ -75,30 +76,39 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float) ->
             return False
         return info is None or info.status in TERMINAL
 
-    deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000)
+    deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000, fresh=fresh)
 
 
-def _told(deps: ApiDeps, begun: StartedAnswer, info: ExecutionInfo) -> str:
+def _ending(deps: ApiDeps, execution_id: int) -> Ending:
+    """Raises NotFoundError."""
+    if deps.ending is None:
+        return read_execution.find_ending(deps.store, execution_id)
+    return deps.ending(execution_id) or read_execution.no_execution(execution_id)
+
+
+def _told(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
     """The largest answer that a caller can be given. A result that cannot be read is left out: its own route tells why."""
+    info = ending.info
     queued = read_execution.is_queued(deps.store, info)
     summary = read_execution.summarize(info, deps.clock(), queued=queued)
     ended = info.status in TERMINAL
     told = msgspec.structs.replace(
         begun, status=summary.status, ended=ended, error=read_execution.error_of(info)
     )
-    texts = (Answer(201, one).body() for one in _with_result(deps, told, info))
+    texts = (Answer(201, one).body() for one in _with_result(deps, told, ending))
     fitting = (text for text in texts if executions.escaped_size(text) <= deps.max_answer)
     return next(fitting, None) or Answer(201, told).body()
 
 
-def _with_result(deps: ApiDeps, told: StartedAnswer, info: ExecutionInfo) -> Iterator[StartedAnswer]:
+def _with_result(deps: ApiDeps, told: StartedAnswer, ending: Ending) -> Iterator[StartedAnswer]:
     """The answer with the whole result, then with its large parts as references."""
-    if info.status != "completed":
+    if ending.info.status != "completed":
         return
+    execution_id, value = ending.info.execution_id, read_execution.result_of(ending)
     try:
-        for found in result_answers(deps, info.execution_id, most=deps.max_answer - MARGIN):
+        for found in result_answers(deps, execution_id, value, most=deps.max_answer - MARGIN):
             yield msgspec.structs.replace(
                 told, result=found.result, complete=found.complete, downloads=found.downloads
             )
     except NoetlError as error:
-        deps.log(f"the result of execution {info.execution_id} cannot be told: {error}")
+        deps.log(f"the result of execution {execution_id} cannot be told: {error}")

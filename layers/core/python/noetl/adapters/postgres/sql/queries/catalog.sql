@@ -29,6 +29,17 @@ SELECT path, version, name, program, content, source_name, extract(epoch FROM cr
 WHERE namespace = 'default' AND path = :path AND (:version::bigint = 0 OR version = :version::bigint)
 ORDER BY version DESC LIMIT 1;
 
+-- name: playbook_programs
+-- Of each path a version, or (0) the latest, without its text; a row of NULLs where there is none.
+SELECT c.path, c.version, c.program
+FROM unnest(:paths::text[], :versions::bigint[]) WITH ORDINALITY AS asked (path, version, place)
+LEFT JOIN LATERAL (
+    SELECT k.path, k.version, k.program FROM noetl.catalog k
+    WHERE k.namespace = 'default' AND k.path = asked.path AND (asked.version = 0 OR k.version = asked.version)
+    ORDER BY k.version DESC LIMIT 1
+) c ON true
+ORDER BY asked.place;
+
 -- name: playbook_versions
 -- Newest first.
 SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at) FROM noetl.catalog

@@ -195,6 +195,23 @@ SELECT execution_id, path, name, status, program, version, extract(epoch FROM st
        parent_execution_id, state, version = 0 AND started_at > now()
 FROM noetl.execution WHERE execution_id = :execution_id;
 
+-- name: endings
+-- Executions and, of those that completed, the facts of the last row of their history, with what the steps left that it names. The names
+-- of steps are identifiers, which stand in the text of a document as they are: nothing has to be looked up inside it.
+SELECT e.execution_id, e.path, e.name, e.status, e.program, e.version, extract(epoch FROM e.started_at), extract(epoch FROM e.ended_at),
+       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), r.facts, r.slots
+FROM unnest(:execution_ids::bigint[]) AS asked (id)
+JOIN noetl.execution e ON e.execution_id = asked.id
+LEFT JOIN LATERAL (
+    SELECT last.facts, (
+        SELECT json_agg(json_build_array(s.name, s.value)) FROM noetl.slot s
+        WHERE s.execution_id = e.execution_id AND s.scope = 'step'
+            AND strpos(last.facts::text, '"' || s.name || '"') > 0) AS slots
+    FROM (
+        SELECT h.facts FROM noetl.event h
+        WHERE h.execution_id = e.execution_id AND h.lane = 0 ORDER BY h.seq DESC LIMIT 1) last
+) r ON e.status = 'completed';
+
 -- part: execution_fits
 -- An empty status means any; what is NULL is not asked for.
 namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS NULL OR path = :path)
