@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from noetl.domain.need import Need
@@ -238,6 +238,20 @@ works = st.builds(
 
 
 @given(st.lists(works, min_size=1, max_size=30), st.integers(1, 4), st.integers(4, 8))
+@example(
+    [
+        Work([5, 2], seconds=0.0),
+        Work([3, 2, 5], seconds=0.0),
+        Work([4, 1, 1, 5], seconds=0.0),
+        Work([4, 2, 3], seconds=0.3, pause=0.05, priority=3),
+        Work([4, 2], seconds=0.0),
+        Work([3, 2, 5, 5, 3, 4], seconds=0.0, pause=0.05),
+        Work([3, 4, 4, 2], seconds=0.0, priority=3),
+        Work([4, 4, 4, 1], seconds=0.3, priority=3),
+    ],
+    4,
+    4,
+)
 def test_whatever_comes_all_of_it_runs_and_nobody_waits_for_ever(work, threads, places):
     played = Machine(work, threads, places)
     for place, one in enumerate(work):

@@ -68,6 +68,8 @@ class Turns(Generic[T]):
         """At most ``places`` of them."""
         self._begun = -math.inf
         """When an execution was last given a place."""
+        self._refused: float | None = None
+        """Since when nothing was taken although something was ready."""
         self._new_last = False
         """The last turn went to a new execution: the next one goes to a warm one that is ready."""
         self.ready = 0
@@ -99,7 +101,9 @@ class Turns(Generic[T]):
         priority = max(self._levels)
         execution_id = self._choose(priority, self._levels[priority], now)
         if execution_id is None:
+            self._refused = now if self._refused is None else self._refused
             return None
+        self._refused = None
         if self._places is not None:
             self._begin(execution_id, priority, now)
         self.running += 1
@@ -172,10 +176,15 @@ class Turns(Generic[T]):
         if ready is not None:
             self._new_last = False
             return ready
+        most = Need.NOW if self._is_refused_long(now) else Need.ELSEWHERE
         for one in (new, next(iter(level.warm), None)):
-            if one is not None and self._make_room(one, priority, Need.ELSEWHERE):
+            if one is not None and self._make_room(one, priority, most):
                 return one
         return None
+
+    def _is_refused_long(self, now: float) -> bool:
+        """Whether all that was ready has waited for too long, whoever came or began before."""
+        return self._refused is not None and self._refused <= now - self._patience
 
     def _is_late(self, line: _Line[T], now: float) -> bool:
         """Whether the first of the new executions has waited for too long, with no other that began meanwhile."""
