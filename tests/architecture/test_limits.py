@@ -68,6 +68,10 @@ DOORS = {
     "correlation_id": {"api.test_named_sizes", "cli.test_sizes"},
     "trigger_name": {"api.test_named_sizes", "cli.test_sizes"},
     "credential_name": {"api.test_named_sizes", "cli.test_sizes"},
+    "credential_bytes": {"api.test_named_sizes", "cli.test_sizes"},
+    "patch_operations": {"api.test_named_sizes", "cli.test_sizes"},
+    "trigger_text": {"api.test_named_sizes", "cli.test_sizes"},
+    "trigger_template": {"api.test_named_sizes", "cli.test_sizes"},
     "schedule_name": {"api.test_named_sizes", "dsl.test_sizes"},
     "catch_up": {"api.test_named_sizes", "dsl.test_sizes"},
 }

@@ -46,9 +46,12 @@ ALLOWED = {
     (
         "api/endpoints/schedules.py",
         "backfill",
-    ): "22 bits beside the millisecond; the store refuses an id that is taken, and another is drawn (ADR 38)",
+    ): "22 bits beside the millisecond of an execution; the store refuses an id that is taken, and the next one is asked for (ADR 38)",
     ("api/endpoints/triggers.py", "_fire"): "as above",
-    ("api/exchange.py", "_random_bits"): "as above",
+    ("api/exchange.py", "_random_bits"): (
+        "22 bits beside the millisecond of an execution or a batch of events; the store refuses an id that is taken, and the next one"
+        " is asked for"
+    ),
     (
         "api/local_tokens.py",
         "write_private",
@@ -88,7 +91,10 @@ ALLOWED = {
         "runtime/file_watcher.py",
         "FileWatcher._look_at",
     ): "48 bits of a folder beside the name of its trigger: the folders that one trigger has had",
-    ("runtime/new_ids.py", "random_bits"): "as above",
+    ("runtime/new_ids.py", "random_bits"): (
+        "22 bits beside the millisecond: of executions (ADR 38), of credentials and of records of who read them (services/draw_id.py);"
+        " the store refuses an id that is taken, and another is drawn"
+    ),
     ("runtime/presence.py", "Presence.__init__"): "96 bits of the name of a process",
     (
         "services/holding.py",

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 
+from noetl.adapters.embedded.cipher import FileCipher
 from noetl.adapters.memory import MemoryExecutionStore
 from noetl.adapters.memory.credential_store import MemoryCredentialStore
+from noetl.domain.errors import ConflictError
 from noetl.ports.credential_store import CachedCredential, CredentialAccess, CredentialStore, StoredCredential
+from noetl.ports.new_ids import IdTakenError
+from noetl.services.manage_credentials import (
+    CredentialDeps,
+    CredentialWish,
+    Token,
+    keep_credential,
+    note_access,
+)
+from noetl.services.worker_credentials import RegisteredFirst
 from tests.contract.builders import EID, Make
 from tests.virtual_time import DatabaseClock
 
@@ -190,3 +202,27 @@ def test_copies_of_an_execution_go_with_its_terminal_event(kind, request):
     if kind == "postgres":
         kept.close()
         store.close()
+
+
+def test_an_id_that_is_taken_is_refused_and_another_is_drawn(made, tmp_path):
+    """Of a credential, and of the record of who read one: two that are drawn in one millisecond may be the same."""
+    store, _ = made
+    store.put(credential("one", 7))
+    with pytest.raises(IdTakenError):
+        store.put(credential("two", 7))
+    assert not store.put(credential("one", 7))[1], "it is replaced, and keeps its id"
+    assert store.get("two") is None
+    drawn = iter([7, 8, 5, 8, 6, 5, 9, 9, 10])
+    deps = CredentialDeps(
+        store, FileCipher(tmp_path / "key"), lambda name, data: Token("t", 60.0), lambda: next(drawn)
+    )
+    kept, fresh = keep_credential(CredentialWish("db", "generic", {"k": "v"}), "me", deps)
+    assert fresh and kept.id == "8", "7 is another's"
+    other, fresh = keep_credential(CredentialWish("api", "generic", {"k": "v"}), "me", deps)
+    assert (other.id, fresh) == ("6", True)
+    worker = RegisteredFirst(deps, None)  # type: ignore[arg-type]
+    assert worker.get("db", 3).data == {"k": "v"}
+    assert {one.id for one in store.accesses(limit=9)} == {5, 9, 10}
+    with pytest.raises(ConflictError) as busy:
+        note_access(replace(deps, new_id=lambda: 9), "db", "read", "me")
+    assert busy.value.retryable

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from noetl.ports.event_batches import EventBatches, EventTold
+from noetl.ports.new_ids import IdTakenError
+from noetl.services.take_events import BatchWish, EventWish, accept_batch
 
 ODD = '{"v":1,"note":"nul \\u0000 and \\ud800"}'
 
@@ -40,6 +43,42 @@ def test_a_batch_is_kept_once_under_its_id_and_its_key(batches):
     assert (again.batch_id, again.fingerprint, fresh) == (7, "f", False)
     assert kept(batches, 9)[1] and kept(batches, 10)[1], "without a key each is its own"
     assert batches.get(7) == first and batches.get(8) is None
+
+
+def test_a_batch_never_stands_for_another_that_drew_its_id(batches):
+    kept(batches, 7)
+    kept(batches, 8, "k")
+    assert not kept(batches, 7)[1], "the same again"
+    for number, key, fingerprint, principal in (
+        (7, "", "other", "me"),
+        (7, "", "f", "somebody else"),
+        (7, "mine", "f", "me"),
+        (8, "", "f", "me"),
+        (8, "mine", "f", "me"),
+    ):
+        with pytest.raises(IdTakenError):
+            batches.accept(number, ["{}"], key=key, fingerprint=fingerprint, principal=principal)
+    assert kept(batches, 8, "k", "other")[0].fingerprint == "f", "who has the key is told what it stands for"
+    assert kept(batches, 9, "mine")[1], "nothing was kept under the key"
+
+
+@pytest.mark.parametrize("key", ["", "mine"])
+def test_the_next_id_is_asked_for_where_a_batch_has_the_first(batches, key):
+    """Also when another client sends the very same body in the same millisecond; a request in doubt finds what it made."""
+    deps = SimpleNamespace(batches=batches)
+    event = EventWish(token="t", event={"type": "command"})
+
+    def send(key: str, again: bool = False) -> Any:
+        return accept_batch(BatchWish(7, [event], key, "me", "f", again), deps)  # type: ignore[arg-type]
+
+    first, fresh = send(key and "other")
+    assert fresh and first.batch_id == 7
+    second, fresh = send(key)
+    assert fresh and second.batch_id == 8
+    if not key:
+        assert send(key, again=True) == (first, False)
+    else:
+        assert send(key) == send(key, again=True) == (second, False)
 
 
 def test_one_at_a_time_handles_it_and_a_dead_one_is_followed(harness, batches):

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
 import pytest
 
 from noetl.domain import ids
 from noetl.domain.commands import LoopSlice
 from noetl.domain.events import Parent, Start
-from noetl.ports.execution_store import ExecutionIdTakenError
+from noetl.dsl.compiler import compile_playbook
+from noetl.kinds.registry import default_registry
+from noetl.ports.execution_store import Creation, ExecutionIdTakenError, IdempotencyKey
+from noetl.services.start_execution import Wish, start_execution
 from tests.contract.builders import EID
+from tests.contract.test_lock_order import meet
 
 ME = "owner-1"
 CHILD = EID + 64
+ONE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: one, path: demo/one }
+workflow:
+  - step: start
+    tool: { kind: noop }
+"""
 
 
 def child(origin: str = "2:1", parent: int = EID, child_id: int = CHILD) -> Start:
@@ -125,3 +141,80 @@ def test_a_report_that_comes_again_starts_no_second_child_of_an_item(store, make
     assert store.start_of(EID + 128) is None and store.start_of(CHILD) is not None
     again, committed = store.commit_items([report(CHILD, 0), report(CHILD, 0)], ME)
     assert [one.counted for one in again] == [0, 0] and committed.events == ()
+
+
+Meeting = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def meeting(harness, request) -> Meeting:
+    """Make calls that meet: each is under way, and has the rows of its execution, when the next one begins. On Postgres, somebody else's
+    insert into history and the outbox holds their transactions open."""
+    if harness.kind == "memory":
+        return lambda *calls: [call() for call in calls]  # one lock: it has no other way to meet
+
+    def held(*calls: Callable[[], Any]) -> list[Any]:
+        dsn = request.getfixturevalue("database_clock").dsn
+        with psycopg.connect(dsn) as barrier:
+            barrier.execute(
+                "INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload) VALUES (%s, 'start', 1, '', '{}')",
+                (CHILD,),
+            )
+            barrier.execute(
+                "INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, at, facts)"
+                " VALUES (%s, 'start:first', 0, 1, 'x', now(), '[]')",
+                (CHILD,),
+            )
+            return meet(dsn, barrier, *calls)
+
+    return held
+
+
+@pytest.mark.parametrize("first", ["a create with a key", "a create without a key", "a first commit"])
+def test_a_key_never_stands_for_the_execution_of_another_start(store, make, meeting, first):
+    """Two clients draw one id, and the second is under way when the first commits."""
+    keys = [IdempotencyKey(f"of {number}", "asked") for number in range(2)]
+
+    def one() -> Any:
+        if first == "a first commit":
+            return store.commit([begin(make, Start(CHILD, "start:first", "prog"))], ME)
+        return store.create(
+            make.start(CHILD), make.created(), ME, keys[0] if first.endswith("with a key") else None
+        )
+
+    made, refused = meeting(one, lambda: store.create(make.start(CHILD), make.created(), ME, keys[1]))
+    assert not isinstance(made, Exception) and store.info(CHILD) is not None
+    assert refused == Creation(CHILD, fresh=False, taken=True)
+    assert store.keyed(keys[1]) is None, "the key would answer with the first one's execution"
+    assert store.create(make.start(EID), make.created(), ME, keys[1]) == Creation(EID, fresh=True)
+    assert store.keyed(keys[1]) == Creation(EID, fresh=False)
+
+
+@pytest.mark.parametrize(("key", "again"), [("", False), ("mine", False), ("mine", True)])
+def test_two_clients_that_draw_one_id_get_an_execution_each(store, make, meeting, key, again):
+    """``again``: the second one's earlier attempt ended in doubt, and had not been carried out."""
+    program = compile_playbook(ONE, kinds=default_registry()).program
+    assert program is not None
+    now_ms, bits = ids.EPOCH_MS + (CHILD >> ids.RANDOM_BITS), CHILD & ((1 << ids.RANDOM_BITS) - 1)
+
+    def start(who: str, key: str) -> Any:
+        wish = Wish({"who": who}, f"demo/{who}", principal=who, key=key, asked=[who])
+        second = again and who == "second"
+        return start_execution(program, wish, store, owner=ME, now_ms=now_ms, random_bits=bits, again=second)
+
+    one, two = meeting(lambda: start("first", key and "first"), lambda: start("second", key and "second"))
+    assert one.execution_id == CHILD and two.execution_id != CHILD
+    for who, started in (("first", one), ("second", two)):
+        assert store.info(started.execution_id).path == f"demo/{who}"
+        assert started.event is not None and store.start_of(started.execution_id) == started.event
+        if key:
+            assert start(who, who).execution_id == started.execution_id, "asked again, it is the same"
+
+
+def test_a_repeat_that_meets_its_first_attempt_gets_what_that_made(store, make, meeting):
+    key = IdempotencyKey("order-7", "asked")
+    creations = meeting(*[lambda: store.create(make.start(CHILD), make.created(), ME, key)] * 2)
+    assert sorted(creations, key=lambda one: not one.fresh) == [
+        Creation(CHILD, fresh=True),
+        Creation(CHILD, fresh=False),
+    ]

@@ -33,7 +33,9 @@ AWKWARD = {
 
 def test_create_makes_version_zero_and_delivers_its_start_once(store, make):
     assert store.create(make.start(payload={"a": 1}), make.created(), ME).fresh
-    assert store.create(make.start(payload={"a": 2}), make.created(), ME) == Creation(EID, fresh=False)
+    assert store.create(make.start(payload={"a": 2}), make.created(), ME) == Creation(
+        EID, fresh=False, taken=True
+    )
     snapshot = store.load([LoadRequest(EID)]).executions[EID]
     assert (snapshot.version, snapshot.state, snapshot.program, snapshot.status) == (
         0,

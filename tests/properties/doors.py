@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import InvalidInputError
@@ -15,6 +15,7 @@ from noetl.services.redrive_execution import redrive
 from noetl.services.start_execution import Wish, start_execution
 from tests.properties import hostile
 from tests.properties.happening import Happening
+from tests.properties.laws import law
 
 if TYPE_CHECKING:
     from tests.properties.world import Process, World
@@ -36,6 +37,8 @@ class Root:
     key: str = ""
     execution_id: int = 0
     tried: bool = False
+    drawn: list[int] = field(default_factory=list)
+    """The millisecond of its id, by the clock of whoever was asked first; clients that draw one id share this."""
 
     def start(self, process: Process) -> Sequence[Event]:
         """Ask for it; asked again, it gives the same execution."""
@@ -48,17 +51,28 @@ class Root:
             asked=[self.path, self.payload],
         )
         again, self.tried = self.tried, True
+        if not self.drawn:
+            self.drawn.append(EPOCH_MS + self.number + int(process.skew * 1000))
         started = start_execution(
             self.world.program(self.path),
             wish,
             driver.deps.store,
             owner=process.owner,
-            now_ms=EPOCH_MS + self.number,
+            now_ms=self.drawn[0],
             random_bits=self.number * 7919 + 1,
             again=again,
         )
         self.execution_id = started.execution_id
+        check_own_start(self)
         return () if started.event is None else (started.event,)
+
+
+@law("starts-get-their-own-execution", "call")
+def check_own_start(root: Root) -> None:
+    """Whoever asks for a start is answered with an execution of the playbook asked for, whoever else draws its id."""
+    info = root.world.store.info(root.execution_id)
+    path = None if info is None else info.path
+    assert path == root.path, f"the start of {root.path} was answered with {root.execution_id} of {path}"
 
 
 class Client:

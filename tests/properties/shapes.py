@@ -19,6 +19,7 @@ from tests.properties import hostile
 from tests.properties.accounts import check_cancelled, check_paused, family
 from tests.properties.doors import Client, Root
 from tests.properties.grammar import Grammar, draw
+from tests.properties.happening import Happening
 from tests.properties.invariants import check_end
 from tests.properties.places import MemoryPlace, Place
 from tests.properties.scenes.members import steer_members
@@ -33,6 +34,8 @@ KINDS = ("crowd", "crowd", "family", "family", "hostile", "control", "control", 
 """``crowd``, ``family``, ``control``: a random playbook, small or large, with what clients do to it. ``hostile``: the worst texts in every
 place. ``lingering``: a family that only ends when it is cancelled."""
 LINGERING = "properties/lingering"
+RIVAL = "properties/leaf"
+"""What a second client starts, which draws the same id at the same moment."""
 Ground = Callable[[Callable[[], float]], Place]
 
 
@@ -124,7 +127,7 @@ def scene_of(seed: int, ground: Ground = MemoryPlace) -> Scene:
         world,
         wanted,
         workload,
-        replace(root, world=world, execution_id=0, tried=False),
+        replace(root, world=world, execution_id=0, tried=False, drawn=[]),
         rude,
         text,
     )
@@ -204,6 +207,7 @@ def _play(scene: Scene) -> None:
     client = Client(root, rng, scene.rude)
     world.hasty = rng.choice((0.0, 0.0, 0.1))
     first = [client.ask("start", rng.randint(0, 10))]
+    first += _rival(scene)
     if scene.rude:
         first += [client.ask("patch", rng.randint(5, 60)) for _ in range(rng.randint(0, 2))]
     simulation = Simulation(world, rng, first, budget=rng.choice((0, 10, 30)))
@@ -228,6 +232,17 @@ def _play(scene: Scene) -> None:
         ends = {scene.wanted.status} | ({"cancelled"} if changed else set())
         workload = replace(workload, exact=False, ends=frozenset(ends))
     compare(workload, scene.wanted, seen)
+
+
+def _rival(scene: Scene) -> list[Happening]:
+    """In some scenes another client's start draws the id of the root. Keys tell each client's own execution from the other's, also when an
+    answer is lost."""
+    rng, root = random.Random(f"rival {scene.seed}"), scene.root
+    if rng.random() >= 0.2:
+        return []
+    root.key = root.key or "of the root"
+    rival = Root(scene.world, RIVAL, {"n": 1}, root.number, key="of the rival", drawn=root.drawn)
+    return [Client(rival, rng, 0.0).ask("start", rng.randint(0, 10))]
 
 
 def _controlled(scene: Scene, client: Client, simulation: Simulation) -> bool:

@@ -12,6 +12,7 @@ from noetl.domain import facts as f
 from noetl.ports.execution_store import ExecutionInfo, StoredEvent
 from tests.properties import invariants, shapes
 from tests.properties.accounts import check_children, check_own_results, check_paused, check_values
+from tests.properties.doors import check_own_start
 from tests.properties.laws import LAWS, LawBrokenError, law
 
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
@@ -52,6 +53,15 @@ def test_a_broken_law_is_named():
     with pytest.raises(LawBrokenError, match="law values-arrive-as-they-left: "):
         check_values(["1 became 2"])
     check_children(())
+
+
+def test_a_start_that_is_answered_with_the_execution_of_another_breaks_a_law():
+    infos = {1: SimpleNamespace(path="demo/other"), 2: SimpleNamespace(path="demo/mine")}
+    world = SimpleNamespace(store=SimpleNamespace(info=infos.get))
+    check_own_start(SimpleNamespace(world=world, path="demo/mine", execution_id=2))  # type: ignore[arg-type]
+    for execution_id in (1, 3):
+        with pytest.raises(LawBrokenError, match="law starts-get-their-own-execution: "):
+            check_own_start(SimpleNamespace(world=world, path="demo/mine", execution_id=execution_id))  # type: ignore[arg-type]
 
 
 class Histories:

@@ -180,7 +180,7 @@ class Process:
         kept = world.place.of_process(setting.loops)
         store, results = FaultyPort(kept, self.faults), FaultyPort(world.results, self.faults)
         programs = own_programs(world.programs, setting.programs)
-        skew = setting.skew and world.rng.uniform(-setting.skew, setting.skew)
+        self.skew = setting.skew and world.rng.uniform(-setting.skew, setting.skew)
         deps = EngineDeps(
             store=store,
             results=results,
@@ -190,7 +190,9 @@ class Process:
             owner=None if setting.queues else owner,
             limits=Limits(inline_bytes=setting.inline_bytes, tier="memory", window=setting.window),
             workers=lambda pool: setting.workers,
-            recent=Recent(world.clock.now, setting.recents) if setting.remembers else None,
+            recent=Recent(lambda: world.clock.now() + self.skew, setting.recents)
+            if setting.remembers
+            else None,
         )
         self.worker = WorkerDeps(
             programs=programs,
@@ -199,7 +201,7 @@ class Process:
             credentials=NoCredentials(),
             inline_bytes=setting.inline_bytes,
             clock=world.clock.now,
-            now=lambda: world.clock.epoch() + skew,
+            now=lambda: world.clock.epoch() + self.skew,
             chance=world.rng.random,
             callback_key=lambda command: callback_key(command, programs, RING),
             deadline=self._deadline,

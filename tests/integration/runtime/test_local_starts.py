@@ -39,3 +39,37 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
         assert len(set(found)) == 4
         slots = [runtime.store.slots(one) for one in found]
         assert [one["workload", "n"] for one in slots] == [0, 1, 2, 3]
+
+
+TWO = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: two, path: two }
+workflow:
+  - step: start
+    tool: { kind: python, code: "result = 1" }
+    next: { arcs: [{ step: then }] }
+  - step: then
+    tool: { kind: python, code: "result = 2" }
+"""
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_what_was_committed_and_could_not_be_begun_is_begun_later(
+    failing: int, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the client's own thread hands it on (the first time), or the engine's."""
+    with LocalRuntime(Settings.from_env({}, home=tmp_path, database_url=database)) as runtime:
+        times, pass_on = itertools.count(1), runtime.offers.pass_on
+
+        def broken(commands, later):  # type: ignore[no-untyped-def]
+            if commands and next(times) == failing:
+                raise ValueError("a defect")
+            return pass_on(commands, later)
+
+        monkeypatch.setattr(runtime.offers, "pass_on", broken)
+        entry = runtime.register(TWO, source_name="two.yaml")
+        found = [runtime.start(entry, {})]
+        runtime.run_until(found, timeout=PATIENCE)
+        assert [runtime.status(one) for one in found] == ["completed"]
+        assert next(times) > failing, "nothing failed"

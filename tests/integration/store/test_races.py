@@ -17,6 +17,8 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import LoopDone, Pause, Start
 from noetl.domain.limits import Admission, Limit
+from noetl.dsl.compiler import compile_playbook
+from noetl.kinds.registry import default_registry
 from noetl.ports.execution_store import (
     ChildrenWord,
     ExecutionIdTakenError,
@@ -24,12 +26,21 @@ from noetl.ports.execution_store import (
     LoadRequest,
     VersionConflictError,
 )
+from noetl.services.start_execution import Wish, start_execution
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 ME = "me"
+NOTHING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: nothing, path: demo/nothing }
+workflow:
+  - step: start
+    tool: { kind: noop }
+"""
 
 
 def together(*jobs):
@@ -460,3 +471,36 @@ def test_a_child_that_begins_while_its_parent_is_paused_is_told_or_waits(store, 
             assert info is not None or of == "item", "the item was not counted"
             waits += 1
     assert told + waits == 40
+
+
+def test_clients_that_draw_one_id_are_each_answered_with_their_own_execution(store, make):
+    """With and without keys, some asked for twice at the same moment: whatever two starts do to each other inside the database."""
+    program = compile_playbook(NOTHING, kinds=default_registry()).program
+    clients, barrier = 4, threading.Barrier(4, timeout=PATIENCE)
+    answers = []
+
+    def client(number):
+        rng = random.Random(number)
+        for turn in range(60):
+            # Two clients of a turn may be one that asks twice; the others have a key of their own, or none.
+            key = rng.choice(("", f"{turn}:{number}", f"{turn}:{number // 2}"))
+            wish = Wish({}, f"p/{key or number}", key=key, asked=[key])
+            barrier.wait()
+            started = start_execution(
+                program, wish, store, owner=ME, now_ms=ids.EPOCH_MS + 1 + turn, random_bits=7
+            )
+            answers.append((turn, wish.path, key, started))
+
+    together(*(lambda number=number: client(number) for number in range(clients)))
+    made = {started.execution_id for *_, started in answers if started.event is not None}
+    assert (
+        made
+        == {started.execution_id for *_, started in answers}
+        == {one.execution_id for one in store.executions(limit=999)}
+    )
+    assert all(store.info(started.execution_id).path == path for _, path, _, started in answers)
+    for turn in range(60):
+        starts = [(key, started.execution_id) for of, _, key, started in answers if of == turn]
+        keyed = {one for one in starts if one[0]}
+        own = [one for one in starts if not one[0]]
+        assert len({execution for _, execution in starts}) == len(keyed) + len(own), starts

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.inspection import PostgresInspection
 from noetl.adapters.postgres.queries import query
 from noetl.adapters.postgres.session_settings import SETTINGS
@@ -242,9 +241,10 @@ def looked(store, make, monkeypatch):
         )
         store.commit([change], ME)
         read = []
-        run = Database.run
+        # Of this store alone: a thread that another test left behind may still ask its own database, which is none of these rows.
+        run = store.database.run
         with monkeypatch.context() as patch:
-            patch.setattr(Database, "run", lambda *call: (rows := run(*call), read.extend(rows))[0])
+            patch.setattr(store.database, "run", lambda *call: (rows := run(*call), read.extend(rows))[0])
             look(store, execution)
         return len(read)
 
@@ -318,9 +318,9 @@ def listed_blocks(store, make, admin, monkeypatch):
 
     def measure(wanted: ExecutionFilter, count: int) -> int:
         asked: list[tuple[str, dict]] = []
-        run = Database.run
+        run = store.database.run
         with monkeypatch.context() as patch:
-            patch.setattr(Database, "run", lambda self, *call: (asked.append(call), run(self, *call))[1])
+            patch.setattr(store.database, "run", lambda *call: (asked.append(call), run(*call))[1])
             assert len(store.executions(limit=50, wanted=wanted)) == count
         ((name, values),) = asked
         statement = query(name)

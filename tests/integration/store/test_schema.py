@@ -8,7 +8,10 @@ import psycopg
 import pytest
 
 from noetl.adapters.postgres import migrations
+from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.trigger_store import PostgresTriggerStore
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.schedules import fire_key
 from tests.databases import drop_database
 
 pytestmark = pytest.mark.postgres
@@ -95,6 +98,39 @@ def test_rates_that_are_no_number_do_not_stop_the_migration_that_refuses_them(em
         used = connection.execute("SELECT rate, per FROM noetl.limit_use").fetchall()
     assert kept == [("a", 5, None, 1), ("b", 5, None, 1), ("c", 5, 2, 3), ("d", 5, None, 3)]
     assert used == [(None, 1)]
+
+
+def test_what_triggers_and_schedules_started_before_stays_known(empty):
+    migrate_before(empty, "migrations/0029")
+    moment = fire_key("nightly", 0.0, "reports/daily")
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO noetl.execution (execution_id, path, name, principal, started_at) VALUES"
+            " (5, 'reports/daily', 'daily', 'nightly', '2026-03-02'), (6, 'new', 'new', 'orders', '2026-03-02'),"
+            " (7, 'old', 'old', 'orders', '2026-02-28')"
+        )
+        connection.execute(
+            "INSERT INTO noetl.trigger (name, kind, path, source, event_key, enabled, generation, created_at)"
+            " VALUES ('orders', 'webhook', 'new', '{\"type\":\"webhook\"}', '', true, 1, '2026-03-01 00:00:00.123457Z')"
+        )
+        for execution, key in (
+            (5, moment.removesuffix(":reports/daily")),
+            (6, "trigger:new"),
+            (7, "trigger:old"),
+            (5, "api:me"),
+        ):
+            connection.execute(
+                "INSERT INTO noetl.idempotency (key, fingerprint, execution_id) VALUES (%s, 'f', %s)",
+                (key, execution),
+            )
+    migrations.migrate(empty)
+    database = Database(empty)
+    made = PostgresTriggerStore(database).get("orders").created_at
+    database.close()
+    with psycopg.connect(empty) as connection:
+        found = connection.execute("SELECT key FROM noetl.idempotency").fetchall()
+    new = f"trigger:new:{round(made * 1_000_000)}"
+    assert {one for (one,) in found} == {moment, new, "trigger:old", "api:me"} and new.endswith("123457")
 
 
 def test_migrating_is_done_once_and_then_costs_nothing(empty):

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 from noetl.adapters.aws.sqs import SqsQueue
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
+from noetl.services.dead_letters import lay_aside
 from tests.waiting import PATIENCE
 
 URL = "https://sqs.eu-central-1.amazonaws.com/000000000000/q"
@@ -148,3 +149,41 @@ def test_the_engines_path_loads_neither_pydantic_nor_yaml():
         timeout=PATIENCE,
     )
     assert found.stdout.strip() == "[]", found.stderr
+
+
+class Strict:
+    """Takes the characters that SQS takes, in bodies and attributes: #x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF."""
+
+    def __init__(self):
+        self.taken = []
+
+    def send_message_batch(self, QueueUrl, Entries):  # noqa: N803
+        failed = []
+        for entry in Entries:
+            texts = [entry["MessageBody"]]
+            texts += [one["StringValue"] for one in entry.get("MessageAttributes", {}).values()]
+            if all(map(self.is_taken, "".join(texts))):
+                self.taken.append(entry)
+            else:
+                failed.append({"Id": entry["Id"], "SenderFault": True, "Code": "InvalidMessageContents"})
+        return {"Failed": failed}
+
+    @staticmethod
+    def is_taken(character):
+        point = ord(character)
+        return (
+            point in (9, 10, 13) or 0x20 <= point <= 0xD7FF or 0xE000 <= point <= 0xFFFD or point >= 0x10000
+        )
+
+
+def test_a_reason_with_any_character_is_sent_with_its_dead_letter():
+    """A letter that is refused would come again for ever, and what is behind it in its group would wait."""
+    hostile = [*map(chr, range(0x100)), "\ud800", "\udfff", "\ufffe", "\uffff", "\U0001f600"]
+    client = Strict()
+    dead = SqsQueue(URL, client, fifo=True, sleep=lambda seconds: None)
+    for number, character in enumerate(hostile):
+        delivery = Delivery(f"{number}", "receipt", "{}", group="g")
+        lay_aside(delivery, f"a {character} b", dead)
+    told = [entry["MessageAttributes"]["noetl-why"]["StringValue"] for entry in client.taken]
+    assert len(set(told)) == len(hostile), "each says which character it was"
+    assert told[1] == "a \\x01 b" and told[9] == "a \t b" and told[65] == "a A b"

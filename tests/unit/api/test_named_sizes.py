@@ -210,6 +210,8 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
     "operations": (PATCH_OPERATIONS, patch, 422, "invalid_patch"),
     "ids": (REQUEST_IDS, ids, 400, "invalid_parameter"),
     "path": (PATH, registered, 422, "invalid_playbook"),
+    "path of a schedule": (PATH, lambda g, n: g.ask("POST", "/api/schedules", schedule(path="p" * n)), 422, "invalid_path"),
+    "path of a trigger": (PATH, lambda g, n: g.ask("POST", "/api/triggers", trigger(path="p" * n)), 422, "invalid_path"),
     "path beside": (PATH, lambda g, n: g.ask("POST", "/api/catalog/register", {"content": HELLO, "path": "p" * n}), 422, "invalid_path"),
     "batch bytes": (BATCH_BYTES, batch_bytes, 413, "body_too_large"),
     "body": (BODY_BYTES, body_bytes("/api/executions"), 413, "body_too_large"),
@@ -235,7 +237,13 @@ CASES: dict[str, tuple[Size, Ask, int, str]] = {
 }  # fmt: skip
 
 
-FITS = {"command": 404, "capability": 422, "reference resolved": 404}
+FITS = {
+    "command": 404,
+    "capability": 422,
+    "reference resolved": 404,
+    "path of a schedule": 404,
+    "path of a trigger": 404,
+}
 """Status of what is short enough, and has another flaw: these doors take nothing that a test can make as long as it likes."""
 
 

@@ -12,7 +12,7 @@ import pytest
 from noetl.adapters.embedded.trigger_sources import LocalTriggerSources
 from noetl.adapters.memory.trigger_sources import MemoryTriggerSources
 from noetl.domain.trigger_queues import QueueRights
-from tests.unit.api.ground import HELLO, Ground
+from tests.unit.api.ground import GATED, HELLO, Ground
 
 ORDERS = {
     "name": "orders",
@@ -70,6 +70,27 @@ SECRET = "It's a Secret to Everybody"
 
 def signature(secret: str, body: bytes) -> bytes:
     return hmac.new(secret.encode(), body, hashlib.sha256).digest()
+
+
+def test_the_name_of_a_deleted_trigger_starts_its_new_playbook(ground):
+    """By its address: the former trigger was told of the same happening. One that is changed knows what it was told."""
+    ground.register(GATED)
+
+    def fire():
+        hook = ground.ask("GET", "/api/triggers/orders").json["hook"]
+        found = [ground.ask("POST", hook, {"id": "7"}, authorizer={}).json["execution_id"] for _ in range(2)]
+        assert found[0] == found[1], "the same happening"
+        return found[0], ground.ask("GET", f"/api/executions/{found[0]}").json["path"]
+
+    put(ground, payload=None)
+    first, path = fire()
+    assert path == "demo/hello"
+    put(ground, path="demo/gated", payload=None)
+    assert fire()[0] == first
+    ground.ask("DELETE", "/api/triggers/orders")
+    ground.database.now += 1
+    put(ground, path="demo/gated", payload=None)
+    assert fire()[1] == "demo/gated"
 
 
 def test_what_is_not_signed_starts_nothing(ground):

@@ -13,6 +13,7 @@ from noetl.cli.payload import parse_set, parse_value, read_payload
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes import (
     CORRELATION_ID,
+    CREDENTIAL_BYTES,
     CREDENTIAL_NAME,
     CREDENTIAL_TYPE,
     DOCUMENT_BYTES,
@@ -21,6 +22,7 @@ from noetl.domain.sizes import (
     INTEGER_DIGITS,
     LIMIT_KEY,
     NAME,
+    PATCH_OPERATIONS,
     PATH,
     PLAYBOOK_ALIASES,
     PLAYBOOK_VALUES,
@@ -28,6 +30,8 @@ from noetl.domain.sizes import (
     REASON,
     SET_DEPTH,
     TRIGGER_NAME,
+    TRIGGER_TEMPLATE,
+    TRIGGER_TEXT,
     Size,
 )
 from tests.parts import parted
@@ -79,6 +83,35 @@ def test_the_reason_of_a_change(both, over: int) -> None:
     for command in ("cancel WAITING", "pause WAITING", "ctx patch WAITING --set a=1"):
         for ran in both(f"{command} --reason {'r' * (REASON.value + over)}"):
             assert ran.code == (USAGE if over > 0 else 0), ran
+
+
+COMMANDS = {
+    "folder": (TRIGGER_TEXT, lambda n: f"trigger add t1 demo/hello --folder /in --files {'p' * n}", 0),
+    "bucket": (TRIGGER_TEXT, lambda n: f"trigger add t1 demo/hello --bucket a-bucket --prefix {'p' * n}", 0),
+    "event id": (TRIGGER_TEMPLATE, lambda n: f"trigger add t2 demo/hello --webhook --event-id {'e' * n}", 0),
+    "data": (CREDENTIAL_BYTES, lambda n: f"credential add c1 --type generic --set k={'v' * (n - 8)}", 0),
+    "path": (PATH, lambda n: f"trigger add t3 {'p' * n} --webhook", USAGE),
+}
+"""What a command is given, its limit, and the exit code of what fits: no playbook has so long a path here."""
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("case", COMMANDS)
+def test_what_a_command_is_given_at_its_limit(both, case: str, over: int) -> None:
+    size, command, fits = COMMANDS[case]
+    for ran in both(command(size.value + over)):
+        assert ran.code == (USAGE if over > 0 else fits), ran
+        assert (f"{size.value}" in ran.err + ran.out) == (over > 0), ran
+        assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_operations_of_a_patch(both, tmp_path: Path, over: int) -> None:
+    operations = [{"op": "add", "path": "/a", "value": 1}] * (PATCH_OPERATIONS.value + over)
+    (tmp_path / "patch.json").write_text(json.dumps(operations))
+    for ran in both("ctx patch WAITING --patch patch.json"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or f"{PATCH_OPERATIONS.value}" in ran.err + ran.out
 
 
 @pytest.mark.parametrize("name", ["payload.json", "payload.yaml", "payload"])
@@ -240,5 +273,7 @@ def sizes_under_test() -> set[Size]:
         DOCUMENT_BYTES,
         SET_DEPTH,
         PRIORITY,
+        PATCH_OPERATIONS,
+        *(size for size, *_ in COMMANDS.values()),
         *(size for size, _ in NAMED.values()),
     }

@@ -168,12 +168,23 @@ def test_a_playbook_at_its_limit(case: str, kinds: object, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("over", [-1, 0, 1])
 def test_problems_are_listed_up_to_their_limit(over: int, kinds: object) -> None:
-    steps = "".join(
-        f"  - {{step: s{number}, tool: {{kind: nonsuch}}}}\n" for number in range(DIAGNOSTICS.value + over)
-    )
+    count = DIAGNOSTICS.value + over
+    unknown = "".join(f"x{number}: 1\n" for number in range(count))
     with pytest.raises(InvalidPlaybookError) as refused:
-        compile_playbook(HEAD + META + "workflow:\n" + steps, kinds=kinds)
-    assert len(refused.value.diagnostics) <= DIAGNOSTICS.value + 1
+        compile_playbook(HEAD + META + unknown + ONE, kinds=kinds)
+    told = [one.code for one in refused.value.diagnostics]
+    assert told == ["unknown-key"] * min(count, DIAGNOSTICS.value) + ["more-problems"] * (over > 0)
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_the_lowest_priority(over: int, kinds: object) -> None:
+    text = HEAD + META + f"executor:\n  spec:\n    priority: {-PRIORITY.value - over}\n" + ONE
+    if over <= 0:
+        compile_playbook(text, kinds=kinds)
+        return
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(text, kinds=kinds)
+    assert [(one.code, one.line) for one in refused.value.diagnostics] == [("out-of-range", 6)]
 
 
 @pytest.mark.parametrize("text", ["0x" + "f" * 3999, "0o" + "7" * 4000, "9" * 5000, "-" + "9" * 4001])

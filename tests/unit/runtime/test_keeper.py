@@ -7,8 +7,11 @@ import pytest
 from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Cancel, TimerFired
+from noetl.ports.execution_store import LoadRequest, TimerChange
 from noetl.runtime import keeper as keeping
 from noetl.runtime.keeper import Keeper
+from tests.contract.builders import Make
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -136,3 +139,74 @@ def test_leases_that_are_taken_anew_do_not_lapse_meanwhile():
     keeper.doubt()
     keeper._take_anew()
     assert len(given) == 1 and store.claims == 2
+
+
+EID = Make().start().execution_id
+
+
+def left_behind(store):
+    """A command, an event and a timer that belong to nobody, of an execution that is live."""
+    make = Make()
+    timers = (TimerChange("step:1", 0, 0.0),)
+    store.commit([make.change(issue=(make.command("1"),), timers=timers)])
+    store.post(Cancel(EID, "ext:1", "prog", "why", "me"))
+
+
+@pytest.mark.parametrize("broken", ["command", "event", "timer"])
+@pytest.mark.parametrize("away", [False, True])
+def test_what_was_claimed_and_could_not_be_handed_on_is_claimed_again(monkeypatch, broken, away):
+    """``away``: the store cannot take it back at that moment."""
+    for pause in ("AGAIN_SECONDS", "SWEEP_SECONDS", "TIMER_SECONDS"):
+        monkeypatch.setattr(keeping, pause, 0.02)
+    given, told, failed = [], [], []
+
+    class Store(Counting):
+        def hand_over(self, *asked, **over):
+            if away and len(failed) == 1:
+                failed.append("the way back")
+                raise InfrastructureError("away")
+            super().hand_over(*asked, **over)
+
+    def give(commands, events):
+        kinds = {"command" for _ in commands} | {
+            "timer" if isinstance(event, TimerFired) else "event" for event in events
+        }
+        if broken in kinds and not failed:
+            failed.append(broken)
+            raise RuntimeError("no room for it")
+        given.extend(kinds)
+
+    store = Store()
+    left_behind(store)
+    keeper = Keeper(store, "me", 600.0, give, lambda command: None, told.append)
+    keeper.start()
+    try:
+        wait_until(lambda: broken in given, f"the {broken}, which this process holds and has not begun")
+    finally:
+        keeper.close()
+    assert any("no room for it" in line for line in told)
+    assert store.released == int(away), "leases are taken anew only when they could not be given back"
+
+
+def test_what_can_never_be_handed_on_supersedes_nothing_else(monkeypatch):
+    monkeypatch.setattr(keeping, "AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr(keeping, "SWEEP_SECONDS", 0.02)
+    tries = threading.Semaphore(0)
+
+    def give(commands, events):
+        if commands:
+            tries.release()
+            raise RuntimeError("no room for it")
+
+    store = Counting()
+    left_behind(store)
+    make = Make()
+    store.commit([make.change(0, EID + 1, issue=(make.command("1", EID + 1),))], "me")
+    keeper = Keeper(store, "me", 600.0, give, lambda command: None, lambda line: None)
+    keeper.start()
+    try:
+        assert all(tries.acquire(timeout=PATIENCE) for _ in range(4))
+    finally:
+        keeper.close()
+    fence = store.load([LoadRequest(EID + 1, commands=("1",))]).executions[EID + 1].fences["1"]
+    assert fence.attempt == 1 and not store.released, "what runs goes on"

@@ -9,7 +9,7 @@ from noetl.domain.schedules import instant
 from noetl.services import backfill as module
 from noetl.services.backfill import BackfillWish, backfill
 from noetl.services.fire_schedule import fire_schedule
-from noetl.services.manage_schedules import ScheduleDeps
+from noetl.services.manage_schedules import ScheduleDeps, ScheduleWish, delete_schedule, put_schedule
 from tests.unit.services.test_schedules import MONDAY, World
 
 FROM, TO = "2026-02-27T00:00:00Z", "2026-03-02T05:00:00Z"
@@ -166,3 +166,20 @@ def test_a_payload_that_does_not_fit_any_more_is_told_at_once(world):
     with pytest.raises(InvalidInputError) as refused:
         start(world, name="by_hand")
     assert refused.value.code == "payload_invalid"
+
+
+def test_a_name_that_was_given_to_another_playbook_starts_that_one():
+    """Whoever fires or backfills it: the former playbook was started for the same moments."""
+    world = World()
+    for path in ("old/report", "new/report"):
+        world.register("", path=path)
+    started = {}
+    for path in ("old/report", "new/report", "old/report"):
+        put_schedule(world.manage, ScheduleWish(path, "nightly", cron="0 6 * * *"))
+        done, _ = start(world, name="nightly")
+        fired = fire_schedule("nightly", MONDAY + 3600, world.table, world.deps)
+        ids = [int(one.execution_id) for one in done.moments] + [fired.execution_id]
+        assert {world.store.info(one).path for one in ids} == {path}
+        assert started.setdefault(path, ids) == ids, "what its playbook started for these moments stays known"
+        delete_schedule(world.manage, "nightly")
+    assert not set(started["old/report"]) & set(started["new/report"])

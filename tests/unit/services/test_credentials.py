@@ -121,7 +121,7 @@ def test_what_could_not_be_used_is_not_kept_and_never_told(deps, name, kind, dat
 
 def test_a_row_moved_to_another_name_does_not_open(deps):
     keep_credential(CredentialWish("db", "postgres", DATABASE), "me", deps)
-    stolen = replace_struct(deps.store.get("db"), name="mine")
+    stolen = replace_struct(deps.store.get("db"), name="mine", id=99)
     deps.store.put(stolen)
     with pytest.raises(NoetlError) as refused:
         read_credential("mine", deps)

@@ -24,6 +24,12 @@ def sendable(messages: Sequence[Outgoing], *, fifo: bool, limit: int) -> list[st
     return [_body(message, place, fifo, limit) for place, message in enumerate(messages)]
 
 
+def shown(text: str) -> str:
+    """Return ``text`` in ASCII, as queues take it beside a body: everything else is escaped as Python does it."""
+    plain = text.encode("ascii", "backslashreplace").decode()
+    return _REFUSED.sub(lambda found: f"\\x{ord(found.group()):02x}", plain)
+
+
 def _body(message: Outgoing, place: int, fifo: bool, limit: int) -> str:
     _check_names(message, place, fifo)
     if not 0 <= message.delay <= (0 if fifo else MAX_DELAY):

@@ -177,6 +177,8 @@ MAX_DIGITS = INTEGER_DIGITS.value
 MOST: int = 10**MAX_DIGITS
 """The first whole number that is too large."""
 _LEAST: int = -MOST
+_ALWAYS_FIT = frozenset((str, bool, type(None)))
+"""Types of which every value can be kept."""
 _HOLDS = (dict, list, tuple)
 
 _Path = tuple[Any, object] | None
@@ -215,7 +217,7 @@ def find_unstorable(value: Any) -> Unstorable | None:
         for key, item in holder.items() if named else enumerate(holder):
             if named and not isinstance(key, str):
                 return Unstorable(_keys(path), f"has the key {key!r}; JSON keys are text")
-            if type(item) is str:
+            if type(item) in _ALWAYS_FIT:
                 continue
             if isinstance(item, _HOLDS):
                 left.append((item, (path, key), depth + 1))

@@ -238,9 +238,10 @@ def parse_instant(text: str) -> float:
         ) from None
 
 
-def fire_key(name: str, at: float) -> str:
-    """The same for every firing of a schedule for one moment: two of them start one execution."""
-    return f"schedule:{name}:{instant(at)}"
+def fire_key(name: str, at: float, path: str) -> str:
+    """The same for every firing of a schedule for one moment: two of them start one execution. ``path``: of its playbook. A name that was
+    given to another playbook starts that one, whatever the former one started."""
+    return f"schedule:{name}:{instant(at)}:{path}"
 
 
 def _invalid_cron(message: str, hint: str) -> InvalidInputError:

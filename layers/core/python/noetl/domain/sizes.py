@@ -63,13 +63,13 @@ IDENTIFIER = _size("identifier", "names", 128, "characters",
     "the compiler (`name-too-long`)")
 PATH = _size("path", "names", 512, "characters",
     "the path of a playbook in the catalog",
-    "registering and starting (`invalid_path`)")
+    "registering, starting, schedules and triggers of the API, `noetl trigger add` (`invalid_path`)")
 PLAYBOOK_NAME = _size("playbook_name", "names", 255, "characters",
     "`metadata.name`",
     "the compiler (`name-too-long`)")
 SCHEDULE_NAME = _size("schedule_name", "names", 64, "characters",
     "the name of a schedule",
-    "the compiler (`invalid-schedule-name`), the API and the command line (`invalid_schedule_name`)")
+    "the compiler (`invalid-schedule-name`), the API (`invalid_schedule_name`)")
 TRIGGER_NAME = _size("trigger_name", "names", 48, "characters",
     "the name of a trigger",
     "the API and the command line (`invalid_trigger_name`)")

@@ -15,7 +15,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from urllib.parse import quote, urljoin
 
 from noetl.domain.errors import TaskError
@@ -29,6 +29,8 @@ MAX_URL = 16_384
 NAMES_SECONDS = 10.0
 """How long an answer of DNS holds. The system's resolver does not tell for how long it would."""
 NAMES_KEPT = 1024
+HOSTS_KEPT = 256
+"""Spellings of hosts that need not be read again."""
 
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:\#.*)?",
@@ -40,6 +42,8 @@ _NUMERIC = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATH_SAFE = "/:@!$&'()*+,;=-._~%[]"
 _QUERY_SAFE = _PATH_SAFE + "?"
+_PLAIN = re.compile(r"[A-Za-z0-9/:@!$&'()*+,;=._~%\[\]-]*")
+"""What is sent as it was written: letters, digits and ``_PATH_SAFE``."""
 
 _SPECIAL: tuple[tuple[str, str], ...] = (
     ("0.0.0.0/8", "unspecified"),
@@ -144,6 +148,8 @@ def joined(base: str, reference: str) -> Target:
 
 
 def _path(path: str, query: str | None, url: str) -> str:
+    if path and _PLAIN.fullmatch(path) and (query is None or _PLAIN.fullmatch(query)):
+        return path if query is None else f"{path}?{query}"
     try:
         encoded = quote(path or "/", safe=_PATH_SAFE)
         return encoded if query is None else f"{encoded}?{quote(query, safe=_QUERY_SAFE)}"
@@ -152,28 +158,39 @@ def _path(path: str, query: str | None, url: str) -> str:
 
 
 def _host(host: str, url: str) -> str:
+    try:
+        return _read_host(host)
+    except _NoHostError as error:
+        raise _invalid(url, *error.args) from None
+
+
+class _NoHostError(Exception):
+    """Why it is none, and what to write instead."""
+
+
+@lru_cache(HOSTS_KEPT)
+def _read_host(host: str) -> str:
+    """A host as it is connected to. Raises _NoHostError."""
     if host.startswith("["):
         try:
             return str(ipaddress.IPv6Address(host[1:-1]))
         except ValueError:
-            raise _invalid(url, f"{host} is not an IPv6 address") from None
+            raise _NoHostError(f"{host} is not an IPv6 address") from None
     try:
         ascii_host = host.lower() if host.isascii() else host.encode("idna").decode("ascii").lower()
     except UnicodeError:
-        raise _invalid(url, f"{host!r} is not a host name") from None
+        raise _NoHostError(f"{host!r} is not a host name") from None
     labels = ascii_host.removesuffix(".").split(".")
     if _NUMERIC.fullmatch(labels[-1]):
         # Resolvers read 2130706433, 0177.0.0.1 and 127.1 as addresses; here an address has one spelling.
         try:
             return str(ipaddress.IPv4Address(ascii_host))
         except ValueError:
-            raise _invalid(
-                url,
-                f"{host!r} looks like a number but is no plain IPv4 address",
-                "write four decimal numbers",
+            raise _NoHostError(
+                f"{host!r} looks like a number but is no plain IPv4 address", "write four decimal numbers"
             ) from None
     if len(ascii_host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
-        raise _invalid(url, f"{host!r} is not a host name")
+        raise _NoHostError(f"{host!r} is not a host name")
     return ascii_host
 
 
@@ -209,6 +226,12 @@ def _carried(address: Address) -> ipaddress.IPv4Address | None:
     if address in _IPV4_COMPATIBLE and int(address) > 1:
         return low
     return address.sixtofour
+
+
+@lru_cache(16)
+def allowed_of(entries: tuple[str, ...]) -> Allowed:
+    """The same one each time: its entries are read once."""
+    return Allowed(entries)
 
 
 @dataclass(frozen=True)

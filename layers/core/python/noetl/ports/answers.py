@@ -51,11 +51,13 @@ class CreatedExecution(msgspec.Struct, frozen=True):
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish."""
+    """``execution_id``: the one that exists now. ``fresh``: it was made by this call. ``same``: the key (if any) stood for the same wish.
+    ``taken``: another execution has the id that was asked for; nothing was written, and the key (if any) stands for nothing."""
 
     execution_id: int
     fresh: bool
     same: bool = True
+    taken: bool = False
 
 
 class Posted(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ class CredentialStore(Protocol):
 
     def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
         """Keep, or replace the one of this name (which keeps its id and its age, and whose cached copies go). What is kept now, and
-        whether it is new. ``id`` is taken for a new one; ``version`` and moments are the store's."""
+        whether it is new. ``id`` is for a new one; ``version`` and moments are the store's. Raises IdTakenError."""
 
     def get(self, name: str) -> StoredCredential | None: ...
 
@@ -96,7 +96,7 @@ class CredentialStore(Protocol):
     # --- the record: credential_access ---
 
     def record(self, access: CredentialAccess) -> None:
-        """Durable when it returns."""
+        """Durable when it returns. Raises IdTakenError."""
 
     def accesses(
         self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None

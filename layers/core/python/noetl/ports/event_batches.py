@@ -38,7 +38,8 @@ class EventBatches(Protocol):
     def accept(
         self, batch_id: int, messages: Sequence[str], *, key: str, fingerprint: str, principal: str
     ) -> tuple[EventBatch, bool]:
-        """Keep a batch. Of one that was kept under this id or ``key`` (empty: none) before: what it is now, and False."""
+        """Keep a batch. Of one that was kept under ``key`` before, or, without a key, with all the same under this id: what it is now, and
+        False. Raises IdTakenError when another batch has this id."""
 
     def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:
         """Take a batch to handle it; None when somebody else does (and gave a sign within ``stale_seconds``), or it is over."""

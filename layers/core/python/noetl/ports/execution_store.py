@@ -149,7 +149,8 @@ class ExecutionStore(LimitStore, Protocol):
         owner: str | None = None,
         key: IdempotencyKey | None = None,
     ) -> Creation:
-        """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``, in one transaction."""
+        """Make an execution row in version 0 with an empty state, put its Start into the outbox, and keep ``key``: all of it or nothing,
+        in one transaction. The caller asks with another id where this one is taken."""
 
     def keyed(self, key: IdempotencyKey) -> Creation | None:
         """What an earlier ``create`` made under this key; None when there was none, or when it was forgotten."""

@@ -14,9 +14,9 @@ import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Event
+from noetl.domain.events import Event, TimerFired
 from noetl.domain.lost_owners import Takes
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.execution_store import ExecutionStore, Published
 
 T = TypeVar("T")
 SWEEP_SECONDS = 1.0
@@ -110,10 +110,33 @@ class Keeper:
         if self.takes == "nothing":
             return False
         commands = self.store.claim(self.owner, ADOPT, lost=self.takes == "everything")
-        self.give(commands, ())
+        self._hand_on(commands, ())
         events = self.store.undelivered(self.owner, ADOPT)
-        self.give((), events)
+        self._hand_on((), events)
         return bool(commands or events)
+
+    def _hand_on(self, commands: Collection[Command], events: Collection[Event]) -> None:
+        """Give the runtime what the store has given to this process. Raises what the runtime raises."""
+        try:
+            self.give(commands, events)
+        except BaseException:
+            self.give_back(commands, events)
+            raise
+
+    def give_back(self, commands: Collection[Command], events: Collection[Event] = ()) -> None:
+        """Free what the store gave to this process and the runtime could not take: nobody else claims what a living process holds.
+
+        It is claimed again, here or elsewhere. Nothing else is freed: a defect that comes again supersedes no other work.
+        """
+        timers = [(one.execution_id, one.timer) for one in events if isinstance(one, TimerFired)]
+        posted = [one for one in events if not isinstance(one, TimerFired)]
+        if not (commands or posted or timers):
+            return
+        try:
+            self.store.hand_over(self.owner, Published(), Published(list(commands), posted, timers))
+        except Exception as error:
+            self.log(f"what could not be begun could not be given back: {error!r}")
+            self.doubt()
 
     def doubt(self) -> None:
         """The store failed in the middle of something: what it gave to this process may have been lost on the way.
@@ -233,5 +256,5 @@ class Keeper:
             return AGAIN_SECONDS
         events, until = self.store.due_timers(self.owner, ADOPT)
         if events:
-            self.give((), events)
+            self._hand_on((), events)
         return TIMER_SECONDS if until is None else max(0.0, min(TIMER_SECONDS, until))

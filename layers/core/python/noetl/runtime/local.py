@@ -248,8 +248,7 @@ class LocalRuntime:
         self._here.remove(leave_waiting(self.pools.values()))
 
     def _program_of(self, execution_id: int) -> str:
-        info = self.store.info(execution_id)
-        if info is None:
+        if (info := self.store.info(execution_id)) is None:
             raise NotFoundError(
                 f"no execution {execution_id}", code="execution_not_found", hint="`noetl list` shows them"
             )
@@ -281,14 +280,15 @@ class LocalRuntime:
             self.accept(events)
 
     def _given(self, commands: Collection[Command]) -> None:
-        """Run what the store has given out: those executions are live, even if this process remembers that they ended.
-
-        Another process may have redriven them since.
-        """
+        """Run what the store has given out; give back what cannot be begun."""
         with self._changed:
-            for command in commands:
+            for command in commands:  # It is live, whatever this process remembers of it.
                 self._ended.pop(command.execution_id, None)
-        self.dispatch(*commands)
+        try:
+            self.dispatch(*commands)
+        except Exception as error:
+            self.log(f"{len(commands)} commands cannot be begun now, and are given back: {error!r}")
+            self.keeper.give_back(commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
         """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others

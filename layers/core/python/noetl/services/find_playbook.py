@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from noetl.domain.errors import NotFoundError
+from noetl.domain.errors import InvalidInputError, NotFoundError
+from noetl.domain.size_gate import check_text
+from noetl.domain.sizes import PATH
 from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
 
 SUGGESTED_FROM = 1000
 """Most paths that a mistyped one is compared with."""
 MAX_VERSION = 2**31 - 1
+_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
+
+
+def check_path(path: str) -> str:
+    """Check that a text can be a catalog path.
+
+    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
+    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
+    InvalidInputError(code="invalid_path").
+    """
+    check_text(PATH, path, "the path of a playbook", code="invalid_path")
+    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
+        return path
+    raise InvalidInputError(
+        f"{path[:80]!r} cannot be the path of a playbook",
+        code="invalid_path",
+        hint=(
+            f"such as reports/daily: at most {PATH.value} visible characters, no @ or backslash;"
+            " no part between slashes is empty, or begins with a dot, a dash or a space"
+        ),
+    )
 
 
 def find_playbook(catalog: Catalog, path: str, version: int | None = None) -> CatalogEntry:

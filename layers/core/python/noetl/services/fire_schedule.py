@@ -116,7 +116,7 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps) -> Started:
         row.payload,
         by=row.name,
         kind="schedule",
-        key=fire_key(row.name, at),
+        key=fire_key(row.name, at, row.path),
         deps=deps,
         told={"schedule": {"name": row.name, "at": instant(at)}},
     )
@@ -171,7 +171,7 @@ def _cancel(row: ScheduleRow, at: float, before: int, deps: StartDeps) -> Event 
     """None: it has ended meanwhile."""
     asked = Asked(
         row.name,
-        f"{fire_key(row.name, at)}:cancel",
+        f"schedule:{row.name}:{instant(at)}:cancel",
         deps.owner,
         f"the schedule {row.name} started its next execution",
     )

@@ -74,13 +74,15 @@ def _start(row: TriggerRow, happening: Happening, deps: StartDeps) -> Started:
         payload,
         by=row.name,
         kind="trigger",
-        key=_key(row.name, id_) if id_ else "",
+        key=_key(row, id_) if id_ else "",
         deps=deps,
     )
 
 
-def _key(name: str, happening: str) -> str:
-    return f"trigger:{hashlib.sha256(codec.encode([name, happening])).hexdigest()}"
+def _key(row: TriggerRow, happening: str) -> str:
+    """When the trigger was made is part of it: one that gets the name of a deleted trigger starts its own. A changed one stays the same."""
+    made = round(row.created_at * 1_000_000)
+    return f"trigger:{hashlib.sha256(codec.encode([row.name, happening])).hexdigest()}:{made}"
 
 
 def render_mapping(row: TriggerRow, event: Mapping[str, Any]) -> tuple[dict[str, Any] | None, str]:

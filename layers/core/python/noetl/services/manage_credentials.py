@@ -28,6 +28,7 @@ from noetl.ports.credential_store import (
     CredentialStore,
     StoredCredential,
 )
+from noetl.services.draw_id import with_new_id
 
 CACHE_SECONDS = 3600.0
 TOKEN_MARGIN = 60.0
@@ -126,8 +127,9 @@ def keep_credential(
             return view(kept_before), kept_before.version == 1
         meta["key"] = key
     sealed = deps.cipher.encrypt(plain, _identity(wish.name))
-    kept, fresh = deps.store.put(
-        StoredCredential(deps.new_id(), wish.name, wish.type, sealed, meta, principal)
+    kept, fresh = with_new_id(
+        deps.new_id,
+        lambda drawn: deps.store.put(StoredCredential(drawn, wish.name, wish.type, sealed, meta, principal)),
     )
     note_access(deps, wish.name, "kept" if fresh else "replaced", principal)
     return view(kept), fresh
@@ -158,7 +160,10 @@ def note_access(
     step: str = "",
 ) -> None:
     """Record who did what. What is read is recorded before it is given. Raises InfrastructureError."""
-    deps.store.record(CredentialAccess(deps.new_id(), name, action, principal, execution_id, step))
+    with_new_id(
+        deps.new_id,
+        lambda drawn: deps.store.record(CredentialAccess(drawn, name, action, principal, execution_id, step)),
+    )
 
 
 def forget_old(store: CredentialStore) -> int:

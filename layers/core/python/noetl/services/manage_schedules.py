@@ -17,7 +17,7 @@ from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog
 from noetl.ports.schedule_store import ScheduleRow, ScheduleStore
 from noetl.ports.schedules import Schedules
-from noetl.services.find_playbook import find_playbook
+from noetl.services.find_playbook import check_path, find_playbook
 from noetl.services.fire_schedule import timing_of
 from noetl.services.register_schedules import entry_of, put, register_schedule, upcoming
 from noetl.services.start_execution import check_payload
@@ -125,7 +125,7 @@ def put_schedule(deps: ScheduleDeps, wish: ScheduleWish) -> Put:
     a playbook declares the schedule of that name, InfrastructureError."""
     timing = check_timing(Timing(wish.cron, wish.rate, wish.timezone))
     conduct = check_conduct(Conduct(wish.catch_up, wish.catch_up_max, wish.overlap))
-    entry = find_playbook(deps.catalog, wish.path, wish.version)
+    entry = find_playbook(deps.catalog, check_path(wish.path), wish.version)
     check_payload(deps.programs(entry.program), wish.payload)
     name = name_for(wish.path) if wish.name is None else check_name(wish.name)
     old = deps.store.get(name)

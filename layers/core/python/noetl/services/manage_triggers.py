@@ -19,7 +19,7 @@ from noetl.domain.unreadable import UnreadableRowError
 from noetl.ports.catalog import Catalog
 from noetl.ports.trigger_sources import TriggerSources
 from noetl.ports.trigger_store import TriggerRow, TriggerStore
-from noetl.services.find_playbook import find_playbook
+from noetl.services.find_playbook import check_path, find_playbook
 from noetl.services.fire_trigger import check_templates
 
 HOOKS = "/api/hooks/"
@@ -133,7 +133,7 @@ def put_trigger(deps: TriggerDeps, wish: TriggerWish) -> Put:
     ``trigger_source_…``, ``trigger_refused``), NotFoundError (of the playbook), ConflictError (``trigger_exists``: of another kind)."""
     name = check_name(wish.name)
     source = check_source(wish.source)
-    find_playbook(deps.catalog, wish.path, wish.version)
+    find_playbook(deps.catalog, check_path(wish.path), wish.version)
     old = deps.store.get(name)
     kind = kind_of(source)
     if old is not None and old.kind != kind:

@@ -12,14 +12,12 @@ from typing import Protocol
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
-from noetl.domain.size_gate import check_text
-from noetl.domain.sizes import PATH
 from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.program import Program
 from noetl.ports.catalog import Catalog, CatalogEntry
+from noetl.services.find_playbook import check_path
 
 SUFFIXES = (".yaml", ".yml")
-_SEGMENT = re.compile(r"(?![.\-\s])[^/\\@]*(?<!\s)")
 _BASE64 = re.compile(r"[A-Za-z0-9+/\s]++={0,2}\s*")
 """``++``: what was taken is not given back, else megabytes of spaces would be tried in every division."""
 
@@ -66,26 +64,6 @@ def register_playbook(
     )
     created = before is None or entry.version > before.version
     return Registered(entry, program, created, compiled.warnings)
-
-
-def check_path(path: str) -> str:
-    """Check that a text can be a catalog path.
-
-    A path may become a file's name, a word of a command line, or a part of a URL. So no segment is empty or begins with a dot or a
-    dash, and nothing in it is invisible. ``@`` is left out because ``path@version`` names a version. Raises
-    InvalidInputError(code="invalid_path").
-    """
-    check_text(PATH, path, "the path of a playbook", code="invalid_path")
-    if path.isprintable() and all(part and _SEGMENT.fullmatch(part) for part in path.split("/")):
-        return path
-    raise InvalidInputError(
-        f"{path[:80]!r} cannot be the path of a playbook",
-        code="invalid_path",
-        hint=(
-            f"such as reports/daily: at most {PATH.value} visible characters, no @ or backslash;"
-            " no part between slashes is empty, or begins with a dot, a dash or a space"
-        ),
-    )
 
 
 def playbook_text(content: str | bytes) -> str:

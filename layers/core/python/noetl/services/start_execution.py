@@ -92,10 +92,10 @@ def start_execution(
     ``begin``: where an engine runs, it takes a start for now at once, instead of by an event; ``origin`` tells such a Start from others
     that might get its id, and is the same when the call is repeated. Starts with a key, or that may have to wait, take the event.
 
-    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one. ``names``: what
-    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call
-    made, also when it would be refused by now. Raises InvalidInputError(code="payload_invalid", "keychain_unresolved" or
-    "invalid_trigger_at"), and ConflictError(code="idempotency_key_reused") when the key stands for another wish.
+    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one, unless its key
+    tells that it is not. ``names``: what the playbook's keychain is held against; without it, the engine does that. A repeat under the
+    same key gets what the first call made, also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused")
+    when the key stands for another wish, and InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
@@ -156,10 +156,12 @@ def _start(
         if begun is False:
             continue
         found = _same(store.create(start, created, owner, key))
-        ours = begin is not None or (again and number == 0)
-        if found.fresh or (ours and found.execution_id == start.execution_id):
+        # Of an attempt in doubt: a key tells whether it was carried out. Without one, an execution that has its first id is taken for its own.
+        repeated = again and number == 0 and (key is None or not found.taken)
+        own = (begin is not None or repeated) and found.execution_id == start.execution_id
+        if found.fresh or own:
             return Started(found.execution_id, start if starts_at is None else None)
-        if found.execution_id != start.execution_id:
+        if not found.taken:
             return Started(found.execution_id, None)
     raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
 

@@ -22,8 +22,10 @@ from noetl.domain.size_gate import check_tree, exceeded
 from noetl.domain.sizes import BATCH_EVENTS, INLINE_BYTES
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventBatches, EventTold
 from noetl.ports.execution_store import EventRow, ExecutionStore
+from noetl.ports.new_ids import IdTakenError
 from noetl.ports.queue import Delivery
 from noetl.services.admit_messages import UNKNOWN_KEY_DELIVERIES, Door
+from noetl.services.draw_id import TRIES, busy
 
 MOST_EVENTS = BATCH_EVENTS.value
 STALE_SECONDS = 60.0
@@ -195,13 +197,14 @@ def _is_sign(event: CommandDone | ItemsDone) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BatchWish:
-    """``key``: of the caller, empty for none; ``batch_id``: made from the request."""
+    """``key``: of the caller, empty for none; ``batch_id``: made from the request. ``again``: an earlier attempt with this id ended in doubt."""
 
     batch_id: int
     events: Sequence[EventWish]
     key: str
     principal: str
     fingerprint: str
+    again: bool = False
 
 
 def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
@@ -215,9 +218,7 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
     if not count:
         raise InvalidInputError(f"a batch holds 1 to {MOST_EVENTS} events, not 0", code="batch_size")
     texts = [_placed(place, event) for place, event in enumerate(wish.events)]
-    batch, fresh = deps.batches.accept(
-        wish.batch_id, texts, key=wish.key, fingerprint=wish.fingerprint, principal=wish.principal
-    )
+    batch, fresh = _keep_batch(wish, texts, deps)
     if batch.fingerprint != wish.fingerprint:
         raise ConflictError(
             "this Idempotency-Key stands for another batch",
@@ -225,6 +226,24 @@ def accept_batch(wish: BatchWish, deps: EventsDeps) -> tuple[EventBatch, bool]:
             hint="use a new key for a new batch",
         )
     return batch, fresh
+
+
+def _keep_batch(wish: BatchWish, texts: list[str], deps: EventsDeps) -> tuple[EventBatch, bool]:
+    """Keep it under the first id that no other batch has. Without a key, only a request in doubt is answered with what is there."""
+    for number in range(TRIES):
+        try:
+            batch, fresh = deps.batches.accept(
+                wish.batch_id + number,
+                texts,
+                key=wish.key,
+                fingerprint=wish.fingerprint,
+                principal=wish.principal,
+            )
+        except IdTakenError:
+            continue
+        if fresh or wish.key or (wish.again and number == 0):
+            return batch, fresh
+    raise busy()
 
 
 def _placed(place: int, wish: EventWish) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from noetl.adapters.aws.clients import FAILURES, answering, away, error_code
-from noetl.adapters.queue_text import MAX_BYTES, sendable
+from noetl.adapters.queue_text import MAX_BYTES, sendable, shown
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
 
@@ -90,8 +90,7 @@ class SqsQueue:
         if message.group:
             entry["MessageGroupId"] = message.group
         if message.why:
-            text = message.why.encode("ascii", "backslashreplace").decode()
-            entry["MessageAttributes"] = {WHY: {"DataType": "String", "StringValue": text}}
+            entry["MessageAttributes"] = {WHY: {"DataType": "String", "StringValue": shown(message.why)}}
         if self._fifo:
             entry["MessageDeduplicationId"] = message.dedup
         elif message.delay:

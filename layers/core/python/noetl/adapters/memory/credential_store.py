@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from noetl.ports.credential_store import CachedCredential, CredentialAccess, StoredCredential
+from noetl.ports.new_ids import IdTakenError
 
 
 class MemoryCredentialStore:
@@ -24,6 +25,8 @@ class MemoryCredentialStore:
     def put(self, credential: StoredCredential) -> tuple[StoredCredential, bool]:
         with self._lock:
             now, old = self._clock(), self._known.get(credential.name)
+            if old is None and any(one.id == credential.id for one in self._known.values()):
+                raise IdTakenError(credential.id)
             kept = replace(
                 credential,
                 id=old.id if old else credential.id,
@@ -100,6 +103,8 @@ class MemoryCredentialStore:
 
     def record(self, access: CredentialAccess) -> None:
         with self._lock:
+            if any(one.id == access.id for one in self._accesses):
+                raise IdTakenError(access.id)
             self._accesses.append(replace(access, at=self._clock()))
 
     def accesses(

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 import msgspec
 
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
+from noetl.ports.new_ids import IdTakenError
 
 
 @dataclass(slots=True)
 class _Entry:
     batch: EventBatch
     key: str
+    principal: str
     taken_at: float = 0.0
 
 
@@ -30,13 +32,19 @@ class MemoryEventBatches:
         self, batch_id: int, messages: Sequence[str], *, key: str, fingerprint: str, principal: str
     ) -> tuple[EventBatch, bool]:
         with self._lock:
-            for one, entry in self._entries.items():
-                if one == batch_id or (key and entry.key == key):
+            asked = (key, fingerprint, principal)
+            for entry in self._entries.values():
+                if key and entry.key == key:
                     return entry.batch, False
+            known = self._entries.get(batch_id)
+            if known is not None:
+                if key or (known.key, known.batch.fingerprint, known.principal) != asked:
+                    raise IdTakenError(batch_id)
+                return known.batch, False
             made = EventBatch(
                 batch_id, fingerprint, "accepted", len(messages), list(messages), [], self._clock(), None
             )
-            self._entries[batch_id] = _Entry(made, key)
+            self._entries[batch_id] = _Entry(made, key, principal)
             return made, True
 
     def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:

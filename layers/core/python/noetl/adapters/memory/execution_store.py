@@ -145,7 +145,7 @@ class MemoryExecutionStore(MemoryLooking):
             if key is not None and known is not None:
                 return Creation(known[0], fresh=False, same=known[1] == key.fingerprint)
             if execution_id in self._tables.executions or self._tables.start_of(execution_id) is not None:
-                return Creation(execution_id, fresh=False)
+                return Creation(execution_id, fresh=False, taken=True)
             if key is not None:
                 self._tables.keys[key.key] = (execution_id, key.fingerprint, self._tables.clock())
             started_at = self._tables.clock() if created.starts_at is None else created.starts_at

@@ -19,6 +19,8 @@ from noetl.ports.credential_store import (
     ScopeType,
     StoredCredential,
 )
+from noetl.ports.execution_store import VersionConflictError
+from noetl.ports.new_ids import IdTakenError
 
 
 class PostgresCredentialStore:
@@ -39,7 +41,10 @@ class PostgresCredentialStore:
             "meta": codec.encode(credential.meta),
             "principal": text(credential.principal),
         }
-        row = self._database.run("put_credential", values)[0]
+        try:
+            row = self._database.run("put_credential", values)[0]
+        except VersionConflictError as conflict:
+            raise IdTakenError(credential.id) from conflict
         return _credential(row[:-1]), row[-1] == b"t"
 
     def get(self, name: str) -> StoredCredential | None:
@@ -105,7 +110,10 @@ class PostgresCredentialStore:
             "execution_id": None if access.execution_id is None else number(access.execution_id),
             "step": text(access.step) if access.step else None,
         }
-        self._database.run("record_credential_access", values)
+        try:
+            self._database.run("record_credential_access", values)
+        except VersionConflictError as conflict:
+            raise IdTakenError(access.id) from conflict
 
     def accesses(
         self, *, limit: int, before: int = 0, name: str = "", execution_id: int | None = None

@@ -13,6 +13,7 @@ from noetl.adapters.postgres.unread import moment
 from noetl.domain import codec
 from noetl.domain.unreadable import demand
 from noetl.ports.event_batches import BatchStatus, EventBatch, EventTold
+from noetl.ports.new_ids import IdTakenError
 
 _TEXTS: msgspec.json.Decoder[list[str]] = codec.decoder(list[str])
 _TOLD: msgspec.json.Decoder[list[EventTold]] = codec.decoder(list[EventTold])
@@ -38,6 +39,8 @@ class PostgresEventBatches:
         rows = self._database.run("accept_batch", values)
         if not rows:  # Somebody else's insert under this key was not visible yet.
             rows = self._database.run("accept_batch", values)
+        if not rows:
+            raise IdTakenError(batch_id)
         return _batch(rows[0]), rows[0][-1] == b"t"
 
     def begin(self, batch_id: int, stale_seconds: float) -> EventBatch | None:

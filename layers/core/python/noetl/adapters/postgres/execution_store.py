@@ -135,11 +135,11 @@ class PostgresExecutionStore(PostgresLooking):
             try:
                 rows = self.database.run("create_execution", values)
             except VersionConflictError:
-                break  # the Start of a sub-execution waits under this id
+                break  # another transaction took this id just now, or the Start of a sub-execution waits under it
             if rows:
                 break
         if not rows:
-            return Creation(start.execution_id, fresh=False)
+            return Creation(start.execution_id, fresh=False, taken=True)
         kind, execution, fingerprint = (column or b"" for column in rows[0])
         same = key is None or kind == b"fresh" or fingerprint.decode() == key.fingerprint
         return Creation(int(execution), fresh=kind == b"fresh", same=same)

@@ -22,8 +22,8 @@ from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
 from noetl.dsl.graph import to_mermaid
 from noetl.ports.catalog import CatalogEntry
-from noetl.services.find_playbook import find_playbook
-from noetl.services.register_playbook import check_path, playbook_text, register_playbook
+from noetl.services.find_playbook import check_path, find_playbook
+from noetl.services.register_playbook import playbook_text, register_playbook
 
 SOURCE_NAME = "playbook.yaml"
 _PAGE, _MOST = 100, 500

@@ -81,6 +81,7 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
         reading.idempotency_key(request),
         request.principal.name,
         hashlib.sha256(request.body).hexdigest(),
+        again=request.again,
     )
     batch, fresh = accept_batch(wish, deps.events)
     try:

@@ -27,12 +27,18 @@ from noetl.domain.vocabulary import VOCABULARIES, Vocabulary
 from noetl.ports.answers import ExecutionFilter
 from noetl.ports.catalog import PlaybookVersion
 from noetl.services import read_execution
-from noetl.services.find_playbook import by_program, find_playbook, find_version, named_by, version_of
+from noetl.services.find_playbook import (
+    by_program,
+    check_path,
+    find_playbook,
+    find_version,
+    named_by,
+    version_of,
+)
 from noetl.services.history import HistoryEvent
 from noetl.services.manage_limits import waits
 from noetl.services.progress import read_progress
 from noetl.services.read_history import HistoryReader, Position, decode_position, encode_position
-from noetl.services.register_playbook import check_path
 from noetl.services.start_execution import Wish, start_execution
 
 STEPS = 2000

@@ -11,7 +11,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskSettings
 from noetl.kinds.http.answer import failure_of
 from noetl.kinds.http.client import Answer, Limits, Request, send
-from noetl.kinds.net_guard import Allowed, parse_url
+from noetl.kinds.net_guard import allowed_of, parse_url
 
 CONNECT_SECONDS = 5.0
 
@@ -47,7 +47,7 @@ class Api:
             min(CONNECT_SECONDS, left),
             left,
             settings.http_max_bytes,
-            Allowed(tuple(settings.http_allow)),
+            allowed_of(tuple(settings.http_allow)),
         )
         request = Request(method, parse_url(url), {**self._headers, **(headers or {})}, body)
         answer = send(request, limits, follow_redirects=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from noetl.domain import codec
@@ -12,9 +11,10 @@ from noetl.kinds.http.body import body_from, multipart
 from noetl.kinds.http.client import MAX_HEADER_BYTES, Limits, Request, Streamed
 from noetl.kinds.http.params import Params, Timeouts
 from noetl.kinds.http.request import Headers, add_auth, encode_body, with_query
-from noetl.kinds.net_guard import Allowed, parse_url
+from noetl.kinds.net_guard import Target, allowed_of, parse_url
 
 CONNECT_TIMEOUT = 10.0
+_DEFAULTS = {"User-Agent": "noetl", "Accept": "*/*", "Accept-Encoding": "gzip, deflate"}
 
 
 def refuse_oversized(result: dict[str, Any], body_bytes: int, limit: int) -> None:
@@ -35,7 +35,7 @@ def request_of(params: Params, context: TaskContext) -> Request:
     """Raises TaskError."""
     url = parse_url(params.url)
     if params.params:
-        url = dataclasses.replace(url, path=with_query(url.path, params.params))
+        url = Target(url.scheme, url.host, url.port, with_query(url.path, params.params))
     headers = Headers()
     for name, value in (params.headers or {}).items():
         if value is not None:
@@ -43,9 +43,7 @@ def request_of(params: Params, context: TaskContext) -> Request:
     secret = add_auth(params.auth, headers, context) if params.auth else frozenset()
     body = _body(params, headers, context)
     headers.default("Idempotency-Key", context.idempotency_key)
-    headers.default("User-Agent", "noetl")
-    headers.default("Accept", "*/*")
-    headers.default("Accept-Encoding", "gzip, deflate")
+    headers.complete(_DEFAULTS)
     return Request(params.method, url, headers.as_dict(), body, secret)
 
 
@@ -67,5 +65,5 @@ def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits
         connect=min(own.connect or CONNECT_TIMEOUT, total),
         read=min(own.read or total, total),
         body_bytes=settings.artifact_max_bytes if streamed else settings.http_max_bytes,
-        allowed=Allowed(tuple(settings.http_allow)),
+        allowed=allowed_of(tuple(settings.http_allow)),
     )

@@ -48,6 +48,11 @@ class Headers:
         if name.lower() not in self._fields:
             self.set(name, value)
 
+    def complete(self, fields: Mapping[str, str]) -> None:
+        """Add fields of our own where the author gave none; they are right as they are."""
+        for name, value in fields.items():
+            self._fields.setdefault(name.lower(), (name, value))
+
     def get(self, name: str) -> str | None:
         found = self._fields.get(name.lower())
         return found[1] if found else None

@@ -1,7 +1,8 @@
 -- Events that came in together.
 
 -- name: accept_batch
--- The row of this id or key, and whether it was made now.
+-- The row and whether it was made now; else that of this key, or of this id when it holds the same and has no key. None when the id is
+-- another batch's, or when somebody else is keeping a batch under the key right now (ask again).
 WITH made AS (
     INSERT INTO noetl.event_batch (batch_id, key, fingerprint, total, principal, messages)
     VALUES (:batch_id, nullif(:key, ''), :fingerprint, :total, :principal, :messages)
@@ -13,7 +14,8 @@ SELECT b.batch_id, b.fingerprint, b.status, b.total, b.messages::text, b.told::t
 FROM (SELECT m.*, true AS fresh FROM made m
       UNION ALL
       SELECT o.*, false FROM noetl.event_batch o
-      WHERE (o.batch_id = :batch_id::bigint OR (o.namespace = 'default' AND o.key = nullif(:key, '')))
+      WHERE (o.batch_id = :batch_id::bigint AND o.key IS NULL AND :key = '' AND o.fingerprint = :fingerprint AND o.principal = :principal
+             OR o.namespace = 'default' AND o.key = nullif(:key, ''))
         AND NOT EXISTS (SELECT FROM made)) b
 LIMIT 1;
 

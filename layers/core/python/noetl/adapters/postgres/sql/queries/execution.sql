@@ -70,8 +70,9 @@ UNION ALL
 SELECT n.* FROM (SELECT count(*) AS rows FROM done) d CROSS JOIN LATERAL noetl.note_results(d.rows, :results) n;
 
 -- name: create_execution
--- The row in version 0 and its Start in the outbox. Rows: 'fresh' with the id, or 'known' with what the key stands for already; none
--- when the id is taken, or when somebody else is keeping the same key right now (ask again).
+-- The row in version 0, its Start in the outbox, and the key. Rows: 'fresh' with the id, or 'known' with what the key stands for already;
+-- none when the id is taken, or when somebody else is keeping the same key right now (ask again). When another transaction takes the id
+-- meanwhile, the statement fails with all that it wrote (23505): a key that stayed would stand for the other's execution.
 WITH key AS (
     INSERT INTO noetl.idempotency (key, fingerprint, execution_id)
     SELECT :key::text, :fingerprint, :execution_id::bigint
@@ -83,8 +84,8 @@ WITH key AS (
         execution_id, path, name, playbook_version, parent_execution_id, principal, program, started_at)
     SELECT :execution_id::bigint, :path, :name, :playbook_version, :parent::bigint, :principal, :program,
            coalesce(to_timestamp(:starts_at::double precision), now())
-    WHERE :key::text = '' OR EXISTS (SELECT FROM key)
-    ON CONFLICT DO NOTHING
+    WHERE EXISTS (SELECT FROM key)
+       OR (:key::text = '' AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint))
     RETURNING execution_id
 ), posted AS (
     INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)

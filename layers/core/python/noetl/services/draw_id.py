@@ -1,0 +1,28 @@
+"""Ids of new rows are drawn by chance, 22 bits in a millisecond: the store tells which are taken, and another one is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from noetl.domain.errors import ConflictError
+from noetl.ports.new_ids import IdTakenError
+
+Kept = TypeVar("Kept")
+TRIES = 5
+"""Ids that are drawn before giving up: chance never needs so many."""
+
+
+def busy() -> ConflictError:
+    """Return the error of one for whom every id that was drawn is taken."""
+    return ConflictError("too many ids are drawn in this millisecond", code="busy", retryable=True)
+
+
+def with_new_id(new_id: Callable[[], int], keep: Callable[[int], Kept]) -> Kept:
+    """Call ``keep`` with a new id, and with another one where the store says that it is taken. Raises ConflictError(code="busy")."""
+    for _ in range(TRIES):
+        try:
+            return keep(new_id())
+        except IdTakenError:
+            continue
+    raise busy()
