@@ -190,3 +190,14 @@ def test_a_start_that_the_engine_fails_on_is_left_to_the_inbox(client, trips, mo
     monkeypatch.setattr(handle_events, "make_change", fail)
     told = start(client, "?wait=60", n=3)
     assert (told["status"], told["result"], failing) == ("completed", {"n": 3}, [])
+
+
+def test_who_waits_is_told_of_an_end_in_the_commit_of_the_start(client, trips):  # noqa: F811
+    """It has ended before the request can expect the signal."""
+    register(client)
+    bare = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: bare, path: demo/bare }\nworkflow:\n  - step: start\n"
+    client.register(bare)
+    assert client("POST", "/api/executions?wait=60", {"path": "demo/bare"})[1]["ended"]
+    trips.take()
+    status, told = client("POST", "/api/executions?wait=60", {"path": "demo/bare"})
+    assert (status, told["status"], trips.take()) == (201, "completed", {**BEGIN, "endings": 1})

@@ -82,7 +82,10 @@ def forget_redriven(
 def expecting(
     execution_id: int, ended: Ends, changed: threading.Condition
 ) -> Iterator[Callable[[float], bool]]:
-    """Give a wait for at most so many seconds, which is over (True) when the execution ends in this process. ``changed`` guards ``ended``."""
+    """Give a wait for at most so many seconds, which an end in this process cuts short.
+
+    It gives True then. ``changed`` guards ``ended``.
+    """
     with changed:
         event = ended.expect(execution_id)
     try:

@@ -168,7 +168,7 @@ class LocalRuntime:
         return found
 
     def begin(self, starts: Sequence[Start]) -> list[bool]:
-        """Begin executions with their first commands, in one commit; False for each whose id another execution has."""
+        """Begin executions in one commit; False for each whose id another execution has."""
         taken = self._handle(starts).taken
         return [(start.execution_id, start.event_id) not in taken for start in starts]
 

@@ -61,7 +61,10 @@ def find_version(
     version: int | None = None,
     find: Callable[[tuple[str, int | None]], PlaybookVersion | None] | None = None,
 ) -> PlaybookVersion:
-    """As ``find_playbook``, without its text. ``find``: asks the catalog, perhaps for others at the same time."""
+    """Find a playbook as ``find_playbook`` does, without its text.
+
+    ``find``: asks the catalog, perhaps for others at the same time.
+    """
     find = find or (lambda one: catalog.find([one])[0])
     found = find((path, version)) if version is None or 0 < version <= MAX_VERSION else None
     return found or version_of(find_playbook(catalog, path, version))

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from noetl.domain import codec
 from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskError
 from noetl.domain.manifests import is_manifest, join
 from noetl.domain.outcomes import ErrorInfo
@@ -20,6 +19,7 @@ from noetl.ports.execution_store import Ending, ExecutionInfo, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.awaited import AwaitedCallback as AwaitedCallback
 from noetl.services.awaited import awaited, count_awaited
+from noetl.services.ending_value import ending_value
 from noetl.services.execution_state import read_state
 from noetl.services.hydration import NOT_VALUES, make_hydrate
 from noetl.services.manage_limits import WaitView, waits
@@ -231,10 +231,7 @@ def result_of(ending: Ending) -> Any:
     """What an execution gave, with references where large values were put aside. Raises ConflictError when it did not complete."""
     if ending.info.status != "completed":
         raise _no_result(ending.info)
-    steps = _completed_steps(ending)
-    if len(steps) == 1:
-        return _step_value(ending.slots, steps[0])
-    return {name: _step_value(ending.slots, name) for name in steps} or None
+    return ending_value(ending)
 
 
 def _no_result(info: ExecutionInfo) -> ConflictError:
@@ -251,21 +248,6 @@ def _no_result(info: ExecutionInfo) -> ConflictError:
         code="not_completed",
         hint=f"`noetl status {info.execution_id}` shows how far it is",
     )
-
-
-def _completed_steps(ending: Ending) -> Sequence[str]:
-    for fact in codec.decode(ending.facts):
-        if fact.get("name") == "playbook.completed":
-            return tuple(fact.get("steps") or ())
-    return ()
-
-
-def _step_value(slots: Mapping[str, Any], step: str) -> Any:
-    slot = slots.get(step)
-    data = slot.get("data") if isinstance(slot, Mapping) else None
-    if isinstance(data, Mapping) and data.get("kind") == "loop_result":
-        return data.get("results")
-    return data
 
 
 def resolve(value: Any, results: ResultStore) -> Any:

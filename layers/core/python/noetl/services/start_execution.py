@@ -234,7 +234,7 @@ def start_event(
 
 
 def created_by(event: Start, program: Program | None) -> CreatedExecution:
-    """Describe the execution that ``event`` makes, under the path by which its playbook was asked for."""
+    """Describe the execution that ``event`` makes, by the path it was asked for under."""
     path = plain_text(event.path, PATH.value)
     return CreatedExecution(
         path=path or (program.path if program is not None else ""),
