@@ -175,6 +175,38 @@ def test_whoever_still_knows_a_template_that_was_closed_is_told_that_it_is_gone(
     wait_until(closed.ended, "the end of the template")
 
 
+def test_a_child_whose_number_was_never_told_gets_no_order(pool, monkeypatch):
+    """The template dies between its fork and the report of it: the worker asks another one for a child, and one of the two runs."""
+    fork, orders = template.Template.fork, []
+
+    def dying(self, mode, descriptors):
+        if orders:
+            return fork(self, mode, descriptors)
+        _, order, *_ = descriptors
+        orders.append(os.dup(order))
+        raise template.TemplateGoneError
+
+    monkeypatch.setattr(template.Template, "fork", dying)
+    assert call(pool, 1, "result = 1") == 1
+    assert os.read(orders[0], 1) == b""
+    os.close(orders[0])
+
+
+@pytest.mark.parametrize("mode", ["serve", "launch"])
+def test_a_child_that_gets_no_order_ends_without_a_word(mode):
+    made = template.Template(None)
+    (lifeline, mine), (order, told), (source, written) = os.pipe(), os.pipe(), os.pipe()
+    os.close(told)
+    child = made.fork(mode, (lifeline, order, lifeline, written, written))
+    for descriptor in (lifeline, order, written):
+        os.close(descriptor)
+    assert child.wait(PATIENCE) == 1 and os.read(source, 100) == b""
+    os.close(mine)
+    os.close(source)
+    made.close()
+    wait_until(made.ended, "the end of the template")
+
+
 def refuse(*arguments: object, **named: object) -> None:
     raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
