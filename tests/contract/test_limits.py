@@ -91,6 +91,17 @@ def test_two_keys_are_taken_together_or_not_at_all(make, store):
     assert close(make, store, first.commands[0], 1).commands != ()
 
 
+def test_whoever_is_next_may_need_keys_that_nobody_thought_of(make, store):
+    """One claim gives out three that are queued at one key, each of which has another key as well."""
+    store.heartbeat("me", 60)
+    linked = [(Limit("narrow", 1), Limit(other, 1)) for other in ("x", "y", "z")]
+    issue(make, store, [make.command("1", limits=(Limit("narrow", 1),))])
+    waiting = [make.command(str(n), OTHER, limits=keys) for n, keys in enumerate(linked, 1)]
+    assert issue(make, store, waiting, OTHER).commands == ()
+    store.set_limit("narrow", Numbers(10), "operator")
+    assert names(store.claim("me", 10)) == [(1, "1"), (1, "2"), (1, "3")]
+
+
 def test_a_rate_gives_everyone_a_moment(make, harness):
     store = harness.store
     rated = (Limit("api", rate=10, per=1, burst=2),)

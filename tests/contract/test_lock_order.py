@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from noetl.domain.limits import Admission
+from noetl.domain.limits import Admission, Limit
 from tests.contract.builders import EID
 from tests.virtual_time import DatabaseClock
 from tests.waiting import PATIENCE, wait_until
@@ -96,3 +96,46 @@ def test_keys_that_are_forgotten_and_keys_that_are_asked_for(harness, make, data
     store.forget_keys(86_400.0)
     barrier.rollback()
     assert [one.key for one in store.limit_keys()] == ["a"], "one that is in use is left for the next time"
+
+
+def test_keys_do_not_wait_for_each_other(harness, make, database, barrier):
+    """A commit that has the lock of one key is held up: another key's commits, admissions and claims go on."""
+    store = harness.store
+    store.heartbeat("me", 600)
+    slow, quick, waits = (Limit("a", 1),), (Limit("b", 1),), EID + 2
+    first = store.commit([make.change(issue=(make.command("1", limits=slow),), limited=True)], "me")
+    barrier.execute("SELECT FROM noetl.limit_key WHERE key = 'a' FOR UPDATE")
+    told = (Limit("a", 2),)
+    held_up = make.change(1, issue=(make.command("2", limits=told),), limited=True)
+    other = make.change(
+        0, EID + 1, issue=tuple(make.command(str(n), EID + 1, limits=quick) for n in (1, 2)), limited=True
+    )
+    found = []
+
+    def others():
+        given = store.commit([other], "me").commands
+        found.append([one.command_id for one in given])
+        admission = Admission("execution:demo", 1, "queue")
+        found.append(store.admit(make.start(waits), make.created(), admission, "me")[0].status)
+        found.append(store.claim("me", 10))
+        done = (given[0].command_id, given[0].attempt, given[0].turn)
+        next_one = store.commit([make.change(1, EID + 1, close=(done,), limited=True)], "me").commands
+        found.append([one.command_id for one in next_one])
+
+    going_on = threading.Thread(target=others)
+
+    def unhindered():
+        wait_for_locks(database, 1)
+        going_on.start()
+        wait_until(lambda: len(found) == 4, "the end of what another key needs")
+
+    waiting = threading.Thread(target=lambda: found.append(store.commit([held_up], "me")))
+    waiting.start()
+    try:
+        unhindered()
+    finally:
+        barrier.rollback()
+        waiting.join(PATIENCE)
+        going_on.join(PATIENCE)
+    assert found[:4] == [["1"], "held", [], ["2"]]
+    assert [one.command_id for one in found[4].commands] == ["2"] and len(first.commands) == 1

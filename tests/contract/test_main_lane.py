@@ -341,3 +341,37 @@ def test_timers_fire_by_generation_until_applied(harness, make):
     store.release(ME)
     fired, soonest = store.due_timers("x", 10)
     assert [event.event_id for event in fired] == ["timer:a:2"] and soonest is None
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_command_has_nothing_of_the_one_before_it(make, store, dropped):
+    """Commands that follow another one in its commit may take over its row: its child, its dead workers and its priority are not theirs."""
+    store.heartbeat(ME, 600)
+    first = make.change(waiting=(make.command("1", priority=7),), priority=7)
+    store.commit([first], ME)
+    (woken,) = store.commit(
+        [make.change(1, wakes=(Wake("1", 0, Outcome("ok", "from the child")),))], ME
+    ).commands
+    assert woken.child is not None
+    store.record_lost([(EID, "1", 0)])
+    store.release(ME)
+    (again,) = store.claim("you", 10)
+    assert (again.attempt, again.lost) == (2, 1)
+
+    over = {"drop_runs": (1,)} if dropped else {}
+    issue = tuple(make.command(str(run), step=f"step {run}") for run in (2, 3))
+    _refused(store, make, expected=2, close=(("1", 1, 0),), issue=(make.command("4"),))
+    given = store.commit([make.change(2, close=(("1", 2, 0),), issue=issue, **over)], ME).commands
+    other = make.command("1", OTHER)
+    assert given == issue and store.commit([make.change(0, OTHER, issue=(other,))], ME).commands == (other,)
+    store.release(ME)
+    found = store.claim("them", 10)
+    expected = [(EID, "2", "step 2"), (EID, "3", "step 3"), (OTHER, "1", "fetch")]
+    assert [(one.execution_id, one.command_id, one.step) for one in found] == expected
+    assert all((one.attempt, one.lost, one.child, one.priority) == (2, 0, None, 0) for one in found)
+    done = [
+        make.change(3, close=tuple((one.command_id, 2, 0) for one in found[:2])),
+        make.change(1, OTHER, close=(("1", 2, 0),)),
+    ]
+    store.commit(done, ME)
+    assert store.open_work(EID)["commands"] == store.open_work(OTHER)["commands"] == 0

@@ -63,20 +63,21 @@ def test_an_end_in_this_process_is_a_signal(server, client):  # noqa: F811
 
 
 def test_requests_that_wait_leave_threads_to_others(serve: Serve):  # noqa: F811
-    with serve(threads=4) as server, ThreadPoolExecutor(2) as threads:  # noqa: F811
+    """More wait than there are threads; beyond their places others are answered at once."""
+    with serve(threads=1) as server, ThreadPoolExecutor(16) as threads:  # noqa: F811
         assert server.tokens is not None
         client = Client(server.address, server.tokens.add("tester", ["admin"]))
         client.register(GATED)
         execution_id = client.start("demo/gated")
         where = f"/api/executions/{execution_id}/status?wait=60"
-        first = [threads.submit(client, "GET", where) for _ in range(2)]
-        wait_until(lambda: waiters(server) == 2, "two requests wait")
+        first = [threads.submit(client, "GET", where) for _ in range(16)]
+        wait_until(lambda: waiters(server) == 16, "sixteen requests wait")
         assert client("GET", where)[1]["ended"] is False
         status, told = client("POST", "/api/executions?wait=60", {"path": "demo/gated"})
         assert (status, told["ended"]) == (201, False)
         assert client("GET", "/health")[0] == client("GET", "/api/executions")[0] == 200
         approved(client, execution_id)
-        assert [one.result(PATIENCE)[1]["status"] for one in first] == ["completed"] * 2
+        assert [one.result(PATIENCE)[1]["status"] for one in first] == ["completed"] * 16
         assert waiters(server) == 0
 
 

@@ -10,8 +10,11 @@ import pytest
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.domain.need import Need
 from noetl.kinds.sandbox import child as child_module
+from noetl.kinds.sandbox import pool as pool_module
 from noetl.kinds.sandbox.child import Owner
+from noetl.kinds.sandbox.needed import telling_needs
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -90,6 +93,17 @@ def test_the_longest_idle_child_gives_way(make_pool):
     assert call(pool, 1) != first
 
 
+def test_the_child_gives_way_whose_execution_needs_it_least(make_pool):
+    pool = make_pool(2)
+    needs = {1: Need.NOW, 2: Need.ELSEWHERE, 3: Need.SOON, 4: Need.NONE}
+    with telling_needs(needs.__getitem__):
+        first, second, third = (call(pool, execution) for execution in (1, 2, 3))
+        assert call(pool, 4), "it is given back last, and goes"
+        assert call(pool, 1) == first
+        assert call(pool, 3) == third
+        assert call(pool, 2) != second
+
+
 def test_children_end_with_their_execution(make_pool):
     """Those that idle; one at work goes on."""
     pool = make_pool(4)
@@ -103,7 +117,8 @@ def test_children_end_with_their_execution(make_pool):
         assert at_work.call(WHO, {}, watch())["result"] == before
     assert at_work is of_one
     pool.end({1, 3})
-    wait_until(lambda: not of_one.alive and not of_one._confined.folder.exists(), "the end of the child of 1")
+    wait_until(lambda: of_one._confined.process.returncode is not None, "the end of the child of 1")
+    assert not of_one.alive
     assert of_two.alive
 
 
@@ -175,6 +190,20 @@ def test_a_child_that_fills_its_folder_between_calls_is_ended(make_pool):
     with pool.lease(Owner(1, TaskLimits(1 << 30, 1 << 20, disk_bytes=50_000))) as child:
         child.call(fill, {}, clock)
     wait_until(lambda: not child.alive, "the child's end")
+
+
+def test_folders_of_idle_children_are_not_looked_at_whenever_an_execution_ends(make_pool, monkeypatch):
+    monkeypatch.setattr(pool_module, "LOOK_SECONDS", 100 * PATIENCE)
+    looks = []
+    monkeypatch.setattr(child_module.Child, "fits_disk", property(lambda child: looks.append(child) or True))
+    pool = make_pool(8)
+    for number in range(8):
+        call(pool, number)
+    children = [idle.child for idle in pool._idle]
+    for number in range(4):
+        pool.end({number})
+        wait_until(lambda number=number: not children[number].alive, "the end of its child")
+    assert looks == []
 
 
 def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):

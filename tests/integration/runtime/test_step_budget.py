@@ -20,7 +20,7 @@ def test_a_step_of_a_chain_writes_each_row_once_in_one_commit(tmp_path):
         bench.run(chain(5), 1)
         cost = bench.count(STEPS, 1, lambda: bench.run(chain(STEPS), 1))
     assert cost.commits <= 1.1 * STEPS
-    assert cost.size - cost.images <= 1850 * STEPS
+    assert cost.size - cost.images <= 1590 * STEPS
     writes = {
         name: part.records
         for name, part in cost.parts.items()
@@ -30,7 +30,13 @@ def test_a_step_of_a_chain_writes_each_row_once_in_one_commit(tmp_path):
         "an execution that begins is written as its first commit leaves it"
     )
     assert writes["execution hot_update"] + writes.get("execution update", 0) <= STEPS + 1
-    assert writes["command insert"] == STEPS
+    assert writes["command insert"] == 1 and writes["command update"] == STEPS - 1, (
+        "a command takes over the row of the one before it"
+    )
+    assert cost.parts["command update"].size <= 300 * STEPS, (
+        "what commands of an execution have in common is not logged again"
+    )
+    assert cost.parts["command delete"].records == 1
     assert writes["slot insert"] <= STEPS + 1, "a result each, and the workload"
     assert "slot heap_confirm" not in cost.parts, "a new slot needs no second record"
     state = cost.parts["execution hot_update"]

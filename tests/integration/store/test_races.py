@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from contextlib import suppress
+from functools import partial
 
 import psycopg
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from noetl.adapters.postgres import PostgresCatalog, PostgresExecutionStore
 from noetl.adapters.postgres.connection import Session
 from noetl.domain import ids
+from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import LoopDone, Pause, Start
+from noetl.domain.limits import Admission, Limit
 from noetl.ports.execution_store import (
     ChildrenWord,
     ExecutionIdTakenError,
@@ -234,6 +237,141 @@ def test_what_a_lost_answer_gave_away_is_found_again(store, make, lose_next_answ
     ]
     assert store.undelivered(ME, 10) == [start]
     assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
+
+
+def test_slots_that_a_lost_answer_gave_to_others_are_found_again(store, make, lose_next_answer):
+    """The commit frees a slot of a command and one of an execution: who gets them belongs to no execution that the commit is about."""
+    store.heartbeat(ME, 60)
+    one, ends, other, waits = (Limit("api", 1),), EID, EID + 1, EID + 2
+    store.admit(make.start(ends), make.created(), Admission("execution:demo", 1, "queue"), ME)
+    change = make.change(0, ends, issue=(make.command("1", limits=one),), limited=True, handled=("start",))
+    assert len(store.commit([change], ME).commands) == 1
+    issue = (make.command("1", other, limits=one),)
+    assert store.commit([make.change(0, other, issue=issue, limited=True)], ME).commands == ()
+    start = make.start(waits)
+    assert (
+        store.admit(start, make.created(), Admission("execution:demo", 1, "queue"), ME)[0].status == "queued"
+    )
+
+    lose_next_answer(carried_out=True)
+    with pytest.raises(InfrastructureError):
+        store.commit([make.change(1, ends, end=True, status="completed", limited=True)], ME)
+    found = store.claim(ME, 10)
+    assert [(command.execution_id, command.attempt) for command in found] == [(other, 2)]
+    assert store.undelivered(ME, 10) == [start]
+    assert store.claim(ME, 10) == [] and store.undelivered(ME, 10) == []
+
+
+KEYS = {"a": 1, "b": 2, "c": 1}
+SETS = (("a",), ("b",), ("c",), ("a", "b"), ("b", "c"), ("a", "c"), ("a", "b", "c"))
+WATCH = """
+CREATE TABLE passed_over (key TEXT, id BIGINT);
+CREATE FUNCTION see() RETURNS TRIGGER LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO passed_over SELECT NEW.key, u.id FROM noetl.limit_use u
+    WHERE OLD.queued AND u.key = NEW.key AND u.queued AND u.priority = NEW.priority AND u.id < NEW.id;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER watch AFTER UPDATE ON noetl.limit_use FOR EACH ROW WHEN (NEW.held AND NOT OLD.held) EXECUTE FUNCTION see();
+"""
+
+
+class Crossing:
+    """Workers that share keys: each issues commands of executions, and closes commands that somebody was given. Connections are cut."""
+
+    def __init__(self, store, admin, make) -> None:
+        self.store, self.admin, self.make = store, admin, make
+        rng = random.Random(5)
+        executions = [EID + number for number in range(8)]
+        self.commands = {(eid, str(run)): rng.choice(SETS) for eid in executions for run in range(1, 9)}
+        self.versions = dict.fromkeys(executions, 0)
+        self.turns = {eid: threading.Lock() for eid in executions}
+        self.lock = threading.Lock()
+        self.ready: dict[tuple[int, str], Command] = {}
+        self.holding: set[tuple[int, str]] = set()
+        self.closed: set[tuple[int, str]] = set()
+        self.commits = 0
+
+    def take(self, given) -> None:
+        with self.lock:
+            for command in given:
+                key = (command.execution_id, command.command_id)
+                self.ready[key] = command
+                self.holding.add(key)
+            for key, most in KEYS.items():
+                assert sum(key in self.commands[one] for one in self.holding) <= most, key
+
+    def commit(self, execution, **over) -> None:
+        """Commit, and again after a cut, until it is done. Raises VersionConflictError when it cannot be done any more."""
+        doubtful = False
+        with self.turns[execution]:
+            while True:
+                self.cut_sometimes()
+                change = self.make.change(self.versions[execution], execution, limited=True, **over)
+                try:
+                    given = self.store.commit([change], ME).commands
+                except VersionConflictError:
+                    if not doubtful or self.version(execution) == self.versions[execution]:
+                        raise
+                    given = ()
+                except InfrastructureError as error:
+                    assert error.code != "database_contention", error
+                    doubtful = doubtful or error.code == "outcome_unknown"
+                    continue
+                self.versions[execution] += 1
+                return self.take(given)
+
+    def version(self, execution) -> int:
+        while True:
+            with suppress(InfrastructureError):
+                return self.store.info(execution).version
+
+    def cut_sometimes(self) -> None:
+        with self.lock:
+            self.commits += 1
+            if self.commits % 9 == 0:
+                self.admin.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+                    " AND application_name = 'noetl' ORDER BY random() LIMIT 1"
+                )
+
+    def issue(self, executions) -> None:
+        for eid in executions:
+            wanted = [
+                self.make.command(run, eid, limits=tuple(Limit(key, KEYS[key]) for key in keys))
+                for (execution, run), keys in self.commands.items()
+                if execution == eid
+            ]
+            self.commit(eid, issue=tuple(wanted))
+
+    def work(self, number, workers) -> None:
+        self.issue(list(self.versions)[number::workers])
+        rng = random.Random(number)
+        while len(self.closed) < len(self.commands):
+            with self.lock:
+                key = rng.choice(list(self.ready)) if self.ready else None
+                command = self.ready.pop(key) if key else None
+                self.holding.discard(key)
+            if command is not None:
+                self.close(key, command)
+                continue
+            with suppress(InfrastructureError):
+                self.take(self.store.claim(ME, 100))
+
+    def close(self, key, command) -> None:
+        # One that is given out again as doubtful has another attempt, which is closed instead of this one.
+        with suppress(VersionConflictError):
+            self.commit(key[0], close=((command.command_id, command.attempt, command.turn),))
+            self.closed.add(key)
+
+
+def test_keys_that_are_linked_are_given_in_order_whatever_dies(store, admin, make):
+    """Nobody waits in a circle, no key has more holders than it may, none passes an older one of its queue, and all get their turn."""
+    admin.execute(WATCH)
+    store.heartbeat(ME, 600)
+    crossing = Crossing(store, admin, make)
+    together(*[partial(crossing.work, number, 4) for number in range(4)])
+    assert admin.execute("SELECT * FROM passed_over").fetchall() == []
+    assert admin.execute("SELECT count(*) FROM noetl.command").fetchone() == (0,)
 
 
 def test_a_commit_that_was_not_carried_out_is_simply_repeated(store, make, lose_next_answer):

@@ -87,5 +87,6 @@ def test_a_program_that_cannot_be_confined_leaves_no_folder(monkeypatch):
     monkeypatch.setattr(process, "confinement", refuse)
     monkeypatch.setattr(Template, "new_folder", new_folder)
     with pytest.raises(InfrastructureError, match="layers"):
-        run_program(Program(["/bin/true"], b"", {}), TaskLimits(1 << 30, 1 << 20), Places(), None)  # type: ignore[arg-type]
+        limits = TaskLimits(1 << 30, 1 << 20, processes=321)  # as no cell has that is idle
+        run_program(Program(["/bin/true"], b"", {}), limits, Places(), None)  # type: ignore[arg-type]
     assert made and not any(folder.exists() for folder in made)

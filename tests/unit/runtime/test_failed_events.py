@@ -230,7 +230,7 @@ def test_commands_wait_when_no_thread_can_be_started(tmp_path: Any, monkeypatch:
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", full)
         runtime.dispatch(*commands[:2])
-    assert [one.command_id for one in delayed] == ["1", "2"] and runtime._running == 0
+    assert [one.command_id for one in delayed] == ["1", "2"] and len(runtime._here) == 0
     runtime.dispatch(commands[2])
     assert ran.acquire(timeout=PATIENCE)
     runtime.pools["io"].close(0)
@@ -268,5 +268,5 @@ def test_what_no_thread_has_begun_runs_once_when_leases_are_taken_anew(tmp_path:
     machine.settled(lambda: runtime.pools["io"].gauge().waiting == 1)
     keeper.doubt()
     keeper._take_anew()
-    assert [one.attempt for one in runtime.pools["io"].take(9)] == [2] and runtime._running == 1
+    assert [one.attempt for one in runtime.pools["io"].take(9)] == [2] and len(runtime._here) == 1
     machine.runtime._inbox.close()

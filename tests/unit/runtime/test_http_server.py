@@ -66,6 +66,56 @@ def test_health_is_answered_while_every_thread_is_busy_and_requests_wait_for_one
         running.join(PATIENCE)
 
 
+def test_a_thread_is_lent_for_each_request_that_waits(monkeypatch):
+    """Ten wait, and the only thread is free for others. When all have their answers, few threads are left."""
+    go, lent, waiting = threading.Event(), [], threading.Semaphore(0)
+
+    def application(environ, start_response):
+        if environ["PATH_INFO"] == "/wait":
+            with server.lent.lend() as may_wait:
+                lent.append(may_wait)
+                waiting.release()
+                assert not may_wait or go.wait(PATIENCE)
+        return _hello(environ, start_response)
+
+    def ask(path: bytes) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+        connection.sendall(GET.replace(b"/ ", path + b" ", 1))
+        return connection
+
+    def full(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    server = listen(application, "127.0.0.1", 0, 1)
+    threads = server._made.task_dispatcher.threads
+    running = threading.Thread(target=server.run, daemon=True)
+    running.start()
+    open_ones = [ask(b"/wait") for _ in range(10)]
+    try:
+        assert all(waiting.acquire(timeout=PATIENCE) for _ in open_ones) and lent == [True] * 10
+        assert len(threads) == 11
+        with ask(b"/") as other:
+            assert other.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", full)
+            with ask(b"/wait") as other:
+                assert other.recv(1 << 16).startswith(b"HTTP/1.1 200 "), "it is answered at once"
+        assert lent[-1] is False and len(threads) == 11
+        go.set()
+        for one in open_ones:
+            assert one.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        wait_until(lambda: len(threads) == 2, "the end of the threads that nobody needs")
+        with ask(b"/wait") as again:
+            assert again.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    finally:
+        go.set()
+        for one in open_ones:
+            one.close()
+        server.close(PATIENCE)
+        running.join(PATIENCE)
+    assert not threads
+
+
 def test_who_is_being_answered_when_the_server_ends_gets_the_whole_answer_and_nobody_else_comes_in(caplog):
     begun, go = threading.Event(), threading.Event()
 

@@ -78,6 +78,22 @@ def test_nobody_waits_for_a_tier_that_others_need() -> None:
     assert any("execution 2" in line and "does not answer" in line for line in engine.lines)
 
 
+def test_an_execution_is_held_until_the_engine_has_decided_about_it() -> None:
+    """What is set aside is not: nobody waits for what comes of it."""
+    engine = Engine("aws_unreachable", {2})
+    held: list[list[int]] = []
+    engine.inbox._decided = lambda: held.append([one for one in (1, 2, 3) if engine.inbox.holds(one)])
+    engine.inbox.put(Cancel(number, "cancel", "p") for number in (1, 2))
+    engine.inbox.put([Cancel(1, "again", "p")])
+    assert [engine.inbox.holds(number) for number in (1, 2, 3)] == [True, True, False]
+    engine.inbox.start()
+    engine.wait([1, 1])
+    engine.away = ""
+    engine.wait([1, 1, 2])
+    engine.inbox.close()
+    assert held and not any(held)
+
+
 def test_everything_waits_for_the_database_in_its_order() -> None:
     engine = Engine("database_unreachable", {1, 2, 3})
     engine.inbox.put(Cancel(number, "cancel", "p") for number in (1, 2, 3))

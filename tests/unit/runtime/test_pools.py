@@ -69,5 +69,5 @@ def test_a_worker_that_takes_what_waits_here_gets_nothing_of_an_execution_that_h
     runtime.dispatch(command(1), command(2), outside)
     runtime._ended.note([(2, "cancelled")])
     assert runtime.take("io", 5, None) == [command(1)] == gone
-    assert runtime._running == 1, "work that goes on elsewhere is ended here"
+    assert len(runtime._here) == 1, "work that goes on elsewhere is ended here"
     assert runtime.pools["io"].take(5) == [outside]

@@ -106,8 +106,8 @@ class Bench:
         return self.program
 
     def command(self, number: int = 1, **fields: Any) -> Command:
-        fields = {"pool": "io", "scope": FrozenScope(workload={"v": number})} | fields
-        return Command(100 + number, "1", 1, "s", self.program.hash, **fields)
+        known = {"pool": "io", "scope": FrozenScope(workload={"v": number}), "command_id": "1", "run": 1}
+        return Command(100 + number, step="s", program=self.program.hash, **known | fields)
 
     def chunk(self, items: list[Any], **fields: Any) -> Command:
         piece = LoopSlice(1, 0, len(items), len(items), "x", "parallel", items=items)

@@ -12,7 +12,9 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program, ways_of
 from noetl.kinds.registry import default_registry
 from noetl.ports.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services import redrive_execution
 from noetl.services.change_execution import Asked
+from noetl.services.last_runs import LastLoop, LastRuns
 from noetl.services.redrive_execution import plan
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\nworkflow:\n"
@@ -35,8 +37,15 @@ def compiled(workflow: str) -> Program:
     return compile_playbook(HEAD + workflow, source_name="t.yaml", kinds=default_registry()).program
 
 
-def planned(old: Program, new: Program) -> Any:
-    waiting = ways_of(old.step("a"))["end"]
+LOOP = """
+  - { step: a, loop: { in: [], iterator: item }, tool: { kind: noop }, next: b }
+  - { step: b, tool: { kind: http, url: "http://api.test" }, next: end }
+  - { step: end }
+"""
+
+
+def planned(old: Program, new: Program, step: str = "") -> Any:
+    waiting = ways_of(old.step("a")).get("end", ())
     left = [Token(run, "end", arc=arc) for run, arc in enumerate(waiting, start=4)]
     state = ExecutionState(program=old.hash, status="failed", left=[Token(3, "b", "failed"), *left])
     info = ExecutionInfo(
@@ -53,7 +62,9 @@ def planned(old: Program, new: Program) -> Any:
     )
     programs = {old.hash: old, new.hash: new}
     store = cast(ExecutionStore, None)
-    return plan(store, programs.__getitem__, 7, Asked("me", "once", "me"), program=new.hash, info=info)
+    return plan(
+        store, programs.__getitem__, 7, Asked("me", "once", "me"), step=step, program=new.hash, info=info
+    )
 
 
 def test_routes_of_cases_are_found_again_in_another_version_even_as_arcs():
@@ -68,3 +79,11 @@ def test_a_route_that_is_gone_is_told_with_the_step_to_go_on_from():
     with pytest.raises(ConflictError) as caught:
         planned(compiled(BEFORE), compiled(AFTER.replace("[end, end]", "[end]")))
     assert (caught.value.code, caught.value.details) == ("not_redrivable", {"candidates": ["a"]})
+
+
+def test_items_of_a_loop_that_had_none_are_refused_with_the_step_to_go_on_from(monkeypatch):
+    runs = LastRuns(args={"a": {}}, loops={"a": LastLoop(2, 1, 0)})
+    monkeypatch.setattr(redrive_execution, "last_runs", lambda *_: runs)
+    with pytest.raises(ConflictError, match="the loop of step a had no items") as caught:
+        planned(compiled(LOOP), compiled(LOOP), step="a[failed]")
+    assert caught.value.details == {"candidates": ["a"]}

@@ -289,6 +289,27 @@ def test_a_call_that_outlives_the_worker_is_given_back_and_then_lost_and_says_no
     assert worked.give_back == [] and event.outcome.error.kind == "worker_lost"
 
 
+def test_commands_of_one_execution_run_one_by_one_while_another_has_some():
+    """Six commands of two executions in two threads: each execution needs one child, not one for each thread."""
+    together: list[set[int]] = []
+    running: set[int] = set()
+    both = threading.Barrier(2, action=lambda: together.append(set(running)))
+
+    def tool(params: dict[str, Any], context: TaskContext) -> None:
+        running.add(context.execution_id)
+        both.wait(PATIENCE)
+        both.wait(PATIENCE)
+        running.discard(context.execution_id)
+
+    bench = Bench(tool=tool, slots={"io": 1, "python": 2})
+    commands = [
+        bench.command(number, pool="python", command_id=f"{place}", run=place)
+        for place, number in enumerate([1, 1, 1, 2, 2, 2], 1)
+    ]
+    bench.work(bench.put(*commands))
+    assert together == [{101, 102}] * 6
+
+
 def test_pools_bound_what_runs_at_once():
     lock, running, most = threading.Lock(), {"io": 0, "python": 0}, {"io": 0, "python": 0}
     two = threading.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 LONGEST = 60.0
 """Most seconds that a request may ask for."""
@@ -30,7 +30,7 @@ def no_signal(execution_id: int) -> Iterator[Pause]:
 class Waiting:
     """``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
     within which it is answered. ``expect``: gives the pause, which ends when this process learns that the execution has ended. ``clock``:
-    epoch seconds."""
+    epoch seconds. ``beside``: entered while a request waits; gives whether it may."""
 
     def __init__(
         self,
@@ -40,7 +40,9 @@ class Waiting:
         expect: Callable[[int], AbstractContextManager[Pause]] = no_signal,
         first_pause: float = FIRST_PAUSE,
         clock: Callable[[], float] = time.time,
+        beside: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
     ) -> None:
+        self._beside = beside
         self._places = None if places is None else threading.Semaphore(places)
         self._longest, self._expect, self._first, self._clock = longest, expect, first_pause, clock
 
@@ -53,8 +55,9 @@ class Waiting:
         if places is not None and not places.acquire(blocking=False):
             return
         try:
-            with self._expect(execution_id) as pause:
-                self._wait(pause, since + min(seconds, self._longest), over)
+            with self._beside() as may_wait, self._expect(execution_id) as pause:
+                if may_wait:
+                    self._wait(pause, since + min(seconds, self._longest), over)
         finally:
             if places is not None:
                 places.release()

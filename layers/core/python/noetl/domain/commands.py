@@ -23,17 +23,17 @@ class FrozenScope(msgspec.Struct, frozen=True, omit_defaults=True):
     """The values templates of a command may read. Large ones are ``ResultRef`` mappings, hydrated only when touched.
 
     ``steps`` holds step slots: ``{"status", "data", "error", "labels"}``. ``extra`` holds names of the moment, for a stage after the
-    body: ``event``, ``result``, ``this``, ``response``.
+    body: ``event``, ``result``, ``this``, ``response``. What differs between the commands of an execution comes first (see ``ExecutionState``).
     """
 
-    workload: dict[str, Any] = {}
-    ctx: dict[str, Any] = {}
-    vars: dict[str, Any] = {}
-    steps: dict[str, Any] = {}
+    now: float = 0.0
     args: dict[str, Any] = {}
     extra: dict[str, Any] = {}
+    steps: dict[str, Any] = {}
+    vars: dict[str, Any] = {}
+    ctx: dict[str, Any] = {}
+    workload: dict[str, Any] = {}
     job: dict[str, Any] = {}
-    now: float = 0.0
 
 
 class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):

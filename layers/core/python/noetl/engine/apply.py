@@ -141,7 +141,10 @@ def _turn(state: ExecutionState, slots: SlotSpace, fact: f.Suspended | f.Waiting
 
 def _loop_started(state: ExecutionState, slots: SlotSpace, fact: f.LoopStarted) -> None:
     token = state.tokens[fact.run]
-    token.phase, token.round, token.again = "loop", fact.round, None
+    token.phase, token.again = "loop", None
+    # An empty loop has no row in the store, which a redrive could go on from.
+    if fact.total or fact.again is not None:
+        token.round = fact.round
 
 
 def _loop_item(state: ExecutionState, slots: SlotSpace, fact: f.LoopItem) -> None:

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.lost_owners import Takes
 from noetl.domain.state import TERMINAL
+from noetl.ports.answers import ExecutionFilter
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime.outstanding import outstanding
 
 LOOK_SECONDS = 0.5
 """Pause between looks at the store: another process may have moved an execution on."""
+LOOK_AT = 1000
+"""Executions that one look asks the store for."""
 MOST = 100_000
 """Ends that a process remembers."""
 
@@ -101,21 +104,24 @@ class EndWaiter:
         """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         look = time.monotonic() + LOOK_SECONDS
-        while not self._settled(wanted):
+        left = set(wanted)
+        while not self._settled(left):
             if on_tick is not None:
                 self._show(on_tick)
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"not finished after {timeout:g} s")
             if time.monotonic() > look:
-                if self._all_wait(wanted):
+                if self._all_wait(left):
                     return
                 look = time.monotonic() + LOOK_SECONDS
             with self.changed:
-                if not self._settled(wanted):
+                if not self._settled(left):
                     self.changed.wait(tick if on_tick is not None else 0.25)
 
-    def _settled(self, wanted: Collection[int]) -> bool:
-        return all(one in self.ended for one in wanted)
+    def _settled(self, left: set[int]) -> bool:
+        """Take those that have ended out of ``left``; return whether none is left."""
+        left -= {one for one in left if one in self.ended}
+        return not left
 
     def _show(self, on_tick: Callable[[], None]) -> None:
         """Show progress; skip it while the database, which it reads, does not answer."""
@@ -124,20 +130,23 @@ class EndWaiter:
         except InfrastructureError as away:
             self.log(f"progress cannot be shown, because the database does not answer: {away}")
 
-    def _all_wait(self, wanted: Collection[int]) -> bool:
+    def _all_wait(self, left: set[int]) -> bool:
         """Return whether open executions wait for the outside; False while the database does not answer."""
         try:
-            self._look(wanted)
+            self._look(left)
             return self.quiet() and not any(
-                outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
+                outstanding(self.store, one, self.takes) for one in left if one not in self.ended
             )
         except InfrastructureError as away:
             self.log(f"the database does not answer: {away}")
             return False
 
-    def _look(self, wanted: Collection[int]) -> None:
+    def _look(self, left: set[int]) -> None:
         """Note the ends that other processes brought about."""
-        for one in set(wanted) - self.ended.keys():
-            info = self.store.info(one)
-            if info is not None and info.status in TERMINAL:
-                self.ended[one] = info.status
+        open_ = sorted(left)
+        for first in range(0, len(open_), LOOK_AT):
+            some = tuple(open_[first : first + LOOK_AT])
+            wanted = ExecutionFilter(ids=some, statuses=tuple(sorted(TERMINAL)))
+            found = self.store.executions(limit=len(some), wanted=wanted)
+            with self.changed:
+                self.ended.note((one.execution_id, one.status) for one in found)

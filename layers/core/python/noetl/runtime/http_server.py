@@ -32,6 +32,7 @@ from noetl.api.wsgi import HEALTH
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import HEADER_BYTES
+from noetl.runtime.lent_threads import LentThreads
 
 if TYPE_CHECKING:
     from noetl.api.wsgi import Application
@@ -223,12 +224,13 @@ class Channel(HTTPChannel):
 
 class HttpServer:
     """Listens as soon as it is made. ``run`` serves until ``close``, which is for another thread; ``port`` is where, ``waiting`` how
-    many requests wait for a thread."""
+    many requests wait for a thread. ``lent``: its further threads."""
 
     def __init__(self, made: Any, sockets: dict[int, Any], limits: ClientLimits | None = None) -> None:
         self._made, self._sockets, self._over = made, sockets, False
         self._limits, self._looked = limits or ClientLimits(), time.monotonic()
         self._waking, self._closed = threading.Lock(), False
+        self.lent = LentThreads(made.task_dispatcher)
         self._health: Any = ThreadedTaskDispatcher()
         self._health.set_thread_count(1)
         self._listeners: list[Any] = [one for one in sockets.values() if isinstance(one, BaseWSGIServer)]
@@ -271,8 +273,9 @@ class HttpServer:
     def _close_slow_readers(self, now: float) -> None:
         """Take back the threads that write to clients which hardly read; closing the connection lets its thread go."""
         reading = [(one, reader) for one in self._channels() if (reader := one.reader(now))]
-        threads = len(self._made.task_dispatcher.threads)
-        found = self._limits.too_slow((reader for _, reader in reading), threads, crowded=self.waiting > 0)
+        found = self._limits.too_slow(
+            (reader for _, reader in reading), self.lent.own, crowded=self.waiting > 0
+        )
         for place in list(found):
             reading[place][0].handle_close()
 
@@ -319,6 +322,7 @@ class HttpServer:
         """Take nobody in, give those their answers whose requests are being worked on (for ``seconds``), and end. Requests that no thread
         has begun are cut off: nothing of them was done."""
         until = time.monotonic() + seconds
+        self.lent.close()
         for one in self._listeners:
             one.accepting = False
         self._made.task_dispatcher.shutdown(timeout=seconds)

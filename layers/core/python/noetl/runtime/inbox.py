@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class _Aside:
 class Inbox:
     """``handle``: the engine; what it raises as retryable InfrastructureError is waited for. ``failed``: told of an event, the error and which
     failure of this event it was; gives the seconds after which the event is tried again, None when it is settled. ``changed``: guards
-    this, and is told of every change."""
+    this, and is told of every change. ``decided``: called after each batch, when what follows from it is under way."""
 
     def __init__(
         self,
@@ -46,12 +46,16 @@ class Inbox:
         failed: Callable[[Event, Exception, int], float | None],
         changed: threading.Condition,
         log: Callable[[str], None],
+        decided: Callable[[], object] = lambda: None,
     ) -> None:
         self._handle = handle
         self._failed = failed
         self._changed = changed
         self._log = log
+        self._decided = decided
         self._waiting: deque[Event] = deque()
+        self._held: Counter[int] = Counter()
+        """Execution → events that wait or are being handled; none of those that are aside."""
         self._aside: dict[tuple[int, str], _Aside] = {}
         self._busy = False
         self._tried = False
@@ -71,8 +75,14 @@ class Inbox:
 
     def put(self, events: Iterable[Event]) -> None:
         with self._changed:
-            self._waiting.extend(events)
+            for event in events:
+                self._waiting.append(event)
+                self._held[event.execution_id] += 1
             self._changed.notify_all()
+
+    def holds(self, execution_id: int) -> bool:
+        """Whether the engine decides about this execution, or will next. It takes no lock."""
+        return execution_id in self._held
 
     def counts(self) -> tuple[int, int]:
         """(events that wait, batches that are being handled)."""
@@ -86,7 +96,17 @@ class Inbox:
             finally:
                 with self._changed:
                     self._busy = False
+                    if not self._tried:
+                        self._let_go(taken)
                     self._changed.notify_all()
+                self._decided()
+
+    def _let_go(self, taken: Iterable[_Aside]) -> None:
+        for one in taken:
+            execution_id = one.event.execution_id
+            self._held[execution_id] -= 1
+            if not self._held[execution_id]:
+                del self._held[execution_id]
 
     def _take(self) -> list[_Aside] | None:
         """What to handle next; None at the end."""

@@ -23,12 +23,13 @@ from noetl.domain.events import Cancel, ContextPatched, Event
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
 from noetl.kinds.registry import Registry
-from noetl.kinds.sandbox.ended import tell_ended
+from noetl.kinds.sandbox.needed import telling_needs
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.ends import Ends, EndWaiter, forget_redriven
+from noetl.runtime.here import Here, forget, look_again, make_pools, need_in
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
@@ -77,8 +78,11 @@ class LocalRuntime:
         self.scheduler: Scheduler | None = None
         self.presence = Presence(settings.home / "owners", self.owner)
         self._company, self._changed = Company(), threading.Condition()
-        self._inbox = Inbox(self._handle, self._after_failure, self._changed, self.log)
-        self._running, self._ended = 0, Ends()
+        self._inbox = Inbox(
+            self._handle, self._after_failure, self._changed, self.log, lambda: look_again(self.pools)
+        )
+        self._here, self._ended = Here(self._inbox.holds), Ends()
+        self.pools: dict[str, Pool] = {}
         self.patience = 1.0
         """Seconds that running tasks get to end when this process does; what is left runs again when it is resumed."""
         self._given_up: set[tuple[int, int]] = set()
@@ -105,7 +109,8 @@ class LocalRuntime:
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         free_dead(self.store, self.presence)
-        self.pools = {name: Pool(name, size, self._run) for name, size in self.opened.pool_sizes.items()}
+        self.pools = make_pools(self.opened.pool_sizes, self._run, self._here)
+        self.opened.stack.enter_context(telling_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
         self.offers = Offers(self.store, self.owner, lease)
@@ -239,9 +244,7 @@ class LocalRuntime:
         return made
 
     def _leave_waiting(self) -> None:
-        left = leave_waiting(self.pools.values())
-        with self._changed:
-            self._running -= left
+        self._here.remove(leave_waiting(self.pools.values()))
 
     def _program_of(self, execution_id: int) -> str:
         info = self.store.info(execution_id)
@@ -258,7 +261,7 @@ class LocalRuntime:
 
     def _quiet(self) -> bool:
         with self._changed:
-            return not any(self._inbox.counts()) and self._running == 0 and not self.keeper.delayed()
+            return not any(self._inbox.counts()) and not self._here and not self.keeper.delayed()
 
     def _revoked(self, execution_id: int, run: int) -> bool:
         return execution_id in self._ended or (execution_id, run) in self._given_up
@@ -294,8 +297,7 @@ class LocalRuntime:
         self.dispatch(*(one for one in found if one.remote and one not in wanted))
         for one in wanted:
             self.left_behind.goes(one)
-        with self._changed:
-            self._running -= len(found)
+        self._here.remove(found)
         return wanted
 
     def dispatch(self, *commands: Command) -> None:
@@ -304,15 +306,13 @@ class LocalRuntime:
             if command.delay > 0:
                 self.keeper.delay(command)
                 continue
-            with self._changed:
-                self._running += 1
+            self._here.add(command)
             try:
                 self.pools.get(command.pool, self.pools["io"]).submit(command)
             except RuntimeError as error:
                 # The system starts no more threads now: the command is this process's, and waits here.
                 self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
-                with self._changed:
-                    self._running -= 1
+                self._here.remove([command])
                 self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
 
     def _delayed(self, command: Command) -> None:
@@ -338,8 +338,7 @@ class LocalRuntime:
             self._again(command, key, error)
         finally:
             self.left_behind.goes(command)
-            with self._changed:
-                self._running -= 1
+            self._here.remove([command])
 
     def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
         """Try a command again in a while; one that breaks its worker every time fails (what is away for now is waited for)."""
@@ -395,6 +394,6 @@ class LocalRuntime:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
         if handled.ended:
-            tell_ended({execution_id for execution_id, _ in handled.ended})
+            forget(self.pools, {execution_id for execution_id, _ in handled.ended})
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

@@ -44,6 +44,9 @@ RESUME_SECONDS = 5.0
 RESUMED = 10
 WAITING_REQUESTS = 500
 """Requests that wait for a thread before others are told to come back."""
+WAITERS_PER_THREAD = 16
+"""Requests that wait for the end of an execution, for each that is worked on: a waiting one has a thread of its own. Further ones are
+answered at once."""
 LONG_REQUESTS = 2
 """Most requests that compute for long at the same time; others get 429, and all other threads stay free."""
 ANSWERING_SECONDS = 5.0
@@ -52,7 +55,8 @@ ANSWERING_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """``port`` 0: a free one. ``threads``: requests worked on at the same time. ``open_to_all``: no tokens (this machine only)."""
+    """``port`` 0: a free one. ``threads``: requests worked on at the same time, beside those that wait. ``open_to_all``: no tokens (this
+    machine only)."""
 
     host: str = "127.0.0.1"
     port: int = 8765
@@ -200,7 +204,12 @@ class Server:
             registered=declared(schedules),
             log=self._log,
             long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
-            waiting=Waiting(self._serve.threads // 2, expect=runtime.expect_end, first_pause=LOOK_SECONDS),
+            waiting=Waiting(
+                WAITERS_PER_THREAD * self._serve.threads,
+                expect=runtime.expect_end,
+                first_pause=LOOK_SECONDS,
+                beside=self._http.lent.lend,
+            ),
             counted=self.metrics.counted,
             public_url=self._settings.public_url or self.address,
             inline_bytes=self._settings.inline_limit,

@@ -143,6 +143,8 @@ def _again(execution_id: int, program: Program, address: Address, runs: LastRuns
         raise _refused(execution_id, why, [step])
     if last is None:
         raise _refused(execution_id, f"the loop of step {step} has not run", runs.candidates())
+    if not last.whole:
+        raise _refused(execution_id, f"the loop of step {step} had no items", [step])
     if not FAILED <= item < last.whole:
         why = f"the loop of step {step} had {last.whole} items, counted from 0: there is no {item}"
         raise _refused(execution_id, why, [one for one in runs.candidates() if one.startswith(f"{step}[")])

@@ -23,6 +23,7 @@ from noetl.services.large_messages import pack, unpack
 from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
 from noetl.services.try_counter import TryCounter
+from noetl.services.turns import Turns
 from noetl.services.worker_deps import WorkerDeps
 from noetl.services.worker_lost import worker_lost
 
@@ -150,28 +151,31 @@ class _Batch:
 
     def _start(self, jobs: list[_Job]) -> None:
         self.under_way = jobs
-        pools: dict[str, deque[_Job]] = {}
+        pools: dict[str, Turns[_Job]] = {}
         for job in jobs:
             pool = job.command.pool if job.command.pool in self.deps.slots else "io"
-            pools.setdefault(pool, deque()).append(job)
-        for pool, queue in pools.items():
-            for _ in range(min(len(queue), max(1, self.deps.slots[pool]))):
-                threading.Thread(
-                    target=self._run_all, args=(queue,), name=f"noetl-{pool}", daemon=True
-                ).start()
+            turns = pools.setdefault(pool, Turns(len(jobs)))
+            turns.add(job, job.command.execution_id, job.command.priority, self.clock())
+        for pool, turns in pools.items():
+            for _ in range(min(turns.ready, max(1, self.deps.slots[pool]))):
+                name = f"noetl-{pool}"
+                threading.Thread(target=self._run_all, args=(turns,), name=name, daemon=True).start()
 
-    def _run_all(self, jobs: deque[_Job]) -> None:
-        while (job := self._next(jobs)) is not None:
+    def _run_all(self, turns: Turns[_Job]) -> None:
+        while (job := self._next(turns)) is not None:
             with self.deps.about(job.command.execution_id):
                 self._run(job)
+            with self.changed:
+                turns.done(job.command.execution_id)
 
-    def _next(self, jobs: deque[_Job]) -> _Job | None:
+    def _next(self, turns: Turns[_Job]) -> _Job | None:
         """The next command that there is time to begin; the others are for somebody else, at once."""
         with self.changed:
-            while jobs and not self.closed:
-                job = jobs.popleft()
-                if self.worker.deadline() >= MARGIN_SECONDS:
-                    return job
+            if self.closed:
+                return None
+            if self.worker.deadline() >= MARGIN_SECONDS:
+                return turns.next(self.clock())
+            for job in turns.take(turns.ready):
                 self._end(job, back=0)
             return None
 

@@ -11,6 +11,7 @@ import msgspec
 
 from noetl.adapters.changes import applied_timers, cascade_of
 from noetl.adapters.loops import chunk_command, first_chunks, is_given_up
+from noetl.adapters.postgres.command_rows import payload, side_by_side
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import (
     EMPTY,
@@ -145,6 +146,7 @@ class Writing:
                 fresh += [
                     (one, True) for one in change.waiting if one.turn == 0 and one.command_id not in kept
                 ]
+        closed, fresh = side_by_side(closed, fresh)
         if closed:
             values["c_execution"] = numbers([row[0] for row in closed])
             values["c_id"] = texts([row[1] for row in closed])
@@ -244,11 +246,6 @@ class Writing:
             chunks = [] if is_given_up(change, loop) else first_chunks(loop)
             found += [chunk_command(change.execution_id, loop, start, stop) for start, stop in chunks]
         return found
-
-
-def payload(command: Command) -> bytes:
-    """A command as its row keeps it: the delay is a time of its own there."""
-    return codec.encode(msgspec.structs.replace(command, delay=0.0) if command.delay else command)
 
 
 def _first(posted: set[tuple[int, str]], key: tuple[int, str]) -> bool:

@@ -1,13 +1,15 @@
 """What may have been given to this process without its knowing: the answer to a commit was lost with the connection.
 
-If the commit was carried out, its new commands and events are leased to an owner that is alive and never heard of them. They are set
-free when the owner next asks for work; a command of the same step run that is on its way already runs again as another attempt.
+If the commit was carried out, its new commands and events are leased to an owner that is alive and never heard of them, and so are
+commands of any execution that it gave a slot of a limit. They are set free when the owner next asks for work; a command of the same step
+run, or one that got a slot meanwhile, that is on its way already runs again as another attempt.
 An answer that cannot be read counts as one that was lost.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,35 +18,38 @@ from noetl.adapters.postgres.connection import SILENT, UNKNOWN
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.execution_store import Change, ItemBatch
 
+TRANSIT_SECONDS = 5.0
+"""How much longer than an earlier statement a later one may wait for a connection and travel."""
+
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """``expected``: the version a main-lane commit was based on (-1: the item lane)."""
+    """``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have given slots to anybody."""
 
     owner: str
     execution_id: int
     run: int
     expected: int
+    limited: bool = False
 
 
 class Doubts:
     def __init__(self) -> None:
-        self._doubts: set[Doubt] = set()
+        self._doubts: dict[Doubt, float] = {}
         self._lock = threading.Lock()
 
     @contextmanager
     def about(self, doubts: Sequence[Doubt]) -> Iterator[None]:
         """Around a write. The same commit succeeding later proves that the lost one was not carried out."""
+        began = time.monotonic()
         try:
             yield
         except InfrastructureError as error:
             if error.code in (UNKNOWN, SILENT):
-                with self._lock:
-                    self._doubts.update(doubts)
+                self._add(doubts, began)
             raise
         if self._doubts:
-            with self._lock:
-                self._doubts.difference_update(doubt for doubt in doubts if doubt.expected >= 0)
+            self.settle([doubt for doubt in doubts if doubt.expected >= 0])
 
     @contextmanager
     def reading(self, doubts: Sequence[Doubt]) -> Iterator[None]:
@@ -52,11 +57,11 @@ class Doubts:
 
         Raises InfrastructureError (code ``outcome_unknown``).
         """
+        began = time.monotonic()
         try:
             yield
         except Exception as error:
-            with self._lock:
-                self._doubts.update(doubts)
+            self._add(doubts, began)
             raise InfrastructureError(
                 f"the database's answer to a commit cannot be read: {error!r}",
                 code=UNKNOWN,
@@ -72,9 +77,21 @@ class Doubts:
                 key=lambda doubt: (doubt.execution_id, doubt.run),
             )
 
+    def age(self, doubts: Sequence[Doubt]) -> float | None:
+        """How many seconds ago, at most, one of those commits gave slots to others; None when none of them may have done so."""
+        with self._lock:
+            began = [self._doubts[doubt] for doubt in doubts if doubt.limited and doubt in self._doubts]
+        return time.monotonic() - min(began) + TRANSIT_SECONDS if began else None
+
     def settle(self, doubts: Sequence[Doubt]) -> None:
         with self._lock:
-            self._doubts.difference_update(doubts)
+            for doubt in doubts:
+                self._doubts.pop(doubt, None)
+
+    def _add(self, doubts: Sequence[Doubt], began: float) -> None:
+        with self._lock:
+            for doubt in doubts:
+                self._doubts.setdefault(doubt, began)
 
 
 def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
@@ -85,11 +102,11 @@ def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
     for change in changes:
         runs = {0, *(command.run for command in change.issue), *(loop.run for loop in change.loops)}
         runs.update(int(wake.command_id.partition(".")[0]) for wake in change.wakes)
-        found += [Doubt(owner, change.execution_id, run, change.expected) for run in runs]
+        found += [Doubt(owner, change.execution_id, run, change.expected, change.limited) for run in runs]
     return found
 
 
 def of_batches(batches: Sequence[ItemBatch], owner: str | None) -> list[Doubt]:
     if owner is None:
         return []
-    return [Doubt(owner, batch.event.execution_id, batch.event.run, -1) for batch in batches]
+    return [Doubt(owner, batch.event.execution_id, batch.event.run, -1, batch.limited) for batch in batches]

@@ -280,10 +280,12 @@ class PostgresExecutionStore(PostgresLooking):
         open_doubts = self._doubts.of(owner)
         if not open_doubts:
             return
+        age = self._doubts.age(open_doubts)
         values: dict[str, bytes | None] = {
             "owner": text(owner),
             "execution_ids": numbers([doubt.execution_id for doubt in open_doubts]),
             "runs": numbers([doubt.run for doubt in open_doubts]),
+            "seconds": None if age is None else number(age),
         }
         self.database.run("free_doubtful", values)
         self._doubts.settle(open_doubts)

@@ -17,7 +17,7 @@ from noetl.adapters.loops import (
     resumed_item,
     stripped,
 )
-from noetl.adapters.postgres.changes import payload
+from noetl.adapters.postgres.command_rows import payload
 from noetl.adapters.postgres.connection import Row
 from noetl.adapters.postgres.literals import documents, flags, numbers, records, text, texts
 from noetl.adapters.postgres.outbox import outbox_parts

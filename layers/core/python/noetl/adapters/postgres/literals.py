@@ -40,7 +40,8 @@ def number(value: float) -> bytes:
 
 
 def numbers(values: Iterable[float | None]) -> bytes:
-    return ("{" + ",".join(["NULL" if value is None else repr(value) for value in values]) + "}").encode()
+    shown = str(list(values))[1:-1]
+    return ("{" + (shown.replace("None", "NULL") if "None" in shown else shown) + "}").encode()
 
 
 def flag(value: bool) -> bytes:
@@ -53,8 +54,13 @@ def flags(values: Iterable[bool]) -> bytes:
 
 def texts(values: Iterable[str]) -> bytes:
     """Raises InvalidInputError for NUL and lone surrogates."""
-    parts = [value.replace("\\", "\\\\").replace('"', '\\"') for value in values]
-    return text('{"' + '","'.join(parts) + '"}') if parts else EMPTY
+    parts = list(values)
+    if not parts:
+        return EMPTY
+    joined = '","'.join(parts)
+    if "\\" in joined or joined.count('"') != 2 * len(parts) - 2:
+        joined = '","'.join([value.replace("\\", "\\\\").replace('"', '\\"') for value in parts])
+    return text('{"' + joined + '"}')
 
 
 def documents(values: Iterable[bytes]) -> bytes:

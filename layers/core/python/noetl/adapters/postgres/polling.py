@@ -11,7 +11,7 @@ from functools import partial
 import msgspec
 
 from noetl.adapters.loops import stripped
-from noetl.adapters.postgres.changes import payload
+from noetl.adapters.postgres.command_rows import payload
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import numbers, text, texts
 from noetl.adapters.postgres.slots import integers, whole_command

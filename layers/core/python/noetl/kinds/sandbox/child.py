@@ -115,8 +115,8 @@ class Child:
         """Let the process end, and do not wait for that; ``close`` is still to be called."""
         if not self._closed:
             self._closed = True
+            self._confined.let_go()  # first: what sees the end of its channels runs on until it has ended by itself
             self._close_own()
-            self._confined.let_go()
 
     def close(self) -> None:
         """End the process, whatever it is doing."""

@@ -2,7 +2,8 @@
 
 One whose call left processes running is not kept; one whose threads fill its folder is ended.
 
-Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code. So nobody waits for a place.
+Who calls bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than may
+keep a child (``services.turns``). So nobody waits for a place here.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.disk import LOOK_SECONDS
 from noetl.kinds.sandbox.ended import when_ended
+from noetl.kinds.sandbox.needed import kept_children, need_of
 
 IDLE_SECONDS = 60.0
-KEPT_PER_PROCESSOR = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class ChildPool:
     """Safe to use from many threads. At most ``keep`` children are idle."""
 
     def __init__(self, keep: int, idle_seconds: float = IDLE_SECONDS) -> None:
-        """A child that nobody calls is ended after ``idle_seconds``, or when ``keep`` others have been idle for less time."""
+        """A child that nobody calls is ended after ``idle_seconds``, or when there are ``keep`` others: the one whose execution needs it
+        least, and of those the one that has been idle longest."""
         self._keep = max(1, keep)
         self._idle_seconds = idle_seconds
         self._changed = threading.Condition()
@@ -103,14 +105,20 @@ class ChildPool:
                     )
                     self._keeper.start()
                 if len(self._idle) > self._keep:
-                    self._unwanted.append(self._idle.pop(0).child)
+                    self._unwanted.append(self._idle.pop(self._least_needed()).child)
                 if self._unwanted or len(self._idle) == 1:
                     self._changed.notify()
                 return
         child.close()
 
+    def _least_needed(self) -> int:
+        """The place of the idle child that goes: nothing of its execution is ready or running if there is such a one, and the longest idle."""
+        needs = [need_of(one.child.owner.execution_id) for one in self._idle]
+        return needs.index(min(needs))
+
     def _end_idle(self) -> None:
         """The keeper thread: the end of a process takes time that no call should wait for."""
+        looked = time.monotonic()
         while True:
             with self._changed:
                 if not self._unwanted and not self._closed:
@@ -126,7 +134,9 @@ class ChildPool:
                 child.let_go()  # all of them end at the same time
             for child in children:
                 child.close()
-            self._end_overfull(idle)
+            if time.monotonic() - looked >= LOOK_SECONDS / 2:  # and not at each end of an execution
+                self._end_overfull(idle)
+                looked = time.monotonic()
 
     def _end_overfull(self, children: list[Child]) -> None:
         """End those whose threads went on writing to their folder. One that was leased meanwhile is looked at by its call."""
@@ -165,7 +175,7 @@ def shared_pool() -> ChildPool:
         return pool
     with _shared_lock:
         if _shared is None or _shared._process_id != os.getpid():
-            _shared = ChildPool(KEPT_PER_PROCESSOR * (os.cpu_count() or 1))
+            _shared = ChildPool(kept_children())
             atexit.register(_shared.close)
             when_ended(_shared.end)
         return _shared

@@ -19,6 +19,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
+from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
@@ -70,7 +71,9 @@ class Confined:
         self._killed = False
 
     def let_go(self) -> None:
-        """Close the lifeline: its supervisor ends the process and everything it started (Linux)."""
+        """Let its supervisor end the process and everything it started (Linux)."""
+        if isinstance(self.process, Tenant):
+            self.process.let_go()
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
@@ -82,7 +85,7 @@ class Confined:
         return sys.platform == "linux" and _count_children(pid, own) > own and len(descendants(pid)) > own
 
     def kill(self) -> None:
-        """End the process and everything it started, reap it, and remove its folder.
+        """End the process and everything it started, reap it, and remove its folder, unless a cell has it and keeps it for the next task.
 
         On Linux its supervisor does that as soon as the lifeline is closed; it has some seconds.
         """
@@ -90,6 +93,9 @@ class Confined:
             return
         self._killed = True
         self.let_go()
+        if isinstance(self.process, Tenant):
+            self.process.leave()
+            return
         if sys.platform == "linux":
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(END_SECONDS)
@@ -141,14 +147,17 @@ def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] 
     protect_own_memory()
     if sys.platform != "linux":
         folder = Path(tempfile.mkdtemp(prefix="noetl-task-")).resolve()
-        return _start(task, None, folder, streams, own, partial(_start_interpreter, mode))
-    ground = _ground(layers(), task)
+        return _start(task, folder, streams, own, partial(_start_interpreter, mode))
+    used = layers()
+    ground = _ground(used, task)
     gone: Template | None = None
     for _ in range(2):
         template = templates().one_for(ground, instead_of=gone)
         try:
+            if ground is not None:
+                return _start_in_cell(template, ground, mode, task, (*streams, *own))
             folder = template.new_folder()
-            return _start(task, ground, folder, streams, own, partial(_fork, template, mode))
+            return _start(task, folder, streams, own, partial(_fork, template, mode))
         except (TemplateGoneError, FileNotFoundError):
             gone = template
     raise OSError("the process that forks tasks has ended twice")
@@ -157,12 +166,51 @@ def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] 
 Starter = Callable[[tuple[int, ...], Streams, Path, Mapping[str, str]], Process]
 
 
-def _start(
-    task: Task, ground: Ground | None, folder: Path, streams: Streams, own: Sequence[int], start: Starter
+def _start_in_cell(
+    template: Template, ground: Ground, mode: Mode, task: Task, descriptors: Sequence[int]
 ) -> Confined:
+    limits = task.limits
+    order = {
+        "env": dict(task.env),
+        "limits": (limits.memory_bytes, limits.output_bytes, limits.processes),
+        **task.order,
+    }
+    kind = limits.processes, layers()
+    told = as_file(order)
+    try:
+        while True:
+            cell = template.take(kind) or _new_cell(template, ground, task, kind)
+            try:
+                return Confined(cell.start(mode, (told, *descriptors)), cell.folder, -1, 1)
+            except CellGoneError:
+                cell.kill()
+            except BaseException:
+                cell.kill()
+                raise
+    finally:
+        os.close(told)
+
+
+def _new_cell(template: Template, ground: Ground, task: Task, kind: tuple[int, Layers]) -> Cell:
+    """Its folder is the tasks' own. Where keys of the kernel are open, a task could leave one in the session that its successor has."""
+    folder = template.new_folder()
+    try:
+        order = {
+            "folder": str(folder),
+            "env": {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder)},
+            "confinement": vars(confinement(folder, task, ground)),
+            "uses": MOST_USES if kind[1].key_filter else 1,
+        }
+        return Cell(template, kind, order, folder)
+    except BaseException:
+        remove_tree(folder)
+        raise
+
+
+def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start: Starter) -> Confined:
     theirs, lifeline, told, telling = -1, -1, -1, -1
     try:
-        wanted = confinement(folder, task, ground)
+        wanted = confinement(folder, task)
         theirs, lifeline = os.pipe()
         environment = {**scrubbed_environment(), "HOME": str(folder), "TMPDIR": str(folder), **task.env}
         order = {
@@ -190,7 +238,7 @@ def _start(
             if descriptor >= 0:
                 os.close(descriptor)
     # The guest; where it has a root of its own, the first process of its namespaces as well.
-    return Confined(process, folder, lifeline, 2 if wanted.namespaces and ground is None else 1)
+    return Confined(process, folder, lifeline, 2 if wanted.namespaces else 1)
 
 
 def _tell(telling: int, order: Mapping[str, Any]) -> None:

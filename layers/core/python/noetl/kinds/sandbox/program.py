@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from noetl.domain.errors import InfrastructureError, TaskError
+from noetl.kinds.sandbox.cell import Tenant
 from noetl.kinds.sandbox.disk import DiskUse
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.places import Places
@@ -97,7 +98,7 @@ class _Run:
         os.set_blocking(self._stdin, False)
         self._poller.register(self._stdin, select.POLLOUT)
         self._open = set(outputs)
-        if isinstance(self._process, Forked):
+        if isinstance(self._process, Forked | Tenant):
             self._poller.register(self._process.fileno(), select.POLLIN)
 
     def to_the_end(self) -> Finished:

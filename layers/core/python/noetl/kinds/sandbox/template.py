@@ -11,30 +11,37 @@ import atexit
 import os
 import secrets
 import select
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.layers import GUEST_FOLDER
+from noetl.kinds.sandbox.noetl_guest import cell as guest_cell
 from noetl.kinds.sandbox.noetl_guest.namespaces import temporary_above
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.order import as_file
 from noetl.kinds.sandbox.places import Place
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.{mode} import main; main()"
-Mode = Literal["serve", "launch"]
+Mode = Literal["cell", "serve", "launch"]
 NUMBER = 4
 """Bytes of a number that the template reports (see ``noetl_guest.template``)."""
+
+
+MOST_IDLE_CELLS = 8 * (os.cpu_count() or 1)
+IDLE_SECONDS = guest_cell.IDLE_SECONDS / 2
+"""A cell that has waited longer is not used any more: it may be about to end by itself."""
 
 
 class TemplateGoneError(Exception):
@@ -84,6 +91,12 @@ class Forked:
             poller.poll(None if left is None else max(1, int(left * 1000)))
         return code
 
+    def forget(self) -> None:
+        """Let it go without a wait for its end."""
+        if self.returncode is None:
+            self.returncode = -int(signal.SIGKILL)
+            os.close(self._status)
+
     def _number(self) -> int:
         told = os.read(self._status, NUMBER)
         if len(told) < NUMBER:
@@ -99,6 +112,14 @@ class Ground:
     write: tuple[Place, ...]
 
 
+class Kept(Protocol):
+    """A cell, while nobody uses it (see ``noetl.kinds.sandbox.cell``)."""
+
+    @property
+    def kind(self) -> Hashable: ...
+    def leave(self) -> None: ...
+
+
 class Template:
     """One process, and the folder in which its children have theirs. It ends when this one closes its socket or dies, and no child is left."""
 
@@ -107,6 +128,8 @@ class Template:
         self._sending = threading.Lock()
         """Held while the socket is used: the number of one that is closed may be another file's at once."""
         self._closed = False
+        self._idle: list[tuple[float, Kept]] = []
+        """Cells and since when they wait; the longest first."""
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-tasks-")).resolve()
         # Each task's own folder is closed to others; one that becomes another user has to come that far.
         self.folder.chmod(0o711)
@@ -178,11 +201,40 @@ class Template:
             os.close(theirs)
         return Forked(status)
 
+    def take(self, kind: Hashable) -> Any:
+        """The cell of that kind which was used last; None when there is none."""
+        found = None
+        with self._sending:
+            fresh = time.monotonic() - IDLE_SECONDS
+            leaving = [cell for since, cell in self._idle if since <= fresh]
+            self._idle = self._idle[len(leaving) :]
+            for place in range(len(self._idle) - 1, -1, -1):
+                if self._idle[place][1].kind == kind:
+                    found = self._idle.pop(place)[1]
+                    break
+        for cell in leaving:
+            cell.leave()
+        return found
+
+    def keep(self, cell: Kept) -> bool:
+        """Keep a cell for the next task. False: it is not wanted any more."""
+        with self._sending:
+            if self._closed:
+                return False
+            self._idle.append((time.monotonic(), cell))
+            leaving = self._idle.pop(0)[1] if len(self._idle) > MOST_IDLE_CELLS else None
+        if leaving is not None:
+            leaving.leave()
+        return True
+
     def close(self) -> None:
         """Let it go: it ends with its last child."""
         with self._sending:
             self._closed = True
             self._socket.close()
+            leaving, self._idle = self._idle, []
+        for _, cell in leaving:
+            cell.leave()
 
     def ended(self) -> bool:
         """Whether nothing of it is left; reap it, if it has ended. One that died leaves the folder, which may have those of its children."""

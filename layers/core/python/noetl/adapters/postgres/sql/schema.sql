@@ -107,7 +107,7 @@ CREATE TABLE noetl.command (
     CHECK (0 <= first AND first <= past),
     CHECK (remaining BETWEEN 0 AND past - first),
     CHECK (NOT waiting OR owner = '')
-);
+) WITH (fillfactor = 50);
 CREATE INDEX command_owner ON noetl.command (owner, priority DESC, id) WHERE NOT waiting;
 CREATE INDEX command_lost ON noetl.command (id) WHERE lost > 1;
 

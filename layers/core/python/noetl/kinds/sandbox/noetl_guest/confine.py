@@ -15,7 +15,7 @@ import sys
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
 if TYPE_CHECKING:
-    from .namespaces import Ground
+    from collections.abc import Sequence
 
 OPEN_FILES = 1024
 PROCESS_FILES = (
@@ -76,12 +76,11 @@ class Confinement:
         """Refuse the keys that the kernel keeps: those of a user and of a session are shared by all of its processes, in any namespace."""
 
 
-def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None) -> None:
+def confine(wanted: Confinement, lifeline: int) -> None:
     """Apply every layer. Returns in the process that is to run the code.
 
-    With a ``ground`` that is the calling one, which is in namespaces of its task. Without, it is a fork on Linux: the caller stays
-    behind and ends what the code started, when that ends or ``lifeline`` is closed at its other end.
-    Raises OSError when the system refuses to take something away: the code must not run then.
+    That is a fork on Linux: the caller stays behind and ends what the code started, when that ends or ``lifeline`` is closed at its other
+    end. Raises OSError when the system refuses to take something away: the code must not run then.
     """
     os.umask(0o077)
     _limit(resource.RLIMIT_CORE, 0)
@@ -90,23 +89,55 @@ def confine(wanted: Confinement, lifeline: int, ground: Ground | None = None) ->
         from . import landlock, syscall_filter  # noqa: F401
         from .supervise import part_from_supervisor
 
-        if ground is not None:
-            ground.enter_task(wanted.folder, wanted.processes)
-        else:
-            part_from_supervisor(
-                lifeline,
-                wanted.folder,
-                namespaces=wanted.namespaces,
-                read=wanted.read,
-                write=wanted.write,
-                processes=wanted.processes,
-                subreaper=wanted.subreaper,
-            )
+        part_from_supervisor(
+            lifeline,
+            wanted.folder,
+            namespaces=wanted.namespaces,
+            read=wanted.read,
+            write=wanted.write,
+            processes=wanted.processes,
+            subreaper=wanted.subreaper,
+        )
         if wanted.user:
             os.setgroups([])
             os.setresgid(wanted.user, wanted.user, wanted.user)
             os.setresuid(wanted.user, wanted.user, wanted.user)
     restrict_self(wanted)
+
+
+def confine_cell(wanted: Confinement) -> int:
+    """Take away what no task of a cell has, from its first process, which is in its namespaces and keeps one right for tasks to come.
+
+    Returns the Landlock rules for them, or -1. Raises OSError.
+    """
+    from .kernel import PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, give_up_bounds, keep_administration, prctl
+
+    os.umask(0o077)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    prctl(PR_SET_NO_NEW_PRIVS, 1)
+    give_up_bounds()
+    # In a user namespace to which nothing belongs but the IPC namespaces of tasks.
+    keep_administration()
+    prctl(PR_SET_DUMPABLE, 0)
+    _filter_calls(wanted)
+    return _rules_of_files(wanted)
+
+
+def confine_task(limits: Sequence[int], ruleset: int) -> None:
+    """Take away the rest, in the process of a task that was forked in a cell. ``limits``: memory, file size, processes. Raises OSError."""
+    from .kernel import give_up_capabilities
+    from .landlock import enter
+
+    memory, file_size, processes = limits
+    _limit(resource.RLIMIT_FSIZE, file_size)
+    if processes:
+        _limit(resource.RLIMIT_NPROC, processes + 1)  # the first process is of the same user
+    if ruleset >= 0:
+        enter(ruleset)
+    give_up_capabilities()
+    if memory:
+        _limit(resource.RLIMIT_AS, memory)
 
 
 def restrict_self(wanted: Confinement) -> None:
@@ -118,28 +149,37 @@ def restrict_self(wanted: Confinement) -> None:
             # Counted in the user namespace, or for the user; it does not count for root.
             _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
         _drop_privileges()
-        _restrict_files(wanted)
-        if wanted.filter_sockets or wanted.filter_keys:
-            from .syscall_filter import filter_calls
+        if (ruleset := _rules_of_files(wanted)) >= 0:
+            from .landlock import enter
 
-            filter_calls(sockets=wanted.filter_sockets)
+            enter(ruleset)
+        _filter_calls(wanted)
         if wanted.memory:
             _limit(resource.RLIMIT_AS, wanted.memory)
 
 
-def _restrict_files(wanted: Confinement) -> None:
+def _filter_calls(wanted: Confinement) -> None:
+    if wanted.filter_sockets or wanted.filter_keys:
+        from .syscall_filter import filter_calls
+
+        filter_calls(sockets=wanted.filter_sockets)
+
+
+def _rules_of_files(wanted: Confinement) -> int:
+    """A descriptor of the Landlock rules; -1: there are none."""
     if not wanted.landlock:
-        return
-    from .landlock import restrict
+        return -1
+    from .landlock import make_ruleset
     from .namespaces import DEVICES, SCRATCH
 
     own = [wanted.folder, *DEVICES, *(target for _, target, _ in wanted.write)]
     if wanted.namespaces:
         # Its root holds nothing but what it may read, and a /proc of its own.
-        restrict(wanted.landlock, ["/"], [*own, *SCRATCH])
-        return
+        return make_ruleset(wanted.landlock, ["/"], [*own, *SCRATCH])
     given = [target for _, target, kind in wanted.read if kind != "link"]
-    restrict(wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own)
+    return make_ruleset(
+        wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own
+    )
 
 
 def _limit(what: int, wanted: int) -> None:

@@ -34,7 +34,10 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "syscall of a path": (ctypes.c_long, ctypes.c_int, _TEXT, ctypes.c_int, _LONG, _LONG),
 }
 """Of functions that are called here, the name first; addresses are numbers. Made once: what a child makes anew it copies many pages for."""
-_NO_CAPABILITIES = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+_HEADER = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+_NO_CAPABILITIES = (ctypes.c_uint32 * 6)()
+_ADMINISTRATION = (ctypes.c_uint32 * 6)(1 << 21, 1 << 21)
+"""``CAP_SYS_ADMIN``, permitted and effective."""
 
 
 @cache
@@ -60,8 +63,12 @@ def prctl(option: int, first: int = 0, second: int = 0) -> int:
 
 def give_up_capabilities() -> None:
     """All that this process has. Raises OSError."""
-    header, none = _NO_CAPABILITIES
-    call("capset", ctypes.addressof(header), ctypes.addressof(none))
+    call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_NO_CAPABILITIES))
+
+
+def keep_administration() -> None:
+    """Give up all capabilities but that of administration, in the user namespace of this process. Raises OSError."""
+    call("capset", ctypes.addressof(_HEADER), ctypes.addressof(_ADMINISTRATION))
 
 
 def give_up_bounds() -> None:

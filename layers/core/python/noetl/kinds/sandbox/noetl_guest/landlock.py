@@ -44,11 +44,11 @@ def abi_version() -> int:
         return 0
 
 
-def restrict(abi: int, read: Iterable[str], write: Iterable[str]) -> None:
-    """Leave this process the files below ``read`` and ``write``; a path that does not exist is passed over.
+def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str]) -> int:
+    """A descriptor of rules that leave the files below ``read`` and ``write``; a path that does not exist is passed over.
 
-    From ABI 6 on it can also signal no process but those that it starts, and reach no abstract socket but theirs.
-    It needs ``no_new_privs``. Raises OSError.
+    From ABI 6 on whoever enters them can also signal no process but those that it starts, and reach no abstract socket but theirs.
+    Raises OSError.
     """
     handled = (1 << next(count for since, count in RIGHTS_OF_ABI if abi >= since)) - 1
     scoped = SCOPE_ABSTRACT_SOCKETS | SCOPE_SIGNALS if abi >= SCOPES_SINCE else 0
@@ -59,6 +59,15 @@ def restrict(abi: int, read: Iterable[str], write: Iterable[str]) -> None:
         for paths, rights in ((read, READ), (write, handled)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
+    except BaseException:
+        os.close(ruleset)
+        raise
+    return ruleset
+
+
+def enter(ruleset: int) -> None:
+    """Leave this process what ``ruleset`` allows, and close that: whoever has it can add to it. It needs ``no_new_privs``. Raises OSError."""
+    try:
         syscall(RESTRICT_SELF, ruleset, 0, 0)
     finally:
         os.close(ruleset)

@@ -122,9 +122,10 @@ class Ground:
         _change_flags("/", _Attributes(READ_ONLY | NO_SUID | NO_DEVICES), 0)
 
     def enter_task(self, folder: str, processes: int) -> None:
-        """As a process in namespaces of a task, which were copied from the ground's: leave it ``folder`` and what is its own.
+        """As the first process of namespaces of tasks, which were copied from the ground's: leave it ``folder`` and what is its own.
 
-        It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. Raises OSError.
+        It enters a user namespace of its own, whose rights do not reach what was mounted. It must be dumpable. What /proc tells of it
+        (what the tasks before have used, among others) is covered. Raises OSError.
         """
         _mount_scratch()
         made = {"/", *SCRATCH, *self.temporary}
@@ -135,8 +136,8 @@ class Ground:
         # Its new /proc will not be writable.
         about = os.open(f"{OLD}/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         _mount_proc()
+        _mount(OLD, "/proc/1", None, BIND)
         _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
-        os.chdir(folder)
         _leave_user(0, about)
 
     def _apart(self, place: Sequence[str]) -> bool:
@@ -149,6 +150,11 @@ def temporary_above(folder: str) -> tuple[str, ...]:
     above = os.path.dirname(folder)
     within = any(above == place or above.startswith(f"{place}/") for place in SCRATCH)
     return () if within else (above,)
+
+
+def renew_ipc() -> None:
+    """Enter an empty IPC namespace: what was in that of before is gone with the last process in it. Raises OSError."""
+    call("unshare", NEW_IPC)
 
 
 def fork_into_task() -> int:
@@ -250,7 +256,8 @@ def _close_root(writable: Sequence[str], processes: int) -> None:
     for place in writable:
         _clear_flags(place, READ_ONLY)
     for name in DEVICES:
-        _clear_flags(name, READ_ONLY | NO_DEVICES)
+        # Devices can be written to for all that: a mount that is read-only only keeps their owner, mode and times.
+        _clear_flags(name, NO_DEVICES)
 
 
 def _bound_processes(most: int) -> None:

@@ -1,7 +1,9 @@
-"""What a worker tells a process before that gives anything up: one file that is read once, and descriptors by number."""
+"""What a worker tells a process before that gives anything up: one file that is read once, and descriptors."""
 
 from __future__ import annotations
 
+import _socket
+import array
 import marshal
 import os
 import sys
@@ -10,6 +12,8 @@ TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
 if TYPE_CHECKING:
     from typing import Any
+
+MOST_DESCRIPTORS = 16
 
 
 def read_order(source: int) -> Any:
@@ -31,3 +35,17 @@ def from_arguments() -> tuple[Any, int, list[int]]:
     lifeline, order, *own = map(int, sys.argv[2:])
     sys.path.pop(0)
     return read_order(order), lifeline, own
+
+
+def receive(worker: _socket.socket) -> tuple[bytes, list[int]]:
+    """Take the next message: what is wanted (nothing: no more will come), and the descriptors for it."""
+    found: array.array[int] = array.array("i")
+    size = _socket.CMSG_LEN(MOST_DESCRIPTORS * found.itemsize)
+    try:
+        mode, parts, _, _ = worker.recvmsg(1, size, _socket.MSG_CMSG_CLOEXEC)
+    except OSError:
+        return b"", []
+    for level, kind, data in parts:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return mode, list(found)

@@ -16,6 +16,7 @@ from .namespaces import (
     enter_own_root,
     fork_into_task,
     leave_user_and_processes,
+    renew_ipc,
     temporary_above,
 )
 
@@ -73,7 +74,12 @@ def _namespaces(folder: str, then: Callable[[], None] = lambda: None) -> None:
 def _common_root(folder: str) -> None:
     ground = Ground(folder, (), (), temporary_above(folder))
     ground.enter()
-    problem = _try(lambda: ground.enter_task(folder, PROCESSES), fork_into_task)
+
+    def enter() -> None:
+        ground.enter_task(folder, PROCESSES)
+        renew_ipc()
+
+    problem = _try(enter, fork_into_task)
     if problem:
         raise OSError(0, problem)
 

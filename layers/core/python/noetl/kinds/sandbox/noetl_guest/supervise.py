@@ -1,8 +1,8 @@
 """Supervise a task: end every process that the task started, detached ones included.
 
-With namespaces the kernel ends all processes of a task with the first one of its process namespace. Where tasks have a
-root in common, that one is the supervisor; elsewhere it is the one child of a supervisor. Without namespaces the supervisor
-is the reaper of all orphans below it, and looks for them in /proc.
+With namespaces the kernel ends all processes of a task with the first one of its process namespace, which is the one child of a
+supervisor (where tasks have a root in common, see ``noetl_guest.cell``). Without namespaces the supervisor is the reaper of all
+orphans below it, and looks for them in /proc.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 
-from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, give_up_capabilities, prctl
+from .kernel import PR_SET_CHILD_SUBREAPER, PR_SET_DUMPABLE, PR_SET_PDEATHSIG, prctl
 from .namespaces import Places, enter_own_root, leave_user_and_processes
 
 TYPE_CHECKING = False
@@ -67,41 +67,6 @@ def part_from_supervisor(
             _first_process(guest, theirs)
     os.close(theirs)
     os.setsid()
-
-
-def part_from_first_process(lifeline: int, report: int) -> None:
-    """As the first process of a task's namespaces: fork. Returns in the task's process, which has no use for the descriptors.
-
-    The calling process stays behind, reaps orphans, and ends as the task ends, whose status it writes to ``report``, or when the other
-    end of ``lifeline`` is closed. To fork comes first: what it has touched by now is copied once more for the task's process.
-    """
-    guest = os.fork()
-    if guest:
-        _watch_over(guest, report, lifeline)
-    os.setsid()
-
-
-def _watch_over(guest: int, report: int, lifeline: int) -> NoReturn:
-    def reap(*signal: object) -> None:
-        with suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == guest:
-                    os.write(report, status.to_bytes(4, "little"))
-                    os._exit(0)
-                if pid == 0:
-                    return
-
-    _signal.signal(_signal.SIGCHLD, reap)
-    keep_only((report, lifeline))
-    give_up_capabilities()
-    poller = select.poll()
-    poller.register(lifeline, 0)
-    # The signal alone could come between the last look and the wait.
-    poller.register(os.pidfd_open(guest), select.POLLIN)
-    poller.poll()
-    reap()
-    os._exit(0)
 
 
 def _first_process(guest: int, report: int) -> NoReturn:

@@ -1,8 +1,9 @@
-"""A process that has loaded the guest, and forks a child for each task: an interpreter is started once a worker.
+"""A process that has loaded the guest, and forks children: an interpreter is started once a worker.
 
 The worker sends descriptors alone, one message a child; what a task is told comes through one of them and is read by the
 child. So the template learns nothing of any task, and no child finds anything of another one in its memory. It runs no
-code of playbooks, and has one thread. Where a machine has namespaces it makes, once, the root that all tasks have in common.
+code of playbooks, and has one thread. Where a machine has namespaces it makes, once, the root that all tasks have in common;
+its children are the first processes of cells then (``noetl_guest.cell``), and a task's own process elsewhere.
 It ends when its worker has gone and its last child has ended, and removes the folder of the tasks' folders. Linux only.
 """
 
@@ -10,7 +11,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
 import _socket
-import array
 import gc
 import os
 import select
@@ -18,56 +18,54 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from . import confine, landlock, launch, namespaces, removal, serve, syscall_filter  # noqa: F401
+from . import cell, confine, landlock, launch, namespaces, removal, serve, syscall_filter  # noqa: F401
+from .cell import CELL, SERVE, leave
 from .kernel import PR_SET_DUMPABLE, prctl
-from .order import read_order
-from .supervise import keep_only, part_from_first_process
+from .order import read_order, receive
+from .supervise import keep_only
 
 TYPE_CHECKING = False
 """As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-SERVE, LAUNCH = b"s", b"l"
-STATUS, LIFELINE, ORDER, STREAMS = 0, 1, 2, slice(3, 6)
-"""What the descriptors of a message are for; those after ``STREAMS`` are the task's own."""
-MOST_DESCRIPTORS = 16
+STATUS = 0
+"""Where the descriptor for reports is in a message. Of those after it a cell has two: the worker's socket, and its order."""
+LIFELINE, ORDER, TASK_STREAMS = 0, 1, slice(2, 5)
+"""What the others are for in that of a task; those after ``TASK_STREAMS`` are its own."""
+STREAMS = 3
 NUMBER = 4
 """Bytes of a process number and of a status (as ``os.wait`` has it), little endian."""
 FAILED = 125
 
 
 class _Children:
-    """Those that run: where their ends are told to the worker, and where a first process tells how its task ended (-1: there is none)."""
+    """Those that run, and where their ends are told to the worker."""
 
     def __init__(self, ground: namespaces.Ground | None) -> None:
         self.ground = ground
-        self.running: dict[int, tuple[int, int]] = {}
+        self.running: dict[int, int] = {}
 
     def fork_one(self, worker: _socket.socket) -> bool:
         """Fork the child that the next message is about; its number, or 0 and why not, is the first it reports. False: no more come."""
-        mode, descriptors = _receive(worker)
+        mode, descriptors = receive(worker)
         if not descriptors:
             return bool(mode)
-        status = descriptors[STATUS]
-        told = report = -1
+        status = descriptors.pop(STATUS)
         try:
-            if self.ground is not None:
-                told, report = os.pipe()
-                pid = namespaces.fork_into_task()
-            else:
-                pid = os.fork()
+            pid = namespaces.fork_into_task() if mode == CELL else os.fork()
         except OSError as error:
             _tell(status, 0, error.errno or FAILED)
             pid = -1
         if pid == 0:
-            _become_child(mode, descriptors, self.ground, report)
-        for descriptor in (*descriptors, report, told):
-            if descriptor >= 0 and (pid < 0 or descriptor not in (status, told)):
-                os.close(descriptor)
+            _become_child(mode, descriptors, self.ground)
+        for descriptor in descriptors:
+            os.close(descriptor)
         if pid > 0:
-            self.running[pid] = status, told
+            self.running[pid] = status
             _tell(status, pid)
+        else:
+            os.close(status)
         return True
 
     def report_ends(self) -> None:
@@ -79,12 +77,7 @@ class _Children:
                 return
             if pid == 0:
                 return
-            report, told = self.running.pop(pid)
-            if told >= 0:
-                ended = os.read(told, NUMBER)
-                os.close(told)
-                # It ends well without a report when its lifeline has been closed.
-                status = int.from_bytes(ended, "little") if ended else status or int(_signal.SIGKILL)
+            report = self.running.pop(pid)
             _tell(report, status)
             os.close(report)
 
@@ -125,55 +118,46 @@ def main() -> None:
     os._exit(0)
 
 
-def _receive(worker: _socket.socket) -> tuple[bytes, list[int]]:
-    found: array.array[int] = array.array("i")
-    size = _socket.CMSG_LEN(MOST_DESCRIPTORS * found.itemsize)
-    try:
-        mode, parts, _, _ = worker.recvmsg(1, size, _socket.MSG_CMSG_CLOEXEC)
-    except InterruptedError:
-        return b" ", []
-    except OSError:
-        return b"", []
-    for level, kind, data in parts:
-        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
-            found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    return mode, list(found)
-
-
 def _tell(report: int, *numbers: int) -> None:
     with suppress(OSError):  # the worker may not want to know any more
         os.write(report, b"".join(number.to_bytes(NUMBER, "little") for number in numbers))
 
 
-def _become_child(
-    mode: bytes, descriptors: Sequence[int], ground: namespaces.Ground | None, report: int
-) -> NoReturn:
-    """Take over the streams, the folder and the environment of a task, and live as its process."""
+def _become_child(mode: bytes, descriptors: Sequence[int], ground: namespaces.Ground | None) -> NoReturn:
+    """Live as the first process of a cell, or take over the streams, the folder and the environment of a task and live as its process."""
     try:
         _signal.set_wakeup_fd(-1)
         _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
         os.setsid()
-        lifeline, order, own = descriptors[LIFELINE], descriptors[ORDER], list(descriptors[STREAMS.stop :])
-        if ground is not None:
-            part_from_first_process(lifeline, report)
-        for target, source in enumerate(descriptors[STREAMS]):
+        if mode == CELL:
+            assert ground is not None
+            control, order = descriptors
+            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            for target in range(STREAMS):
+                os.dup2(null, target)
+            keep_only((*range(STREAMS), control, order))
+            wanted = read_order(order)
+            _take_environment(wanted["env"])
+            cell.live(wanted, control, ground)
+        lifeline, order = descriptors[LIFELINE], descriptors[ORDER]
+        own = list(descriptors[TASK_STREAMS.stop :])
+        for target, source in enumerate(descriptors[TASK_STREAMS]):
             os.dup2(source, target)
-        keep_only((0, 1, 2, order, *own, *((lifeline,) if ground is None else ())))
+        keep_only((*range(STREAMS), lifeline, order, *own))
         wanted = read_order(order)
         # The kernel keeps the maps of a user namespace closed otherwise; ``confine`` takes it away again.
         prctl(PR_SET_DUMPABLE, 1)
-        if ground is None:
-            os.chdir(wanted["folder"])
+        os.chdir(wanted["folder"])
         _take_environment(wanted["env"])
-        confine.confine(confine.Confinement(**wanted["confinement"]), lifeline, ground)
+        confine.confine(confine.Confinement(**wanted["confinement"]), lifeline)
         run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
         run(wanted, own)
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else 1)
+        leave(end.code if isinstance(end.code, int) else 1)
     except BaseException:
         sys.excepthook(*sys.exc_info())
-        _leave(1)
-    _leave(0)
+        leave(1)
+    leave(0)
 
 
 def _take_environment(wanted: Any) -> None:
@@ -183,11 +167,3 @@ def _take_environment(wanted: Any) -> None:
     for name, value in wanted.items():
         if os.environ.get(name) != value:
             os.environ[name] = value
-
-
-def _leave(code: int) -> NoReturn:
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)

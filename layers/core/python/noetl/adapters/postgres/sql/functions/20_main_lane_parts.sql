@@ -267,7 +267,7 @@ BEGIN
     SELECT 'event', f.execution_id, f.event_id, NULL::bigint[], f.payload::text, NULL, NULL FROM freed f ORDER BY f.id;
 
     -- Children that waited for a slot wait on, or begin. Those that were paused are passed over, and what waited behind them has its turn.
-    -- The lock of slots is the last one that a commit takes.
+    -- The lock of slots is the last one that a commit takes. It is that of every key: the commit may ask for some of its own after this.
     IF begun IS NOT NULL OR pausing IS NOT NULL THEN
         SELECT array_agg(DISTINCT u.key) INTO waited
         FROM noetl.limit_use u
@@ -279,7 +279,7 @@ BEGIN
         );
         IF waited IS NOT NULL THEN
             PERFORM noetl.lock_limits();
-            RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, waited, '{}', '{}', p_owner);
+            RETURN QUERY SELECT * FROM noetl.hand_out_slots(NULL, p_owner, waited, '{}', '{}', p_owner);
         END IF;
     END IF;
 END $$;

@@ -1,20 +1,59 @@
 -- What executions share by key: slots and moments (docs/adr/0025-limits.md).
 --
 -- A slot is in use while its row of limit_use is held and its command exists: deleting a command, by whatever way, is giving its slot
--- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under one advisory lock.
+-- back. Who gets it is decided here, after the parts of a commit, in the same transaction and under the locks of the keys concerned.
 --
--- The order of locks, for every transaction that takes the advisory lock:
+-- The order of locks, for every transaction that takes locks of keys:
 --   1. rows of the executions that it is about (execution, event, loop, command, timer, outbox): as in 30_commit_changes.sql;
---   2. the advisory lock (lock_limits);
---   3. rows of limit_use and limit_key, which nothing else waits for: what changes them without the advisory lock (removal, operators,
+--   2. the lock of all keys (lock_limits), shared by those who go on to lock single keys; then those keys, in one order (lock_limit_keys);
+--   3. rows of limit_use and limit_key, which nothing else waits for: what changes them without these locks (removal, operators,
 --      forget_keys) holds no row that is waited for under 2, or skips what is locked.
+-- Locks of keys are taken in one go, so that their order is one. Whoever is next may need a key that was not locked: then all of it is
+-- undone, the locks as well (NE005), and done again under the lock of all keys (docs/adr/0051-limits-lock-keys.md).
 -- Below 2, rows of other executions are only ever locked SKIP LOCKED, and rows are only inserted under keys that no other transaction
 -- inserts. So nobody waits in a circle; what was skipped is looked at by the commit that had it locked, and by the next claim.
 
+-- Lock every key. Version N-1 takes this lock for any key.
 CREATE OR REPLACE FUNCTION noetl.lock_limits() RETURNS VOID
 LANGUAGE sql AS $$
     SELECT pg_advisory_xact_lock(7953764263371501940)
 $$;
+
+-- Lock these keys and those that the next in line for them needs besides; what is locked, NULL when that is every key. The server has
+-- room for some thousands of locks of all transactions: who asks for many keys locks all of them at once.
+CREATE OR REPLACE FUNCTION noetl.lock_limit_keys(p_keys TEXT[]) RETURNS TEXT[]
+LANGUAGE plpgsql SET enable_sort = off SET enable_bitmapscan = off AS $$
+DECLARE
+    keys TEXT[];
+    place INTEGER;
+BEGIN
+    SELECT coalesce(array_agg(DISTINCT n.key), '{}') INTO keys FROM (
+        SELECT k.key FROM unnest(p_keys) AS k (key)
+        UNION ALL
+        SELECT u.key FROM (SELECT DISTINCT k.key FROM unnest(p_keys) AS k (key)) k
+        CROSS JOIN LATERAL (
+            SELECT h.execution_id, h.command_id FROM noetl.limit_use h
+            WHERE h.key = k.key AND h.queued ORDER BY h.priority DESC, h.id LIMIT 2) h
+        JOIN noetl.limit_use u ON u.execution_id = h.execution_id AND u.command_id = h.command_id
+    ) n;
+    IF cardinality(keys) > 32 THEN
+        PERFORM noetl.lock_limits();
+        RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock_shared(7953764263371501940);
+    -- Locks of two numbers are apart from those of one. Keys with the same hash have one lock: they wait for each other, and that is all.
+    FOR place IN SELECT DISTINCT hashtext(k.key) AS place FROM unnest(keys) AS k (key) ORDER BY place LOOP
+        PERFORM pg_advisory_xact_lock(1851877744, place);
+    END LOOP;
+    RETURN keys;
+END $$;
+
+-- Undo everything since the locks of keys were taken, which p_key is none of.
+CREATE OR REPLACE FUNCTION noetl.refuse_unlocked(p_key TEXT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a key is needed that is not locked' USING ERRCODE = 'NE005', DETAIL = p_key;
+END $$;
 
 -- Slots of a key that are free for one who asked for so many; NULL: as many as you like.
 CREATE OR REPLACE FUNCTION noetl.limit_room(p_key TEXT, p_asked INTEGER) RETURNS INTEGER
@@ -26,17 +65,17 @@ LANGUAGE sql STABLE AS $$
     ) x WHERE x.most IS NOT NULL
 $$;
 
--- Rows of commands that are gone, and of executions that are over, go; the keys they had.
-CREATE OR REPLACE FUNCTION noetl.forget_uses(p_executions BIGINT[]) RETURNS TEXT[]
+-- Rows of commands that are gone, and of executions that are over, go, as far as their keys are locked; the keys they had.
+CREATE OR REPLACE FUNCTION noetl.forget_uses_of(p_locked TEXT[], p_executions BIGINT[]) RETURNS TEXT[]
 LANGUAGE sql AS $$
     WITH done AS (
         DELETE FROM noetl.limit_use u
-        WHERE u.execution_id = ANY(p_executions) AND u.command_id <> ''
+        WHERE u.execution_id = ANY(p_executions) AND u.command_id <> '' AND (u.key <> ALL(p_locked)) IS NOT TRUE
           AND (SELECT true FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.command_id = u.command_id) IS NULL
         RETURNING u.key
     ), ended AS (
         DELETE FROM noetl.limit_use u
-        WHERE u.execution_id = ANY(p_executions) AND u.command_id = ''
+        WHERE u.execution_id = ANY(p_executions) AND u.command_id = '' AND (u.key <> ALL(p_locked)) IS NOT TRUE
           AND (SELECT e.ended_at FROM noetl.execution e WHERE e.execution_id = u.execution_id) IS NOT NULL
         RETURNING u.execution_id, u.key, u.held
     ), unborn AS (
@@ -52,14 +91,16 @@ $$;
 -- Answers: 'waits' (a fresh command) · 'delayed' (a fresh command; microseconds) · 'given' (a command that waited: run, round, attempt,
 -- first, past, microseconds; payload, child, loop) · 'event' (the Start of an execution that waited).
 --
+-- p_locked: keys that are locked (NULL: every key). Raises NE005, before anything is answered, when whoever is next needs another one.
+--
 -- Whoever is next is found by the order of an index, however many wait and whatever statistics say.
-CREATE OR REPLACE FUNCTION noetl.give_slots(
-    p_owner TEXT, p_keys TEXT[], p_executions BIGINT[], p_commands TEXT[], p_starts TEXT
+CREATE OR REPLACE FUNCTION noetl.hand_out_slots(
+    p_locked TEXT[], p_owner TEXT, p_keys TEXT[], p_executions BIGINT[], p_commands TEXT[], p_starts TEXT
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql SET enable_sort = off SET enable_bitmapscan = off AS $$
 DECLARE
     at TIMESTAMPTZ := clock_timestamp();
-    this_key TEXT; full_key TEXT;
+    this_key TEXT; full_key TEXT; unlocked TEXT;
     head noetl.limit_use;
     skipped BIGINT[];
     g_execution BIGINT[]; g_command TEXT[]; d_execution BIGINT[]; d_command TEXT[]; d_due TIMESTAMPTZ[];
@@ -87,6 +128,11 @@ BEGIN
               AND (SELECT e.status FROM noetl.execution e WHERE e.execution_id = u.execution_id) IS DISTINCT FROM 'paused'
             ORDER BY u.priority DESC, u.id LIMIT 1;
             EXIT WHEN NOT FOUND OR noetl.limit_room(this_key, head.concurrent) <= 0;
+            SELECT u.key INTO unlocked FROM noetl.limit_use u
+            WHERE u.execution_id = head.execution_id AND u.command_id = head.command_id AND u.key <> ALL(p_locked) LIMIT 1;
+            IF FOUND THEN
+                PERFORM noetl.refuse_unlocked(unlocked);
+            END IF;
             SELECT u.key INTO full_key FROM noetl.limit_use u
             WHERE u.execution_id = head.execution_id AND u.command_id = head.command_id AND u.key <> this_key
               AND noetl.limit_room(u.key, u.concurrent) <= 0
@@ -183,10 +229,6 @@ CREATE OR REPLACE FUNCTION noetl.settle_limits(
     p_owner TEXT, p_after BIGINT, p_priorities JSON, p_limited BIGINT[], p_wanted JSON, p_moved JSON
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
-DECLARE
-    keys TEXT[];
-    executions BIGINT[];
-    commands TEXT[];
 BEGIN
     IF p_priorities IS NOT NULL THEN
         UPDATE noetl.command c SET priority = p.priority
@@ -196,7 +238,44 @@ BEGIN
     IF cardinality(p_limited) = 0 THEN
         RETURN;
     END IF;
-    PERFORM noetl.lock_limits();
+    BEGIN
+        RETURN QUERY SELECT * FROM noetl.settle_locked(
+            noetl.lock_limit_keys(noetl.keys_of(p_limited, p_wanted)), p_owner, p_limited, p_wanted, p_moved);
+    EXCEPTION WHEN SQLSTATE 'NE005' THEN
+        PERFORM noetl.lock_limits();
+        RETURN QUERY SELECT * FROM noetl.settle_locked(NULL, p_owner, p_limited, p_wanted, p_moved);
+    END;
+END $$;
+
+-- Keys that executions have, and those that what they issued (p_wanted, their loops) asks for.
+CREATE OR REPLACE FUNCTION noetl.keys_of(p_executions BIGINT[], p_wanted JSON) RETURNS TEXT[]
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(DISTINCT n.key), '{}') FROM (
+        SELECT u.key FROM noetl.limit_use u WHERE u.execution_id = ANY(p_executions)
+        UNION ALL
+        SELECT k.key FROM json_to_recordset(p_wanted) AS w (limits JSON) CROSS JOIN LATERAL json_to_recordset(w.limits) AS k (key TEXT)
+        UNION ALL
+        SELECT k.key FROM noetl.loop l CROSS JOIN LATERAL json_to_recordset(l.limits) AS k (key TEXT)
+        WHERE l.execution_id = ANY(p_executions) AND l.limits IS NOT NULL
+    ) n
+$$;
+
+-- The part of settle_limits under the locks of p_locked (NULL: every key). Raises NE005 when another one is needed.
+CREATE OR REPLACE FUNCTION noetl.settle_locked(
+    p_locked TEXT[], p_owner TEXT, p_limited BIGINT[], p_wanted JSON, p_moved JSON
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys TEXT[];
+    unlocked TEXT;
+    executions BIGINT[];
+    commands TEXT[];
+BEGIN
+    -- The other lane of an execution may have issued something since its keys were read.
+    SELECT u.key INTO unlocked FROM noetl.limit_use u WHERE u.execution_id = ANY(p_limited) AND u.key <> ALL(p_locked) LIMIT 1;
+    IF FOUND THEN
+        PERFORM noetl.refuse_unlocked(unlocked);
+    END IF;
     IF p_moved IS NOT NULL THEN
         UPDATE noetl.limit_use u SET command_id = m.heir
         FROM json_to_recordset(p_moved) AS m (execution BIGINT, id TEXT, heir TEXT)
@@ -205,7 +284,7 @@ BEGIN
           AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir)
           AND NOT EXISTS (SELECT FROM noetl.limit_use h WHERE h.execution_id = m.execution AND h.command_id = m.heir);
     END IF;
-    keys := noetl.forget_uses(p_limited);
+    keys := noetl.forget_uses_of(p_locked, p_limited);
     WITH wanted AS (
         SELECT w.execution AS execution_id, w.id AS command_id, w.step, w.priority, w.limits
         FROM json_to_recordset(p_wanted) AS w (execution BIGINT, id TEXT, step TEXT, priority INTEGER, limits JSON)
@@ -241,12 +320,30 @@ BEGIN
     -- They may have been resumed just now.
     keys := keys || ARRAY(SELECT DISTINCT u.key FROM noetl.limit_use u WHERE u.execution_id = ANY(p_limited) AND u.queued);
     IF cardinality(keys) > 0 THEN
-        RETURN QUERY SELECT * FROM noetl.give_slots(p_owner, keys, executions, commands, p_owner);
+        RETURN QUERY SELECT * FROM noetl.hand_out_slots(p_locked, p_owner, keys, executions, commands, p_owner);
     END IF;
 END $$;
 
+-- Whether the next in line for a key may have a slot, as far as can be seen without its lock. What is held counts while its command
+-- exists, or its execution goes on.
+CREATE OR REPLACE FUNCTION noetl.has_room_for_next(p_key TEXT) RETURNS BOOLEAN
+LANGUAGE sql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
+    SELECT coalesce(x.most > (
+        SELECT count(*) FROM noetl.limit_use h WHERE h.key = p_key AND h.held AND CASE
+            WHEN h.command_id = '' THEN (SELECT e.ended_at FROM noetl.execution e WHERE e.execution_id = h.execution_id) IS NULL
+            ELSE (SELECT true FROM noetl.command c WHERE c.execution_id = h.execution_id AND c.command_id = h.command_id) END), true)
+    FROM (
+        SELECT u.concurrent FROM noetl.limit_use u
+        WHERE u.key = p_key AND u.queued
+          AND (SELECT e.status FROM noetl.execution e WHERE e.execution_id = u.execution_id) IS DISTINCT FROM 'paused'
+        ORDER BY u.priority DESC, u.id LIMIT 1
+    ) n
+    LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = p_key
+    CROSS JOIN LATERAL (SELECT CASE WHEN k.declared IS FALSE THEN k.concurrent ELSE n.concurrent END AS most) x
+$$;
+
 -- For whoever claims: slots that nobody gave out yet (an operator raised a limit, an execution was resumed, a row was locked). Costs one
--- look at an empty index when nobody waits.
+-- look at an empty index when nobody waits, and locks no key for whose next in line there is no room.
 CREATE OR REPLACE FUNCTION noetl.wake_limits(p_owner TEXT) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -261,9 +358,24 @@ BEGIN
     IF keys IS NULL THEN
         RETURN;
     END IF;
-    PERFORM noetl.lock_limits();
-    PERFORM noetl.forget_uses((SELECT array_agg(DISTINCT u.execution_id) FROM noetl.limit_use u WHERE u.key = ANY(keys)));
-    RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, keys, '{}', '{}', '') g WHERE g.kind = 'given';
+    SELECT array_agg(k.key) INTO keys FROM unnest(keys) AS k (key) WHERE noetl.has_room_for_next(k.key);
+    IF keys IS NULL THEN
+        RETURN;
+    END IF;
+    BEGIN
+        RETURN QUERY SELECT * FROM noetl.wake_locked(noetl.lock_limit_keys(keys), p_owner, keys);
+    EXCEPTION WHEN SQLSTATE 'NE005' THEN
+        PERFORM noetl.lock_limits();
+        RETURN QUERY SELECT * FROM noetl.wake_locked(NULL, p_owner, keys);
+    END;
+END $$;
+
+-- The part of wake_limits under the locks of p_locked (NULL: every key). Raises NE005 when another one is needed.
+CREATE OR REPLACE FUNCTION noetl.wake_locked(p_locked TEXT[], p_owner TEXT, p_keys TEXT[]) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM noetl.forget_uses_of(p_locked, (SELECT array_agg(DISTINCT u.execution_id) FROM noetl.limit_use u WHERE u.key = ANY(p_keys)));
+    RETURN QUERY SELECT g.* FROM noetl.hand_out_slots(p_locked, p_owner, p_keys, '{}', '{}', '') g WHERE g.kind = 'given';
 END $$;
 
 -- A slot for an execution that has not begun: row 'status' with its word, how many there are, and the oldest holders. When it waits, or is
@@ -275,20 +387,38 @@ CREATE OR REPLACE FUNCTION noetl.admit_execution(
 ) RETURNS SETOF noetl.answer
 LANGUAGE plpgsql AS $$
 DECLARE
-    word TEXT := 'held';
-    fresh BOOLEAN := false;
     made BOOLEAN;
-    holders BIGINT[];
-    most INTEGER;
 BEGIN
-    -- Its own rows first: a commit that begins it, or makes it, is waited for here, without the advisory lock that it may ask for.
+    -- Its own rows first: a commit that begins it, or makes it, is waited for here, without the locks of keys that it may ask for.
     INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by)
     VALUES (p_execution, p_path, p_name, p_version, p_parent, p_principal,
             (SELECT o.awaited_by FROM noetl.outbox o WHERE o.execution_id = p_execution AND o.event_id = p_start_id))
     ON CONFLICT DO NOTHING;
     made := FOUND;
     PERFORM FROM noetl.outbox o WHERE o.execution_id = p_execution AND starts_with(o.event_id, 'start') FOR UPDATE;
-    PERFORM noetl.lock_limits();
+    BEGIN
+        RETURN QUERY SELECT * FROM noetl.admit_locked(noetl.lock_limit_keys(ARRAY[p_key]), made, p_owner, p_execution, p_principal, p_start, p_start_id,
+            p_key, p_concurrent, p_excess, p_priority);
+    EXCEPTION WHEN SQLSTATE 'NE005' THEN
+        PERFORM noetl.lock_limits();
+        RETURN QUERY SELECT * FROM noetl.admit_locked(NULL, made, p_owner, p_execution, p_principal, p_start, p_start_id,
+            p_key, p_concurrent, p_excess, p_priority);
+    END;
+END $$;
+
+-- The part of admit_execution under the locks of p_locked (NULL: every key). Raises NE005 when another one is needed. p_made: the row of
+-- the execution was made for this.
+CREATE OR REPLACE FUNCTION noetl.admit_locked(
+    p_locked TEXT[], p_made BOOLEAN, p_owner TEXT, p_execution BIGINT, p_principal TEXT, p_start JSON, p_start_id TEXT,
+    p_key TEXT, p_concurrent INTEGER, p_excess TEXT, p_priority INTEGER
+) RETURNS SETOF noetl.answer
+LANGUAGE plpgsql AS $$
+DECLARE
+    word TEXT := 'held';
+    fresh BOOLEAN := false;
+    holders BIGINT[];
+    most INTEGER;
+BEGIN
     IF NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = p_execution AND (e.version > 0 OR e.ended_at IS NOT NULL))
         AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '')
     THEN
@@ -304,11 +434,11 @@ BEGIN
             ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held', payload = excluded.payload;
             INSERT INTO noetl.limit_use (execution_id, command_id, key, concurrent, priority, queued, since)
             VALUES (p_execution, '', p_key, p_concurrent, p_priority, true, clock_timestamp());
-            RETURN QUERY SELECT g.* FROM noetl.give_slots(p_owner, ARRAY[p_key], '{}', '{}', p_owner) g
+            RETURN QUERY SELECT g.* FROM noetl.hand_out_slots(p_locked, p_owner, ARRAY[p_key], '{}', '{}', p_owner) g
                 WHERE g.kind <> 'event' OR g.execution_id <> p_execution;
         END IF;
     END IF;
-    IF made AND NOT fresh THEN
+    IF p_made AND NOT fresh THEN
         DELETE FROM noetl.execution e WHERE e.execution_id = p_execution AND e.version = 0;
     END IF;
     IF EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = p_execution AND u.command_id = '' AND u.queued) THEN

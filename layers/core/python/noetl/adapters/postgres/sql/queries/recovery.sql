@@ -152,15 +152,25 @@ DELETE FROM noetl.idempotency i USING (
 ) old WHERE i.namespace = old.namespace AND i.key = old.key;
 
 -- name: free_doubtful
--- Commands of step runs, and events of executions, that an unanswered commit may have given to an owner.
+-- Commands of step runs, and events of executions, that an unanswered commit may have given to an owner; and, when it was one of those that
+-- give slots to anybody, commands and Starts that got theirs in the last seconds.
 WITH doubt AS (
     SELECT * FROM unnest(:execution_ids::bigint[], :runs::bigint[]) AS d (execution_id, run)
 ), commands AS (
     UPDATE noetl.command c SET owner = '' FROM doubt d
     WHERE c.execution_id = d.execution_id AND c.run = d.run AND c.owner = :owner
+), slots AS (
+    UPDATE noetl.command c SET owner = ''
+    WHERE c.owner = :owner AND NOT c.waiting AND :seconds::float8 IS NOT NULL
+      AND NOT EXISTS (SELECT FROM doubt d WHERE d.execution_id = c.execution_id AND d.run = c.run)
+      AND EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id
+                  AND u.held AND u.since > clock_timestamp() - make_interval(secs => :seconds::float8))
 )
 UPDATE noetl.outbox o SET owner = ''
-WHERE o.owner = :owner AND o.source IN (SELECT execution_id FROM doubt);
+WHERE o.owner = :owner AND (o.source IN (SELECT execution_id FROM doubt)
+    OR (:seconds::float8 IS NOT NULL AND starts_with(o.event_id, 'start')
+        AND EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = o.execution_id AND u.command_id = ''
+                    AND u.held AND u.since > clock_timestamp() - make_interval(secs => :seconds::float8))));
 
 -- name: set_aside
 -- Rows that an owner cannot read. The moments until which they are left alone are few, so that claims have few owners to look at.

@@ -1,0 +1,32 @@
+"""Tell who keeps children how soon this process needs them. It loads nothing of the sandbox: whoever tells need not run code itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from noetl.domain.need import Need
+
+KEPT_PER_PROCESSOR = 8
+_tellers: list[Callable[[int], Need]] = []
+
+
+def kept_children() -> int:
+    """Count the children that a process keeps idle."""
+    return KEPT_PER_PROCESSOR * (os.cpu_count() or 1)
+
+
+@contextmanager
+def telling_needs(teller: Callable[[int], Need]) -> Iterator[None]:
+    """Ask ``teller`` for the need of executions until the block ends; it must not wait for anything."""
+    _tellers.append(teller)
+    try:
+        yield
+    finally:
+        _tellers.remove(teller)
+
+
+def need_of(execution_id: int) -> Need:
+    """The greatest need that anybody in this process tells."""
+    return max((teller(execution_id) for teller in list(_tellers)), default=Need.NONE)

@@ -1,0 +1,294 @@
+"""A cell: namespaces that serve one task after the other, and their first process, which forks each task's process.
+
+Its mounts, its user and process namespace, its Landlock rules and its filter of system calls are made once. Each task has a
+process, an IPC namespace and a Landlock domain of its own. The first process runs no code of playbooks, learns nothing of any
+task but how it ended, and cannot be read. When a task has ended it kills and reaps whatever is left, and then looks whether
+everything that a task can change is as it was (``_Standing``). If anything differs, it says so and ends, and the kernel takes
+the cell down with it: nothing is cleaned up. Linux only.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
+import _socket
+import ctypes
+import gc
+import os
+import resource
+import select
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from . import launch, serve
+from .confine import Confinement, confine_cell, confine_task
+from .kernel import PR_SET_DUMPABLE, prctl, syscall
+from .namespaces import SCRATCH, Ground, renew_ipc
+from .order import read_order, receive
+from .supervise import keep_only
+
+TYPE_CHECKING = False
+"""As checkers of types take it: ``typing`` costs more to import than all of a task's layers."""
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+CELL, SERVE, LAUNCH, END = b"c", b"s", b"l", b"e"
+"""What a worker asks for: a cell, of its template; a task of Python, a program, and the end of that, of a cell."""
+ORDER, STREAMS = 0, slice(1, 4)
+"""What the descriptors of a message are for; those after ``STREAMS`` are the task's own."""
+ENDED, FAILED = b"=", b"!"
+"""Begin what a cell reports: four bytes of a status (as ``os.wait`` has it) and whether it serves on, or words."""
+MESSAGE_BYTES = 500
+IDLE_SECONDS = 60.0
+COARSE_CLOCK = 5
+"""``CLOCK_REALTIME_COARSE``: no later time is given to a file that changes before the next tick of it."""
+MOST_TICKS = 50
+ATIME_AHEAD = 1_000_000_000
+PRIORITY_CALLS = {"x86_64": (315, 252), "aarch64": (275, 31)}
+"""``sched_getattr``, ``ioprio_get``."""
+PRIORITY_BYTES = 56
+LIMITS = 16
+"""Of a process, numbered from 0 (``RLIM_NLIMITS``)."""
+
+
+def live(order: Any, control: int, ground: Ground) -> NoReturn:
+    """As the first process of new namespaces: serve tasks until the worker goes, or the cell is not as it was."""
+    try:
+        _Cell(order, control, ground).serve()
+    except BaseException as error:
+        with suppress(OSError):
+            os.write(control, FAILED + str(error).encode()[:MESSAGE_BYTES])
+    os._exit(1)
+
+
+_ANY = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Cell:
+    def __init__(self, order: Any, control: int, ground: Ground) -> None:
+        """Make everything that tasks do not have each for itself. Raises OSError."""
+        # A task may send any signal to the first process: those without a handler are not delivered to it.
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+        self._awake, wake = os.pipe()
+        for descriptor in (self._awake, wake):
+            os.set_blocking(descriptor, False)
+        _signal.signal(_signal.SIGCHLD, lambda number, frame: None)
+        _signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        self._control = _socket.socket(fileno=control)
+        self._folder: str = order["folder"]
+        wanted = Confinement(**order["confinement"])
+        # The kernel keeps the maps of a user namespace closed otherwise; ``confine_cell`` takes it away again.
+        prctl(PR_SET_DUMPABLE, 1)
+        ground.enter_task(self._folder, wanted.processes)
+        os.chdir("/")
+        self._ruleset = confine_cell(wanted)
+        self._uses: int = order["uses"]
+        self._standing: _Standing | None = None
+        if self._uses > 1:
+            with suppress(OSError):  # on a system that does not show all of this a cell serves one task
+                self._standing = _Standing(self._folder)
+        self._task = 0
+        """The number of the task's process; 0: there is none."""
+        self._status: int | None = None
+        self._poller = select.poll()
+        self._poller.register(control, select.POLLIN)
+        self._poller.register(self._awake, select.POLLIN)
+        gc.disable()
+
+    def serve(self) -> NoReturn:
+        """Until the worker goes or the cell is spent; an idle one ends after some time."""
+        while True:
+            events = self._poller.poll(None if self._task else IDLE_SECONDS * 1000)
+            if not events:
+                os._exit(0)
+            for descriptor, _ in events:
+                if descriptor == self._awake:
+                    os.read(self._awake, 4096)
+                    self._reap(os.WNOHANG)
+                else:
+                    self._obey(*receive(self._control))
+            if self._task and self._status is not None:
+                self._end(asked=False)
+
+    def _obey(self, mode: bytes, descriptors: list[int]) -> None:
+        if mode in (SERVE, LAUNCH) and not self._task:
+            self._start(mode, descriptors)
+        elif mode == END:
+            if self._task:
+                self._end(asked=True)
+        else:
+            os._exit(0)
+
+    def _start(self, mode: bytes, descriptors: list[int]) -> None:
+        renew_ipc()
+        self._status = None
+        self._task = os.fork()
+        if not self._task:
+            self._become_task(mode, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _end(self, *, asked: bool) -> None:
+        """End whatever runs here, tell how the task ended, and go on only if it has left nothing. One that crashed is followed by none."""
+        # At once for all: a process that is forked meanwhile has the signal, too.
+        with suppress(ProcessLookupError):
+            os.kill(-1, _signal.SIGKILL)
+        self._reap(0)
+        self._uses -= 1
+        status = int(_signal.SIGKILL) if self._status is None else self._status
+        task, self._task = self._task, 0
+        fit = self._uses > 0 and (asked or os.WIFEXITED(status))
+        serves_on = fit and self._standing is not None and self._standing.is_same(task)
+        os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
+        if not serves_on:
+            os._exit(0)
+
+    def _reap(self, options: int) -> None:
+        """What has ended; without options, wait until nothing is left in this process namespace: orphans become children of this one."""
+        with suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, options)
+                if pid == 0:
+                    return
+                # One that asked to be traced by its parent shows where it stops, too.
+                if pid == self._task and not os.WIFSTOPPED(status):
+                    self._status = status
+
+    def _become_task(self, mode: bytes, descriptors: Sequence[int]) -> NoReturn:
+        try:
+            _signal.set_wakeup_fd(-1)
+            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+            gc.enable()
+            os.setsid()
+            for target, source in enumerate(descriptors[STREAMS]):
+                os.dup2(source, target)
+            order, own = descriptors[ORDER], list(descriptors[STREAMS.stop :])
+            keep_only((0, 1, 2, order, *own, *((self._ruleset,) if self._ruleset >= 0 else ())))
+            wanted = read_order(order)
+            os.chdir(self._folder)
+            for name, value in wanted["env"].items():
+                os.environ[name] = value
+            confine_task(wanted["limits"], self._ruleset)
+            run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
+            run(wanted, own)
+        except SystemExit as end:
+            leave(end.code if isinstance(end.code, int) else 1)
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            leave(1)
+        leave(0)
+
+
+class _Standing:
+    """How everything stands that a task can change and that stays when it has ended.
+
+    * Folders that it can write to: contents, owner, modes, attributes and times. Whatever changes one of a folder changes ``ctime``,
+      which nobody can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
+    * The first process, which is of the same user: its limits, priorities and processors, which the next task would inherit.
+    * The number of the last process. A task that made no other process or thread has left none, and nobody learns how many there were.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """Wait for a tick of the clock of files, after which no change can have the time of this moment.
+
+        Raises OSError when this system does not show everything.
+        """
+        self._scratch = [os.open(place, _ANY) for place in SCRATCH]
+        paths = [folder, *SCRATCH]
+        for place, path in zip(self._scratch, SCRATCH, strict=True):
+            paths += _within(path, os.fstat(place).st_dev)
+        self._places = [os.open(path, _ANY) for path in paths]
+        for path in paths:
+            # Who lists a folder does not change a time of access that is later than all others.
+            now = time.time_ns()
+            os.utime(path, ns=(now + ATIME_AHEAD, now), follow_symlinks=False)
+        self._numbers = os.open("/proc/sys/kernel/ns_last_pid", os.O_RDONLY | os.O_CLOEXEC)
+        self._attributes = ctypes.create_string_buffer(PRIORITY_BYTES)
+        self._schedule, self._input_output = PRIORITY_CALLS[os.uname().machine]
+        self._about_files = self._files()
+        self._about_self = self._self()
+        self._next_files = [self._next_file(place) + 1 for place in SCRATCH]
+        changed = [times[-1] for times in self._about_files[: len(self._places)]]
+        if not all(when % 1_000_000 for when in changed):
+            raise OSError(0, "the times of files are too coarse to show all changes")
+        for _ in range(MOST_TICKS):
+            if time.clock_gettime_ns(COARSE_CLOCK) > max(changed):
+                return
+            time.sleep(0.001)
+        raise OSError(0, "the clock of files does not go on")
+
+    def is_same(self, task: int) -> bool:
+        """Whether a task that had this number has left everything as it was."""
+        try:
+            same = (
+                int(os.pread(self._numbers, 20, 0)) == task
+                and self._files() == self._about_files
+                and self._self() == self._about_self
+                and [self._next_file(place) for place in SCRATCH] == self._next_files
+            )
+        except (OSError, ValueError):
+            return False
+        self._next_files = [number + 1 for number in self._next_files]
+        return same
+
+    def _files(self) -> list[tuple[int, ...]]:
+        found: list[tuple[int, ...]] = []
+        for place in self._places:
+            about = os.fstat(place)
+            found.append(
+                (
+                    *(about.st_dev, about.st_ino, about.st_mode, about.st_nlink, about.st_uid, about.st_gid),
+                    *(
+                        about.st_size,
+                        about.st_blocks,
+                        about.st_atime_ns,
+                        about.st_mtime_ns,
+                        about.st_ctime_ns,
+                    ),
+                )
+            )
+        for place in self._scratch:
+            room = os.fstatvfs(place)
+            found.append((room.f_bfree, room.f_ffree))
+        return found
+
+    def _self(self) -> tuple[Any, ...]:
+        address = ctypes.addressof(self._attributes)
+        syscall(self._schedule, 0, address, PRIORITY_BYTES)
+        return (
+            *(resource.getrlimit(number) for number in range(LIMITS)),
+            self._attributes.raw,
+            syscall(self._input_output, 1, 0, 0),
+            os.sched_getaffinity(0),
+        )
+
+    def _next_file(self, place: str) -> int:
+        """The number of the next file there, which this is."""
+        made = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            return os.fstat(made).st_ino
+        finally:
+            os.close(made)
+
+
+def _within(path: str, device: int) -> list[str]:
+    """All that lies below ``path`` on the same file system: links, and folders on the way to places that are mounted there."""
+    found = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.stat(follow_symlinks=False).st_dev == device:
+                found.append(entry.path)
+                if entry.is_dir(follow_symlinks=False):
+                    found += _within(entry.path, device)
+    return found
+
+
+def leave(code: int) -> NoReturn:
+    """End this process, with what it has printed written."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)

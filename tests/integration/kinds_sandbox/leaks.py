@@ -1,0 +1,144 @@
+"""What one execution leaves for the next one in the same cell, by each way there is.
+
+Prints JSON: way → [the cell was used again, something was found, it was refused].
+
+Argument: a folder with another guest, or nothing for the one that is shipped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.kinds.sandbox import template
+from noetl.kinds.sandbox.cell import Cell, Tenant
+from noetl.kinds.sandbox.child import Child, Owner
+from noetl.kinds.sandbox.process import TaskLimits
+from noetl.kinds.sandbox.watch import Watch
+
+CALL = """
+import ctypes, os, resource, stat, sys
+libc = ctypes.CDLL(None, use_errno=True)
+x86 = os.uname().machine == 'x86_64'
+def refuse(answer):
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), 'refused')
+def temporary(place):
+    made = os.open(place, os.O_TMPFILE | os.O_RDWR)
+    number = os.fstat(made).st_ino
+    os.close(made)
+    return number
+"""
+WAYS = {
+    "nothing": ("pass", "False"),
+    "a file in its folder": ("open('left', 'w').close()", "os.path.exists('left')"),
+    "a file in /tmp": ("open('/tmp/left', 'w').close()", "os.path.exists('/tmp/left')"),
+    "a file in /dev/shm": ("open('/dev/shm/left', 'w').close()", "os.path.exists('/dev/shm/left')"),
+    "a file above its folder": ("open('../left', 'w').close()", "os.path.exists('../left')"),
+    "a file that is removed again": (
+        "open('/tmp/left', 'w').close(); os.unlink('/tmp/left')",
+        "os.stat('/tmp').st_atime_ns - os.stat('/tmp').st_mtime_ns != 10**9",
+    ),
+    "files without a name": ("[temporary('/tmp') for _ in range(200)]", "temporary('/tmp') > 200"),
+    "files without a name in /dev/shm": ("[temporary('/dev/shm') for _ in range(200)]", "temporary('/dev/shm') > 200"),
+    "the mode of its folder": ("os.chmod('.', 0o750)", "stat.S_IMODE(os.stat('.').st_mode) == 0o750"),
+    "the mode of /tmp": ("os.chmod('/tmp', 0o750)", "stat.S_IMODE(os.stat('/tmp').st_mode) == 0o750"),
+    "times of its folder": ("os.utime('.', ns=(5, 5))", "os.stat('.').st_mtime_ns == 5"),
+    "times of /dev/shm": ("os.utime('/dev/shm', ns=(5, 5))", "os.stat('/dev/shm').st_mtime_ns == 5"),
+    "an attribute of its folder": ("os.setxattr('.', 'user.left', b'1')", "'user.left' in os.listxattr('.')"),
+    "limits": (
+        "resource.prlimit(1, resource.RLIMIT_NOFILE, (500, 500))",
+        "resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 500",
+    ),
+    "a priority": ("os.setpriority(os.PRIO_PROCESS, 1, 5)", "os.getpriority(os.PRIO_PROCESS, 0) == 5"),
+    "the priorities of all": ("os.setpriority(os.PRIO_USER, os.getuid(), 6)", "os.getpriority(os.PRIO_PROCESS, 0) == 6"),
+    "a class of scheduling": (
+        "os.sched_setscheduler(1, os.SCHED_BATCH, os.sched_param(0))",
+        "os.sched_getscheduler(0) == os.SCHED_BATCH",
+    ),
+    "a processor": ("os.sched_setaffinity(1, {min(os.sched_getaffinity(0))})", "len(os.sched_getaffinity(0)) == 1"),
+    "a class of input and output": (
+        "refuse(libc.syscall(251 if x86 else 30, 1, 1, 2 << 13 | 7))",
+        "libc.syscall(252 if x86 else 31, 1, 0) == 2 << 13 | 7",
+    ),
+    "the number of its processes": (
+        "[os.waitpid(os.fork() or os._exit(0), 0) for _ in range(50)]",
+        "os.getpid() > 40",
+    ),
+    "the number of its threads": (
+        "import threading; [(t.start(), t.join()) for t in [threading.Thread(target=int) for _ in range(50)]]",
+        "os.getpid() > 40",
+    ),
+    "what its processes used": ("sum(range(10**6))", "os.path.exists('/proc/1/stat')"),
+    "shared memory of System V": ("assert libc.shmget(77, 4096, 0o1600) >= 0", "libc.shmget(77, 4096, 0) >= 0"),
+    "a semaphore of System V": ("assert libc.semget(77, 1, 0o1600) >= 0", "libc.semget(77, 1, 0) >= 0"),
+    "a queue of System V": ("assert libc.msgget(77, 0o1600) >= 0", "libc.msgget(77, 0) >= 0"),
+    "a queue of POSIX": ("refuse(libc.mq_open(b'/left', 0o102, 0o600, None))", "libc.mq_open(b'/left', 2) >= 0"),
+    "its environment": ("os.environ['LEFT'] = '1'", "'LEFT' in os.environ"),
+    "its modules": ("sys.modules['left'] = sys", "'left' in sys.modules"),
+    "its open files": ("os.dup2(os.open('/dev/zero', 0), 200)", "os.path.exists('/proc/self/fd/200')"),
+    "a process that runs on": (
+        "os.fork() or (os.setsid(), [os.close(n) for n in range(20) if os.path.exists(f'/proc/self/fd/{n}')], libc.pause())",
+        "len([name for name in os.listdir('/proc') if name.isdigit()]) > 2",
+    ),
+}  # fmt: skip
+
+
+def watch() -> Watch:
+    return Watch.start(
+        TaskContext(
+            execution_id=1,
+            step="s",
+            task="t",
+            attempt=1,
+            idempotency_key="k",
+            timeout=120.0,
+            settings=TaskSettings(),
+            credential=None,  # type: ignore[arg-type]
+        )
+    )
+
+
+def run(code: str, number: int = 1) -> tuple[Any, Cell]:
+    """The result of an execution of its own, which has ended, and the cell that it was in."""
+    child = Child(Owner(number, TaskLimits(1 << 30, 1 << 20)))
+    try:
+        answer = child.call(CALL + code, {}, watch())
+        assert "result" in answer, answer
+        tenant = child._confined.process
+        assert isinstance(tenant, Tenant)
+        return answer["result"], tenant.cell
+    finally:
+        child.close()
+
+
+def forget_cells() -> None:
+    """Those that are idle: the next execution makes one."""
+    for one in template.templates()._current.values():
+        for _, cell in one._idle:
+            cell.leave()
+        one._idle.clear()
+
+
+def main() -> None:
+    if len(sys.argv) > 1:
+        template.GUEST_FOLDER = sys.argv[1]
+    template._identities = lambda ground: ()  # others may mount something meanwhile
+    found = {}
+    for way, (leave, look) in WAYS.items():
+        forget_cells()
+        left, first = run(
+            f"try:\n    {leave}\n    result = 1\nexcept PermissionError:\n    result = 'refused'"
+        )
+        seen, second = run(f"result = bool({look})")
+        found[way] = [second is first, seen, left == "refused"]
+    forget_cells()
+    assert all(not Path(cell.folder).exists() for cell in (first, second))
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
