@@ -50,7 +50,12 @@ class _Kept(msgspec.Struct, frozen=True):
     store: str = ""
 
 
+class _Told(msgspec.Struct, frozen=True):
+    wanted: bool = True
+
+
 _KEPT = codec.decoder(_Kept)
+_TOLD = codec.decoder(_Told)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
@@ -160,14 +165,36 @@ class HttpCommands:
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:
-                    sign = {"name": "command.heartbeat", "command": delivery.receipt}
-                    call(self._exchange, "POST", "/api/events", sign)
+                    call(self._exchange, "POST", "/api/events", _sign_of_life(delivery.receipt))
                 else:
                     call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
             except (InvalidInputError, NotFoundError) as late:
                 raise InfrastructureError(
                     f"the server does not take back {delivery.message_id}: {late}", retryable=False
                 ) from late
+
+
+class HttpMarks:
+    """Whether one command is still wanted: its sign of life is answered with that. ``command``: what was claimed with it."""
+
+    def __init__(self, exchange: Exchange, command: str) -> None:
+        self._exchange, self._command = exchange, command
+
+    def revoke(self, execution_id: int, run: int | None = None) -> None:
+        """Raises InvalidInputError: what is wanted is decided elsewhere."""
+        raise InvalidInputError("a worker revokes nothing", code="not_revoked")
+
+    def is_revoked(self, execution_id: int, run: int) -> bool:
+        """Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached."""
+        try:
+            body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
+        except (InvalidInputError, NotFoundError) as refused:
+            raise InfrastructureError(f"nobody says whether it is wanted: {refused}") from refused
+        return not codec.decode_as(_TOLD, body).wanted
+
+
+def _sign_of_life(command: str) -> dict[str, str]:
+    return {"name": "command.heartbeat", "command": command}
 
 
 class HttpEvents:

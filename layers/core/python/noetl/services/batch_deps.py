@@ -12,6 +12,7 @@ from noetl.dsl.program import Program
 from noetl.ports.command_tries import TriesStore
 from noetl.ports.credentials import Credentials
 from noetl.ports.queue import Queue
+from noetl.ports.revocations import Revocations
 from noetl.services.back_off import USUAL, BackOff
 from noetl.services.large_messages import MESSAGE_LIMIT
 from noetl.services.worker_deps import WorkerDeps
@@ -24,8 +25,9 @@ def _nobody(execution_id: int) -> AbstractContextManager[None]:
 @dataclass(frozen=True, slots=True)
 class BatchDeps:
     """``slots``: pool → commands that run at once (``io`` has to be there and stands in for others). ``revoked``: asks now; see
-    ``WorkerDeps.revoked`` for the cheap one. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more
-    than a moment; 0 leaves the queue's own visibility alone. ``credentials``: for (a command, its token),
+    ``WorkerDeps.revoked`` for the cheap one. ``marks``: for (a command, its token), where a worker can ask about no command
+    but its own. ``lease_seconds``: how long the queue waits for a sign of life of a worker that takes more than a moment; 0 leaves the
+    queue's own visibility alone. ``credentials``: for (a command, its token),
     where a worker has to prove which command it runs; without it, those of ``worker``. ``exactly``: the program with a
     digest, where programs are read from a store that others may write to. ``about``: names the execution in what its thread
     logs. ``now``: epoch seconds. ``tries``: counts how often commands are begun; without it, deliveries count. ``back_off``: pauses while
@@ -40,6 +42,7 @@ class BatchDeps:
     message_limit: int = MESSAGE_LIMIT
     lease_seconds: int = 60
     credentials: Callable[[Command, str], Credentials] | None = None
+    marks: Callable[[Command, str], Revocations] | None = None
     exactly: Callable[[str, str], Program] | None = None
     about: Callable[[int], AbstractContextManager[None]] = _nobody
     now: Callable[[], float] = time.time

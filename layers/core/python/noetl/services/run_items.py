@@ -53,7 +53,9 @@ class _Chunk:
 
     def run(self) -> None:
         for number, index in enumerate(self.indexes):
-            if self._unwanted(index, first=self._is_first(index)):
+            if self._unwanted(index, first=self._is_first(index)) or (
+                number and self.deps.withdrawn(self.command)
+            ):
                 break
             if number and self.deps.deadline() < self.runner.longest_seen:
                 self._send(closed=False, rest=Rest(index, overlay=self._visible()))

@@ -62,16 +62,14 @@ class EventWish(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class EventsDeps:
     """``forward``: (message's text, its event) of what was let in, to the engine. ``sign_of_life``: (execution, command, attempt, turn) of
-    a command that is being run. ``refused``: counts, by reason."""
+    a command that is being run; False: nobody waits for it any more. ``refused``: counts, by reason."""
 
     door: Door
     store: ExecutionStore
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
     refused: Callable[[str], None] = lambda reason: None
-    sign_of_life: Callable[[int, str, int, int], object] = lambda execution_id, command_id, attempt, turn: (
-        None
-    )
+    sign_of_life: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
@@ -161,9 +159,10 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
-            told.append(EventTold(event.event_id, str(event.execution_id)))
-            if _goes_on(event):
-                deps.sign_of_life(event.execution_id, event.command_id, event.attempt, event.turn)
+            wanted = not _goes_on(event) or deps.sign_of_life(
+                event.execution_id, event.command_id, event.attempt, event.turn
+            )
+            told.append(EventTold(event.event_id, str(event.execution_id), wanted=wanted))
             if not _is_sign(event):
                 admitted.append((delivery.body, event))
             continue

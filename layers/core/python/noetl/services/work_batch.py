@@ -20,6 +20,7 @@ from noetl.domain.messages import VERSION, Message, NewerMessageError, event_gro
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.large_messages import pack, unpack
+from noetl.services.revoked import RevocationWatch
 from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
 from noetl.services.try_counter import TryCounter
@@ -33,6 +34,8 @@ BROKEN = "its workers began it several times, and none ended it"
 NOT_BEGUN = "its worker had no time left to begin it"
 YOUNG_SECONDS = 5.0
 """A command younger than this is run without asking whether it is still wanted."""
+BETWEEN_SECONDS = 0.5
+"""Of short calls that follow one another, not each one asks whether it is still wanted."""
 LINGER_SECONDS = 0.02
 """How long an outcome waits for others of its batch, to share their request and the engine's commit."""
 SEND_AT = 10
@@ -209,6 +212,14 @@ class _Batch:
             worker = replace(worker, callback_key=lambda command: job.callbacks)
         if (exactly := self.deps.exactly) is not None:
             worker = replace(worker, programs=lambda program: exactly(program, job.digest))
+        if self.deps.marks is not None:
+            marks = self.deps.marks(job.command, job.token)
+            between = RevocationWatch(marks, self.clock, BETWEEN_SECONDS)
+            worker = replace(
+                worker,
+                revoked=RevocationWatch(marks, self.clock),
+                withdrawn=lambda command: between.now(command.execution_id, command.run),
+            )
         if self.deps.credentials is None:
             return worker
         return replace(worker, credentials=self.deps.credentials(job.command, job.token))

@@ -66,7 +66,7 @@ def _take(deps: ApiDeps, request: Request) -> Answer:
             hint="send back what came with the command, unchanged",
             details={"reason": told.code},
         )
-    return Answer(202, EventAnswer(told.event_id, told.execution_id))
+    return Answer(202, EventAnswer(told.event_id, told.execution_id, wanted=told.wanted))
 
 
 def _take_batch(deps: ApiDeps, request: Request) -> Answer:
