@@ -14,7 +14,13 @@ import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.capability import Capability, read_capability
-from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import (
+    ConflictError,
+    InfrastructureError,
+    InvalidInputError,
+    NotFoundError,
+    as_exception,
+)
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import ErrorInfo, Outcome
@@ -266,8 +272,8 @@ def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
             done += process_batch(batch_id, deps) is not None
         except InfrastructureError:
             raise
-        except Exception as error:
-            deps.door.log(f"batch {batch_id} could not be handled: {type(error).__name__}: {error}")
+        except BaseException as error:
+            deps.door.log(f"batch {batch_id} could not be handled: {as_exception(error)!r}")
             _give_up(batch_id, deps)
     deps.batches.forget(KEPT_SECONDS)
     return done

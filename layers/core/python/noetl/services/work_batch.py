@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.ports.queue import Delivery, Outgoing
@@ -127,6 +127,8 @@ class _Batch:
                 self._refuse(delivery, invalid)
             else:
                 self._drop(delivery, invalid)
+        except BaseException as error:
+            self._refuse(delivery, as_exception(error))
         return None
 
     def _refuse(self, delivery: Delivery, why: Exception) -> None:
