@@ -92,6 +92,44 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
     assert client("GET", "/api/worker/pools")[1] == {"workers": [], "pools": []}, "it said goodbye"
 
 
+FAMILY = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: demo/parent }
+workflow:
+  - { step: start, tool: { kind: python, code: "result = {'text': 'x' * 90000}" }, next: below }
+  - { step: below, tool: { kind: playbook, path: demo/child, args: { given: "{{ start }}" } }, next: last }
+  - step: last
+    tool: { kind: python, code: "result = [len(mine['text']), len(back['text'])]", args: { mine: "{{ start }}", back: "{{ below }}" } }
+"""
+CHILD = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: child, path: demo/child }
+workload: { given: {} }
+workflow:
+  - step: start
+    tool: { kind: python, code: "result = {'text': given['text'] * 2}", args: { given: "{{ workload.given }}" } }
+"""
+
+
+def test_a_worker_reads_large_values_that_went_down_to_a_child_and_came_back(server, client, tmp_path):
+    client.register(CHILD)
+    client.register(FAMILY)
+    execution_id = client.start("demo/parent")
+    settings = Settings(tmp_path / "worker", None, python_workers=1)
+    worker = HttpWorker(WorkerWish(server.address, client.token, "python", 2), settings)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        assert client.until(execution_id, "completed", "failed")["status"] == "completed"
+    finally:
+        worker.stop()
+        thread.join(PATIENCE)
+        worker.close()
+    assert client("GET", f"/api/executions/{execution_id}/result")[1]["result"] == [90_000, 180_000]
+
+
 def test_a_silent_worker_loses_its_command_to_another_and_its_late_answer_counts_for_nothing(server, client):
     client.register(WORK)
     execution_id = client.start("demo/work")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -85,6 +86,7 @@ class CommandTokens:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._newest: OrderedDict[int, str] = OrderedDict()
+        self._here = threading.local()
 
     def add(self, execution_id: int, command: str) -> None:
         with self._lock:
@@ -99,6 +101,19 @@ class CommandTokens:
             newest = next(reversed(self._newest.values()), None)
             command = self._newest.get(execution_id) if execution_id else newest
         return {HEADER: command} if command else {}
+
+    @contextmanager
+    def about(self, execution_id: int) -> Iterator[None]:
+        """What this thread reads from here on, it reads for this execution."""
+        self._here.execution_id = execution_id
+        try:
+            yield
+        finally:
+            del self._here.execution_id
+
+    def reader(self, execution_id: int) -> Mapping[str, str]:
+        """What to send to read what belongs to this execution, which may be another one than this thread works for."""
+        return self.header(getattr(self._here, "execution_id", execution_id))
 
 
 class HttpCommands:
@@ -325,7 +340,10 @@ class HttpResults(HeldStreams):
     def get(self, uri: str) -> bytes:
         store = f"&store={quote(self._store, safe='')}" if self._store else ""
         try:
-            return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}{store}")
+            path = f"/api/result/resolve?ref={quote(uri, safe='')}{store}"
+            owner = uri.removeprefix("noetl://execution/").partition("/")[0]
+            shown = self._tokens.reader(int(owner) if owner.isdecimal() else 0)
+            return _answer(*self._exchange("GET", path, None, shown), path)
         except (InvalidInputError, NotFoundError) as gone:
             raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
 

@@ -219,6 +219,9 @@ class ExecutionStore(LimitStore, Protocol):
 
     def info(self, execution_id: int) -> ExecutionInfo | None: ...
 
+    def are_related(self, one: int, other: int) -> bool:
+        """Whether one client's start, through sub-playbooks, led to both; False when either does not exist."""
+
     def executions(
         self,
         *,

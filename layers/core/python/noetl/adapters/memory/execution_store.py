@@ -297,6 +297,11 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             return recovery.due_timers(self._tables, owner, limit)
 
+    def are_related(self, one: int, other: int) -> bool:
+        with self._lock:
+            root = root_of(self._tables, one)
+            return root is not None and root is root_of(self._tables, other)
+
     def info(self, execution_id: int) -> ExecutionInfo | None:
         with self._lock:
             entry = self._tables.executions.get(execution_id)

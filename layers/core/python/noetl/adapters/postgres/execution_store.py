@@ -330,6 +330,9 @@ class PostgresExecutionStore(PostgresLooking):
 
     # --- reading ---
 
+    def are_related(self, one: int, other: int) -> bool:
+        return self.database.run("are_related", {"one": number(one), "other": number(other)})[0][0] == b"t"
+
     def info(self, execution_id: int) -> ExecutionInfo | None:
         rows = self.database.run("execution_info", {"execution_id": number(execution_id)})
         return shapes.info(rows[0]) if rows else None
