@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from noetl.domain.commands import Command
 from noetl.dsl.program import Program
@@ -15,7 +15,11 @@ from noetl.ports.queue import Queue
 from noetl.ports.revocations import Revocations
 from noetl.services.back_off import USUAL, BackOff
 from noetl.services.large_messages import MESSAGE_LIMIT
+from noetl.services.revoked import RevocationWatch
 from noetl.services.worker_deps import WorkerDeps
+
+BETWEEN_SECONDS = 0.5
+"""Of short calls that follow one another, not each one asks whether it is still wanted."""
 
 
 def _nobody(execution_id: int) -> AbstractContextManager[None]:
@@ -48,6 +52,25 @@ class BatchDeps:
     now: Callable[[], float] = time.time
     tries: TriesStore | None = None
     back_off: BackOff = USUAL
+
+    def worker_of(self, command: Command, token: str, callbacks: str, digest: str) -> WorkerDeps:
+        """What one command is run with; ``token``, ``callbacks`` and ``digest`` came with it."""
+        worker = self.worker
+        if callbacks:
+            worker = replace(worker, callback_key=lambda command: callbacks)
+        if (exactly := self.exactly) is not None:
+            worker = replace(worker, programs=lambda program: exactly(program, digest))
+        if self.marks is not None:
+            marks = self.marks(command, token)
+            between = RevocationWatch(marks, worker.clock, BETWEEN_SECONDS)
+            worker = replace(
+                worker,
+                revoked=RevocationWatch(marks, worker.clock),
+                withdrawn=lambda command: between.now(command.execution_id, command.run),
+            )
+        if self.credentials is None:
+            return worker
+        return replace(worker, credentials=self.credentials(command, token))
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ import hashlib
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
@@ -20,12 +20,10 @@ from noetl.domain.messages import VERSION, Message, NewerMessageError, event_gro
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.large_messages import pack, unpack
-from noetl.services.revoked import RevocationWatch
 from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
 from noetl.services.try_counter import TryCounter
 from noetl.services.turns import Turns
-from noetl.services.worker_deps import WorkerDeps
 from noetl.services.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
@@ -34,8 +32,6 @@ BROKEN = "its workers began it several times, and none ended it"
 NOT_BEGUN = "its worker had no time left to begin it"
 YOUNG_SECONDS = 5.0
 """A command younger than this is run without asking whether it is still wanted."""
-BETWEEN_SECONDS = 0.5
-"""Of short calls that follow one another, not each one asks whether it is still wanted."""
 LINGER_SECONDS = 0.02
 """How long an outcome waits for others of its batch, to share their request and the engine's commit."""
 SEND_AT = 10
@@ -191,7 +187,11 @@ class _Batch:
                 with self.changed:
                     self.worked.revoked += 1
             elif self._begin(job):
-                run_command(command, self._worker_of(job), lambda event: self._emit(job, event))
+                run_command(
+                    command,
+                    self.deps.worker_of(command, job.token, job.callbacks, job.digest),
+                    lambda event: self._emit(job, event),
+                )
             else:
                 self._broken(job, BROKEN)
                 return
@@ -207,24 +207,6 @@ class _Batch:
         """Count the try. False: no worker ended the earlier ones."""
         job.tries = self.tries.begin(job.command, job.delivery.received)
         return job.tries <= BROKEN_TRIES
-
-    def _worker_of(self, job: _Job) -> WorkerDeps:
-        worker = self.worker
-        if job.callbacks:
-            worker = replace(worker, callback_key=lambda command: job.callbacks)
-        if (exactly := self.deps.exactly) is not None:
-            worker = replace(worker, programs=lambda program: exactly(program, job.digest))
-        if self.deps.marks is not None:
-            marks = self.deps.marks(job.command, job.token)
-            between = RevocationWatch(marks, self.clock, BETWEEN_SECONDS)
-            worker = replace(
-                worker,
-                revoked=RevocationWatch(marks, self.clock),
-                withdrawn=lambda command: between.now(command.execution_id, command.run),
-            )
-        if self.deps.credentials is None:
-            return worker
-        return replace(worker, credentials=self.deps.credentials(job.command, job.token))
 
     def _unwanted(self, job: _Job) -> bool:
         """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.

@@ -20,7 +20,7 @@ from noetl.adapters.changes import SUPERSEDED_LANE, one_change_each
 from noetl.adapters.memory import committing, counting, polling, recovery
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
-from noetl.adapters.memory.trees import fits, root_of
+from noetl.adapters.memory.trees import fits, info_of, root_of
 from noetl.domain import codec, ids
 from noetl.domain.callbacks import SCOPE
 from noetl.domain.commands import Command
@@ -305,7 +305,7 @@ class MemoryExecutionStore(MemoryLimits):
     def info(self, execution_id: int) -> ExecutionInfo | None:
         with self._lock:
             entry = self._tables.executions.get(execution_id)
-            return None if entry is None else _info(entry, self._tables.clock())
+            return None if entry is None else info_of(entry, self._tables.clock())
 
     def executions(
         self,
@@ -319,7 +319,7 @@ class MemoryExecutionStore(MemoryLimits):
             now = self._tables.clock()
             newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
             return [
-                _info(entry, now)
+                info_of(entry, now)
                 for entry in newest
                 if (before is None or entry.execution_id < before)
                 and status in (None, entry.status)
@@ -387,19 +387,3 @@ class MemoryExecutionStore(MemoryLimits):
         with self._lock:
             history = list(self._tables.work[execution_id].history.values())
         yield from sorted((row for row in history if row.lane > 0), key=PLACE)
-
-
-def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:
-    return ExecutionInfo(
-        execution_id=entry.execution_id,
-        path=entry.created.path,
-        name=entry.created.name,
-        status=entry.status,
-        program=entry.program,
-        version=entry.version,
-        started_at=entry.started_at,
-        ended_at=entry.ended_at,
-        parent_execution_id=entry.created.parent_execution_id,
-        state=entry.state,
-        ahead=entry.version == 0 and entry.started_at > now,
-    )

@@ -357,12 +357,8 @@ class PostgresExecutionStore(PostgresLooking):
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
     ) -> Sequence[StoredEvent]:
         """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
-        values = {
-            "execution_id": number(execution_id),
-            "lane": number(lane),
-            "after": number(after),
-            "limit": number(limit),
-        }
+        lane_of = {"execution_id": number(execution_id), "lane": number(lane)}
+        values = {**lane_of, "after": number(after), "limit": number(limit)}
         return [shapes.event(row) for row in self.database.run("lane_events", values)]
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:
