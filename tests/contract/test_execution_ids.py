@@ -211,6 +211,32 @@ def test_two_clients_that_draw_one_id_get_an_execution_each(store, make, meeting
             assert start(who, who).execution_id == started.execution_id, "asked again, it is the same"
 
 
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_start_that_the_engine_failed_on_takes_no_other_for_its_own(store, make, carried_out):
+    """``carried_out``: the engine had begun it, and its answer was lost."""
+    program = compile_playbook(ONE, kinds=default_registry()).program
+    assert program is not None
+    now_ms, bits = ids.EPOCH_MS + (CHILD >> ids.RANDOM_BITS), CHILD & ((1 << ids.RANDOM_BITS) - 1)
+    if not carried_out:
+        store.create(make.start(CHILD), make.created(), ME, None)
+
+    def fail(start: Start) -> None:
+        if carried_out:
+            store.commit([begin(make, start)], ME)
+
+    found = start_execution(
+        program,
+        Wish({}, "demo/mine"),
+        store,
+        owner=ME,
+        now_ms=now_ms,
+        random_bits=bits,
+        begin=fail,
+        origin="mine",
+    )
+    assert (found.execution_id == CHILD) is carried_out
+
+
 def test_a_repeat_that_meets_its_first_attempt_gets_what_that_made(store, make, meeting):
     key = IdempotencyKey("order-7", "asked")
     creations = meeting(*[lambda: store.create(make.start(CHILD), make.created(), ME, key)] * 2)

@@ -230,10 +230,20 @@ def test_a_parent_hears_of_a_child_that_is_cancelled_before_it_begins(harness):
 
 def test_a_start_that_comes_after_its_cancel_changes_nothing_also_when_it_could_not_begin(harness):
     family = Family(harness)
-    family.driver.submit(Cancel(QUEUED, "cancel:1:1", ""), Start(QUEUED, "start", "", path="fam/none"))
+    family.ticks(1)
+    cancel = Cancel(QUEUED, f"cancel:{family.root}:1", "")
+    family.driver.submit(cancel, Start(QUEUED, "start", "", path="fam/none"))
     family.driver.settle()
     assert family.store.info(QUEUED).status == "cancelled"
     assert [row.seq for row in family.store.events(QUEUED) if row.lane == 0] == [1]
+
+
+@pytest.mark.parametrize("name", ["ext:again", f"cancel:{EID - 1}:1"])
+def test_a_cancel_that_comes_again_after_its_family_was_removed_creates_nothing(harness, name):
+    family = Family(harness)
+    family.driver.submit(Cancel(QUEUED, name, ""))
+    family.driver.settle()
+    assert family.store.info(QUEUED) is None and family.leftovers() == 0
 
 
 def test_a_redriven_child_is_cancelled_with_its_parent_again(harness):

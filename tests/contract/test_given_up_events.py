@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.domain.events import CallbackDone, ChildDone, CommandDone, ContextPatched, Event, TimerFired
-from noetl.domain.facts import CallDone, CallFailed, decode_facts
+from noetl.domain.facts import CallDone, CallFailed, Cancelled, decode_facts
 from noetl.domain.outcomes import Outcome
 from noetl.domain.state import decode_state
 from noetl.services.engine_deps import Handled
@@ -160,3 +160,28 @@ def test_a_compensation_that_waits_for_an_answer_fails_when_that_breaks_the_engi
     assert undoing.state == before
     undoing.give_up(answer("2.compensate", 0))
     undoing.check(failed=[2], done=[1])
+
+
+WITH_A_CHILD = (
+    HEAD + "metadata: { name: above, path: fam/above }\nworkflow:\n"
+    "  - { step: start, tool: { kind: playbook, path: fam/child } }\n",
+    HEAD + "metadata: { name: child, path: fam/child }\nworkflow:\n"
+    "  - { step: start, tool: { kind: wait, callback: true, timeout: 500 } }\n",
+)
+
+
+def test_a_child_is_told_why_the_engine_gave_its_parent_up(harness):
+    family = Family(harness, WITH_A_CHILD)
+    family.driver.settle()
+    event = ContextPatched(family.root, "ext:1", family.program.hash, [], principal="user:eve")
+    handled = Handled()
+    assert after_failure(event, ValueError("broken"), TRIES, family.driver.deps, handled) is None
+    family.driver.follow(handled)
+    family.driver.settle()
+    (child,) = [one for one in family.store.executions(limit=10) if one.parent_execution_id == family.root]
+    rows = family.store.events(child.execution_id, after=0, limit=100)
+    (end,) = [one for row in rows for one in decode_facts(row.facts) if isinstance(one, Cancelled)]
+    assert end.reason.startswith(
+        "the parent execution failed: the engine could not handle event ContextPatched"
+    )
+    assert end.reason.endswith("broken") and (child.status, end.principal) == ("cancelled", "")

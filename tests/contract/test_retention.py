@@ -147,3 +147,14 @@ def test_no_table_is_forgotten(database):
     own = {name for (name,) in having} - {"schedule_moment", "credential_access"}
     own -= {name.removeprefix("noetl.") for (name,) in cascading}
     assert own and [name for name in sorted(own) if f"DELETE FROM noetl.{name} " not in removed] == []
+
+
+def test_executions_are_related_through_the_one_that_a_client_started(harness, run):
+    root, other = run(EID), run(EID + 10)
+    children = [run(EID + 1, parent=root), run(EID + 2, parent=root)]
+    below = run(EID + 3, parent=children[1])
+    assert all(
+        harness.store.are_related(one, two) for one in (root, *children, below) for two in (root, below)
+    )
+    assert not any(harness.store.are_related(one, other) for one in (root, below))
+    assert not harness.store.are_related(root, EID + 99) and not harness.store.are_related(EID + 99, EID + 99)

@@ -9,10 +9,10 @@ from typing import Any
 from noetl.domain.errors import InfrastructureError
 
 
-class Crash(BaseException):
+class Crash(KeyboardInterrupt):
     """The process died: whatever it had in memory is gone.
 
-    A BaseException, because nothing in the engine or a worker may survive it.
+    A KeyboardInterrupt, because that is what no boundary keeps from ending the process.
     """
 
     def __init__(self, owner: str, where: str) -> None:

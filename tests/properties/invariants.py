@@ -57,8 +57,9 @@ def audit(world: World) -> None:
     check_children(world.place.watch.asked)
     check_readers(world, infos)
     check_old(world, evidence, infos)
-    check_analyze(world, infos)
-    for info in infos:
+    staying = [info for info in infos if info.execution_id not in world.leaving]
+    check_analyze(world, staying)
+    for info in staying:
         if info.version:
             audit_one(store, info)
 

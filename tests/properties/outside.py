@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from noetl.domain.callbacks import CallbackId, read_token
-from noetl.domain.errors import GoneError
+from noetl.domain.errors import GoneError, NotFoundError
 from noetl.domain.events import Event
 from noetl.services.take_callback import CallbackDeps, answer
 from noetl.testing.callbacks import RING
@@ -45,7 +45,9 @@ class Outside:
         )
         try:
             taken = answer(token, value, deps, owner)
-        except GoneError:
+        except (GoneError, NotFoundError) as error:
+            gone = isinstance(error, GoneError) or name.execution_id in world.leaving
+            assert gone, f"{error}, and nobody removed its execution"
             self.tokens.remove(token)
             return []
         assert (taken.event is None) == (token in self.answered), (

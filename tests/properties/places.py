@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -140,6 +140,9 @@ class Place(Protocol):
     def retention(self) -> Retention:
         """Remove what is over."""
 
+    def left_behind(self, executions: Collection[int]) -> Sequence[str]:
+        """Where anything of these executions is kept."""
+
 
 class MemoryPlace:
     """``clock``: epoch seconds."""
@@ -163,6 +166,19 @@ class MemoryPlace:
 
     def retention(self) -> Retention:
         return MemoryRetention(self.memory, MemoryScheduleStore())
+
+    def left_behind(self, executions: Collection[int]) -> Sequence[str]:
+        with self.memory.tables() as tables:
+            work = {
+                f"{name} of {one}"
+                for one in executions
+                if one in tables.work
+                for name in ("history", "slots", "commands", "loops", "timers", "variables")
+                if getattr(tables.work[one], name)
+            }
+            keyed = (tables.outbox, tables.uses, tables.results, tables.holds)
+            rows = {f"{key}" for table in keyed for key in table if key[0] in executions}
+            return sorted(work | rows)
 
 
 VIRTUAL_TIME = """
@@ -191,11 +207,25 @@ class PostgresGround:
             b" AND relkind IN ('r', 'p') AND NOT relispartition AND relname <> 'migration'"
         ).fetchall()
         self.names = [str(name) for (name,) in tables]
+        columns = self.rows.execute(
+            b"SELECT format('noetl.%I', table_name) FROM information_schema.columns"
+            b" WHERE table_schema = 'noetl' AND column_name = 'execution_id' ORDER BY 1"
+        ).fetchall()
+        self.of_executions = [str(name) for (name,) in columns if str(name) in self.names]
 
     def place(self, clock: Callable[[], float]) -> PostgresPlace:
         """An empty one."""
         self.rows.execute(f"TRUNCATE {', '.join(self.names)}".encode())
         return PostgresPlace(self, clock)
+
+    def left_behind(self, executions: Collection[int]) -> list[str]:
+        """Tables that have rows of these executions."""
+        each = (
+            f"SELECT '{name}' WHERE EXISTS (SELECT FROM {name} WHERE execution_id = ANY(%(ids)s))"
+            for name in self.of_executions
+        )
+        found = self.rows.execute(" UNION ALL ".join(each).encode(), {"ids": list(executions)})
+        return [str(name) for (name,) in found.fetchall()]
 
     def close(self) -> None:
         self.rows.close()
@@ -225,3 +255,6 @@ class PostgresPlace:
 
     def retention(self) -> Retention:
         return PostgresRetention(self.ground.database)
+
+    def left_behind(self, executions: Collection[int]) -> Sequence[str]:
+        return self.ground.left_behind(executions) if executions else ()

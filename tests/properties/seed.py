@@ -1,4 +1,4 @@
-"""Replay one seed: ``python -m tests.properties.seed shape 17``, or several: ``shape 0 200``; scenes also over Postgres: ``--postgres``."""
+"""Replay one seed: ``python -m tests.properties.seed shape 17``, or several: ``shape 0 200``; also ``--postgres``: scenes, removals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.properties.places import MemoryPlace, PostgresGround
 from tests.properties.shapes import Ground, play
-from tests.properties.test_simulator import run_limited, run_random, run_redriven, run_seed
+from tests.properties.test_simulator import run_limited, run_random, run_redriven, run_removed, run_seed
 
 PLAYS: dict[str, Callable[[int], None]] = {
     "fixed": run_seed,
@@ -20,6 +20,8 @@ PLAYS: dict[str, Callable[[int], None]] = {
     "redriven": run_redriven,
     "limited": run_limited,
 }
+GROUNDED: dict[str, Callable[[int, Ground], None]] = {"shape": play, "removed": run_removed}
+"""Those that run over Postgres as well."""
 
 
 @contextlib.contextmanager
@@ -44,7 +46,7 @@ def ground(postgres: bool) -> Iterator[Ground]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=("shape", *PLAYS))
+    parser.add_argument("kind", choices=(*GROUNDED, *PLAYS))
     parser.add_argument("first", type=int)
     parser.add_argument("past", type=int, nargs="?")
     parser.add_argument("--postgres", action="store_true")
@@ -52,7 +54,10 @@ def main() -> None:
     with ground(asked.postgres) as place:
 
         def run(seed: int) -> None:
-            play(seed, place) if asked.kind == "shape" else PLAYS[asked.kind](seed)
+            if asked.kind in GROUNDED:
+                GROUNDED[asked.kind](seed, place)
+            else:
+                PLAYS[asked.kind](seed)
 
         if asked.past is None:
             run(asked.first)

@@ -45,6 +45,10 @@ class Simulation:
     trace: deque[str] = field(default_factory=lambda: deque(maxlen=400))
     events: list[Event] = field(default_factory=list)
     commands: list[Command] = field(default_factory=list)
+    at_hand: list[list[Event]] = field(default_factory=list)
+    """Batches in the middle of being handled, the innermost last."""
+    keeper: Callable[[], None] | None = None
+    """Retention, if it runs meanwhile: one call of it."""
     busy: list[str] = field(default_factory=list)
     """Owners of processes in the middle of a move, the innermost last."""
     calm: bool = False
@@ -140,6 +144,9 @@ class Simulation:
     # --- ordinary moves ---
 
     def work(self) -> None:
+        if self.keeper is not None and self.rng.random() < 0.15:
+            self.keeper()
+            return
         process = self.anybody()
         chance = self.rng.random()
         if chance < 0.1:
@@ -183,11 +190,14 @@ class Simulation:
         known = len(process.driver.ready)
         for event in batch:
             self.remember(event)
+        self.at_hand.append(batch)
         try:
             process.handle(batch)
         except InfrastructureError:
             process.driver.events += batch
             raise
+        finally:
+            self.at_hand.pop()
         for command in process.driver.ready[known:]:
             self.commands.append(command)
         if any(event is back for event in batch for back in process.driver.events):
@@ -225,6 +235,10 @@ class Simulation:
         """Between two port calls of a process the others go on, perhaps with the very events it is about to apply."""
         if self.calm or len(self.busy) > 2 or self.rng.random() > self.world.setting.contention:
             return
+        if self.keeper is not None and self.rng.random() < 0.3:
+            self.note(f"  between the calls of {owner}, after {call}:")
+            self.keeper()
+            return
         others = [process for process in self.world.processes if process.owner not in self.busy]
         if others:
             process = self.rng.choice(others)
@@ -260,7 +274,7 @@ class Simulation:
         if event is None or isinstance(event, Start):
             return True
         known = self.world.store.info(event.execution_id)
-        return known is not None and known.version > 0
+        return event.execution_id in self.world.leaving or (known is not None and known.version > 0)
 
     def ask(self, happening: Happening) -> None:
         if happening.door is not None:
@@ -294,7 +308,11 @@ class Simulation:
 
     def hand_over(self, process: Process, happening: Happening) -> None:
         assert happening.event is not None
-        process.driver.handle([happening.event])
+        self.at_hand.append([happening.event])
+        try:
+            process.driver.handle([happening.event])
+        finally:
+            self.at_hand.pop()
         self.happenings.remove(happening)
 
     def start_by_outbox(self, process: Process, happening: Happening) -> None:

@@ -14,12 +14,13 @@ from tests.properties import invariants, shapes
 from tests.properties.accounts import check_children, check_own_results, check_paused, check_values
 from tests.properties.doors import check_own_start
 from tests.properties.laws import LAWS, LawBrokenError, law
+from tests.properties.scenes import retention
 
 PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
 
 
 def test_the_table_lists_every_law_as_the_code_says_it():
-    assert invariants.__name__ and shapes.__name__, "all modules with laws are loaded"
+    assert invariants.__name__ and shapes.__name__ and retention.__name__, "all modules with laws are loaded"
     section = PAGE.read_text("utf-8").split("## The laws of the simulator\n", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(r"^\| `([a-z-]+)` \| (.+?) \| (\w+) \| `([a-z_]+)` \|$", section, re.MULTILINE)
     wanted = [(one.name, one.says, one.when, one.module) for one in LAWS.values()]

@@ -16,9 +16,10 @@ import pytest
 from tests.parts import parted
 from tests.properties.grammar import Grammar, draw
 from tests.properties.invariants import check_end
-from tests.properties.places import PostgresGround
+from tests.properties.places import MemoryPlace, PostgresGround
 from tests.properties.redriving import lanes, redrives, rounds
-from tests.properties.shapes import play
+from tests.properties.scenes.retention import Remover
+from tests.properties.shapes import Ground, play
 from tests.properties.simulator import Simulation
 from tests.properties.workloads import (
     FIXED,
@@ -122,6 +123,12 @@ def test_limits_hold_whatever_happens(seed: int) -> None:
 
 
 @pytest.mark.soak("seeds in memory")
+@pytest.mark.parametrize("seed", share(0.05))
+def test_what_is_removed_meanwhile_stays_gone(seed: int) -> None:
+    run_removed(seed)
+
+
+@pytest.mark.soak("seeds in memory")
 @pytest.mark.parametrize("seed", share(0.5))
 def test_so_does_every_scene(seed: int) -> None:
     play(seed)
@@ -139,6 +146,15 @@ def postgres_ground(module_database: str) -> Iterator[PostgresGround]:
 @pytest.mark.parametrize("seed", share(0.02, soak=0.1))
 def test_so_does_every_scene_over_postgres(seed: int, postgres_ground: PostgresGround) -> None:
     play(seed, postgres_ground.place)
+
+
+@pytest.mark.postgres
+@pytest.mark.soak("seeds over Postgres")
+@pytest.mark.parametrize("seed", share(0.01, soak=0.05))
+def test_what_is_removed_meanwhile_stays_gone_over_postgres(
+    seed: int, postgres_ground: PostgresGround
+) -> None:
+    run_removed(seed, postgres_ground.place)
 
 
 def run_redriven(seed: int) -> None:
@@ -177,6 +193,36 @@ def run_limited(seed: int) -> None:
     ]
     wanted = [(one, expected(one.path)) for one in picked]
     simulate(f"limited {seed}", rng, wanted, World(fixed_programs(), setting_of(rng), rng))
+
+
+def run_removed(seed: int, ground: Ground = MemoryPlace) -> None:
+    """Retention removes what ends, in pieces, while others run, are redriven, and get reports of what is gone."""
+    rng = random.Random(f"removed {seed}")
+    picked = [rng.choice([one for one in FIXED if not one.waits]) for _ in range(rng.choice((2, 3, 4)))]
+    world = World(fixed_programs(), setting_of(rng), rng, ground=ground)
+    world.hasty = rng.choice((0.0, 0.0, 0.1))
+    asked = [happenings(workload, world, number, rng, spread=400) for number, workload in enumerate(picked)]
+    simulation = Simulation(world, rng, [one for some in asked for one in some], budget=rng.randint(20, 80))
+    roots = {
+        root_of(mine).execution_id: (one, expected(one.path)) for one, mine in zip(picked, asked, strict=True)
+    }
+    remover = Remover(simulation, roots)
+    simulation.keeper = remover.move
+    try:
+        simulation.run()
+        while simulation.happenings:
+            simulation.run()
+        remover.finish()
+        check_end(world)
+        assert not world.store.executions(limit=10), "everything was over, and is removed"
+        assert len(world.removed) >= len(picked)
+    except BaseException:
+        paths = ", ".join(workload.path for workload in picked)
+        print(f"removed seed {seed} ({paths}), {world.setting}; the last moves:")
+        print("\n".join(list(simulation.trace)[-SHOWN:]))
+        slow = "" if ground is MemoryPlace else " --postgres"
+        print(f"run it again: python -m tests.properties.seed removed {seed}{slow}")
+        raise
 
 
 def simulate(name: str, rng: random.Random, picked: list[tuple[Workload, Seen]], world: World) -> None:

@@ -101,11 +101,13 @@ class Seen:
     keys: dict[tuple[Any, ...], int]
 
 
-def happenings(workload: Workload, world: World, number: int, rng: random.Random) -> list[Happening]:
-    """The start of execution ``number``, and what clients do to it."""
+def happenings(
+    workload: Workload, world: World, number: int, rng: random.Random, spread: int = 40
+) -> list[Happening]:
+    """The start of execution ``number``, within the first ``spread`` moves, and what clients do to it."""
     program = world.program(workload.path)
     start = start_event(program, workload.payload, now_ms=EPOCH_MS + number, random_bits=number * 7919 + 1)
-    after = rng.randint(0, 40)
+    after = rng.randint(0, spread)
     found = [Happening(start, after)]
     if workload.patched:
         for place, patches in enumerate(PATCHES):

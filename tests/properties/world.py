@@ -116,6 +116,9 @@ class World:
     ground: Callable[[Callable[[], float]], Place] = MemoryPlace
     """What keeps executions: given the clock."""
     deadly: Deadly = field(default_factory=Deadly)
+    leaving: dict[int, int] = field(default_factory=dict)
+    """Executions that retention has begun to remove, or has removed, with the version at which that began."""
+    removed: set[int] = field(default_factory=set)
     running: list[Process] = field(default_factory=list)
     """Processes that run a command, the innermost last."""
 

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from noetl.domain.kinds import TaskResult
 from noetl.domain.messages import decode_message
 from noetl.domain.tokens import KeyRing
+from noetl.kinds.registry import Registry
 from noetl.runtime.http_worker import HttpWorker, WorkerWish
 from noetl.runtime.serving import Server
 from noetl.runtime.settings import Settings
@@ -90,6 +92,44 @@ def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
     assert client("GET", "/api/worker/pools")[1] == {"workers": [], "pools": []}, "it said goodbye"
 
 
+FAMILY = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: demo/parent }
+workflow:
+  - { step: start, tool: { kind: python, code: "result = {'text': 'x' * 90000}" }, next: below }
+  - { step: below, tool: { kind: playbook, path: demo/child, args: { given: "{{ start }}" } }, next: last }
+  - step: last
+    tool: { kind: python, code: "result = [len(mine['text']), len(back['text'])]", args: { mine: "{{ start }}", back: "{{ below }}" } }
+"""
+CHILD = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: child, path: demo/child }
+workload: { given: {} }
+workflow:
+  - step: start
+    tool: { kind: python, code: "result = {'text': given['text'] * 2}", args: { given: "{{ workload.given }}" } }
+"""
+
+
+def test_a_worker_reads_large_values_that_went_down_to_a_child_and_came_back(server, client, tmp_path):
+    client.register(CHILD)
+    client.register(FAMILY)
+    execution_id = client.start("demo/parent")
+    settings = Settings(tmp_path / "worker", None, python_workers=1)
+    worker = HttpWorker(WorkerWish(server.address, client.token, "python", 2), settings)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        assert client.until(execution_id, "completed", "failed")["status"] == "completed"
+    finally:
+        worker.stop()
+        thread.join(PATIENCE)
+        worker.close()
+    assert client("GET", f"/api/executions/{execution_id}/result")[1]["result"] == [90_000, 180_000]
+
+
 def test_a_silent_worker_loses_its_command_to_another_and_its_late_answer_counts_for_nothing(server, client):
     client.register(WORK)
     execution_id = client.start("demo/work")
@@ -132,14 +172,84 @@ def test_a_worker_that_works_is_full_and_giving_back_frees_its_command_at_once(p
     (held,) = claim(client, "slow")
     assert client("POST", "/api/commands/claim", {"name": "slow"})[1]["commands"] == [], "it is full"
     sign = {"name": "command.heartbeat", "command": held["command"]}
-    assert client("POST", "/api/events", sign)[0] == 202
+    status, told = client("POST", "/api/events", sign)
+    assert (status, told["wanted"]) == (202, True)
     (slow,) = [one for one in client("GET", "/api/worker/pools")[1]["workers"] if one["name"] == "slow"]
     assert slow["running"] == 1
     assert client("POST", "/api/commands/give-back", {"command": held["command"]})[0] == 200
     forged = KeyRing.of(["somebody else's secret"])
     assert forged and client("POST", "/api/commands/give-back", {"command": "x"})[0] == 422
+    assert client("POST", "/api/events", sign)[1]["wanted"] is False, (
+        "a further attempt of it is for somebody else"
+    )
     found = [claim(client, "slow")[0]["command_id"]]
     assert found
+
+
+CALLS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: calls, path: demo/calls }
+workload: { n: 2 }
+workflow:
+  - step: start
+    tool: [ { kind: python, name: first, code: "result = 1" }, { kind: python, name: second, code: "result = 2" } ]
+"""
+ITEMS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: calls, path: demo/calls }
+workload: { n: 2 }
+workflow:
+  - step: start
+    loop: { in: [1, 2], iterator: i, mode: sequential }
+    tool: { kind: python, name: each, code: "result = i" }
+"""
+
+
+class Held(Registry):
+    """The kinds there are; a call tells its label and waits until it may end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+        self.may_end = threading.Event()
+
+    def run(self, name, raw_params, context):
+        self.calls.append(context.task)
+        assert self.may_end.wait(PATIENCE)
+        return TaskResult(len(self.calls))
+
+
+@pytest.mark.parametrize(
+    ("playbook", "cancelled"), [(CALLS, True), (ITEMS, True), (CALLS, False), (ITEMS, False)]
+)
+def test_a_worker_begins_no_call_after_its_execution_was_cancelled(patient, tmp_path, playbook, cancelled):
+    """And it goes on where nobody has cancelled anything."""
+    patient.register(playbook)
+    execution_id = patient.start("demo/calls")
+    kinds = Held()
+    settings = Settings(tmp_path / "worker", None, python_workers=1)
+    worker = HttpWorker(WorkerWish(patient.address, patient.token, "python", 1), settings, kinds)
+    thread = threading.Thread(target=worker.run, daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: kinds.calls, "the first call")
+        if cancelled:
+            assert patient("POST", f"/api/executions/{execution_id}/cancel", {"reason": "test"})[0] in (
+                200,
+                202,
+            )
+            patient.until(execution_id, "cancelled")
+        kinds.may_end.set()
+        wait_until(lambda: worker.loop.running == 0, "the end of the command")
+    finally:
+        kinds.may_end.set()
+        worker.stop()
+        thread.join(PATIENCE)
+        worker.close()
+    assert len(kinds.calls) == (1 if cancelled else 2)
+    patient.until(execution_id, "cancelled" if cancelled else "completed")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from noetl.domain.errors import InfrastructureError
-from noetl.kinds.sandbox import template
+from noetl.kinds.sandbox import process, template
 from noetl.kinds.sandbox.child import Owner
-from noetl.kinds.sandbox.layers import detect
+from noetl.kinds.sandbox.layers import detect, layers
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
+from tests.integration.kinds_sandbox.leaks import forget_cells
 from tests.integration.kinds_sandbox.test_pool import watch
 from tests.waiting import PATIENCE, wait_until
 
@@ -48,7 +50,7 @@ ELSEWHERE = """
 import json, sys
 from dataclasses import asdict
 from tests.integration.kinds_sandbox.test_template import call
-from noetl.kinds.sandbox.layers import detect
+from noetl.kinds.sandbox.layers import detect, layers
 from noetl.kinds.sandbox.pool import ChildPool
 pool = ChildPool(4)
 code = f"import os\\nopen('own', 'w').close()\\ntry:\\n    beside = os.listdir({sys.argv[1]!r})\\nexcept OSError:\\n    beside = []\\n"
@@ -173,6 +175,61 @@ def test_whoever_still_knows_a_template_that_was_closed_is_told_that_it_is_gone(
     with pytest.raises(template.TemplateGoneError):
         closed.fork("serve", (0,))
     wait_until(closed.ended, "the end of the template")
+
+
+def die_after_the_first_fork(monkeypatch) -> list[list[int]]:
+    """The template ends between its fork and the report of it. Answers what that child was given: the worker asks for a second one."""
+    fork, given = template.Template.fork, []
+
+    def dying(self, mode, descriptors):
+        if given:
+            return fork(self, mode, descriptors)
+        given.append([os.dup(one) for one in descriptors])
+        raise template.TemplateGoneError
+
+    monkeypatch.setattr(template.Template, "fork", dying)
+    return given
+
+
+def test_a_child_whose_number_was_never_told_gets_no_order(pool, monkeypatch):
+    """Or both run the program."""
+    monkeypatch.setattr(process, "_ground", lambda used, task: None)
+    given = die_after_the_first_fork(monkeypatch)
+    assert call(pool, 1, "result = 1") == 1
+    (_, order, *_) = given[0]
+    assert os.read(order, 1) == b""
+    for one in given[0]:
+        os.close(one)
+
+
+@pytest.mark.skipif(
+    not layers().common_root, reason="tasks have no root in common here, so there are no cells"
+)
+def test_a_cell_whose_number_was_never_told_gets_no_task(pool, monkeypatch):
+    """Its worker's end is closed, and nothing was sent."""
+    forget_cells()
+    given = die_after_the_first_fork(monkeypatch)
+    assert call(pool, 1, "result = 1") == 1
+    control, order = given[0]
+    os.close(order)
+    with socket.socket(fileno=control) as cell:
+        cell.setblocking(False)
+        assert cell.recv(1) == b""
+
+
+@pytest.mark.parametrize("mode", ["serve", "launch"])
+def test_a_child_that_gets_no_order_ends_without_a_word(mode):
+    made = template.Template(None)
+    (lifeline, mine), (order, told), (source, written) = os.pipe(), os.pipe(), os.pipe()
+    os.close(told)
+    child = made.fork(mode, (lifeline, order, lifeline, written, written))
+    for descriptor in (lifeline, order, written):
+        os.close(descriptor)
+    assert child.wait(PATIENCE) == 1 and os.read(source, 100) == b""
+    os.close(mine)
+    os.close(source)
+    made.close()
+    wait_until(made.ended, "the end of the template")
 
 
 def refuse(*arguments: object, **named: object) -> None:

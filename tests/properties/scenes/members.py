@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from noetl.domain import facts as f
 from noetl.domain.state import TERMINAL
 from noetl.ports.execution_store import ExecutionInfo
-from noetl.services.make_change import GIVEN_UP
+from noetl.services.make_change import GIVEN_UP, PARENT_FAILED
 from tests.properties.accounts import check_cancelled, check_paused, facts_of, family
 from tests.properties.doors import Client, Word
 from tests.properties.laws import law
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from tests.properties.simulator import Simulation
     from tests.properties.world import World
 
-OF_THE_PARENT = (GIVEN_UP, "the parent execution failed")
-"""Reasons for which an execution ends without a client's word."""
+OF_THE_PARENT = (GIVEN_UP, PARENT_FAILED)
+"""How reasons begin for which an execution ends without a client's word."""
 
 
 def steer_members(simulation: Simulation, client: Client) -> None:
@@ -82,4 +82,4 @@ def check_words(world: World, said: Collection[Word]) -> None:
 
 def _ended_by_parent(world: World, execution_id: int) -> bool:
     reasons = [one.reason for one in facts_of(world.store, execution_id) if isinstance(one, f.Cancelled)]
-    return any(reason in OF_THE_PARENT for reason in reasons)
+    return any(reason.startswith(OF_THE_PARENT) for reason in reasons)

@@ -310,6 +310,46 @@ def test_a_worker_keeps_things_only_for_executions_of_its_commands(ground, metho
     assert ask(place, **{HEADER: "x"}).status == 422
 
 
+CALLER = HELLO.replace("demo/hello", "demo/caller").partition("workflow:")[0] + (
+    "workflow:\n  - { step: start, tool: { kind: playbook, path: demo/hello } }\n"
+)
+
+
+def test_a_worker_reads_results_of_the_executions_that_belong_to_its_command(ground):
+    """The scope alone would let it read what any execution has kept."""
+    ground.register()
+    parent = ground.run(CALLER)
+    (child,) = [
+        str(one.execution_id)
+        for one in ground.store.executions(limit=9)
+        if str(one.parent_execution_id) == parent
+    ]
+    other = ground.run()
+    for owner in (parent, child, other, "0"):
+        kept = ground.ask(
+            "PUT",
+            f"/api/result/{owner}/start/x",
+            "[1]",
+            headers=ground.shown(other if owner == "0" else owner),
+        )
+        assert kept.status == 200, kept
+
+    def read(owner: str, headers: dict[str, str]):
+        ref = f"noetl://execution/{owner}/result/start/x"
+        reply = ground.ask("GET", "/api/result/resolve", query={"ref": ref}, headers=headers)
+        return reply.status, None if reply.status == 200 else reply.json["code"]
+
+    refused = (403, "command_refused")
+    assert {owner: read(owner, ground.shown(child)) for owner in (parent, child, "0", other)} == {
+        parent: (200, None), child: (200, None), "0": (200, None), other: refused,
+    }  # fmt: skip
+    assert read(child, ground.shown(parent)) == (200, None)
+    assert read(parent, ground.shown(other)) == refused
+    assert read(str(2**63 - 1), ground.shown(child)) == refused
+    forged = {HEADER: ground.shown(child)[HEADER][:-4] + "AAAA"}
+    assert all(read(owner, headers)[0] in (403, 422) for owner in (child, "0") for headers in ({}, forged))
+
+
 def test_a_batch_is_accepted_once_and_told_event_by_event(ground):
     one, other = ground.issued(), ground.issued()
     forged = message(other, grant(one, ground.keys))

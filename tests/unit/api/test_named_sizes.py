@@ -141,8 +141,9 @@ def stored(ground: Ground, length: int) -> Reply:
 
 
 def resolved(ground: Ground, length: int) -> Reply:
-    head = f"noetl://execution/{ground.start()}/result/"
-    return ground.ask("GET", "/api/result/resolve", query={"ref": head + "n" * (length - len(head))})
+    head = f"noetl://execution/{(started := ground.start())}/result/"
+    query = {"ref": head + "n" * (length - len(head))}
+    return ground.ask("GET", "/api/result/resolve", query=query, headers=ground.shown(started))
 
 
 def pattern(ground: Ground, length: int) -> Reply:

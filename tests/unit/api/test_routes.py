@@ -148,7 +148,11 @@ def exchange_worker(ground: Ground, name: str):
         path = f"/api/result/{execution_id}/start/x"
         kept = ground.ask("PUT", path, {"rows": [1]}, headers=ground.shown(execution_id))
         uri = {"ref": f"noetl://execution/{execution_id}/result/start/x"}
-        return kept if name == "putResult" else ground.ask("GET", "/api/result/resolve", query=uri)
+        return (
+            kept
+            if name == "putResult"
+            else ground.ask("GET", "/api/result/resolve", query=uri, headers=ground.shown(execution_id))
+        )
     if name == "claimCommand":
         command = ground.offered()
         place = f"/api/commands/{command.execution_id}:{command.command_id}/claim"

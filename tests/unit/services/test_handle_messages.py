@@ -263,11 +263,16 @@ class Poison:
         return self.store.commit(changes, owner)
 
 
+DEFECTS = [RuntimeError("boom"), SystemExit("boom")]
+"""A library may end its process, and the panic of a compiled one is no Exception either."""
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
 @pytest.mark.parametrize("received", [1, 2])
-def test_a_poisonous_event_takes_nothing_with_it(received):
+def test_a_poisonous_event_takes_nothing_with_it(received, defect):
     bench = Bench()
     starts = [bench.start() for _ in range(3)]
-    poison = Poison(bench.store, starts[1].execution_id, RuntimeError("boom"))
+    poison = Poison(bench.store, starts[1].execution_id, defect)
     bench.deps = replace(bench.deps, engine=replace(bench.deps.engine, store=poison))
     deliveries = [msgspec.structs.replace(one, received=received) for one in bench.put(*starts)]
     managed = bench.handle(deliveries)
@@ -291,6 +296,7 @@ def test_a_poisonous_event_takes_nothing_with_it(received):
     [
         ValueError("no such value\nDETAIL: Failing row contains (secret)"),
         InfrastructureError("no such value", code="aws_refused", retryable=False),
+        SystemExit("Error: no such value"),
     ],
 )
 def test_an_execution_fails_when_its_event_cannot_be_handled(error):
@@ -489,7 +495,8 @@ def swept(bench):
     return sweep(bench.store, bench.deps.publisher, who="m", clock=lambda: bench.time, deadline=lambda: 50.0)
 
 
-def test_what_can_never_be_sent_keeps_nothing_else_from_being_sent():
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_what_can_never_be_sent_keeps_nothing_else_from_being_sent(defect):
     """A sweep takes what is left all at once: poison in it would come back with its neighbours, each time."""
     bench = Bench()
     starts = [bench.start() for _ in range(3)]
@@ -497,7 +504,7 @@ def test_what_can_never_be_sent_keeps_nothing_else_from_being_sent():
         starts[1], execution_id=starts[1].execution_id + 1, payload={"x": "y" * 999}
     )
     bench.store.create(bad, CreatedExecution("it", "it"), "until:1:nobody")
-    refusing = replace(bench.deps.publisher, results=Unstorable(), limit=500)
+    refusing = replace(bench.deps.publisher, results=Unstorable(defect), limit=500)
     bench.deps = replace(bench.deps, publisher=refusing)
     done = swept(bench)
     assert (done.events, done.unsent) == (4, 1) and len(bench.receive()) == 3
@@ -507,8 +514,12 @@ def test_what_can_never_be_sent_keeps_nothing_else_from_being_sent():
 
 
 class Unstorable(MemoryResultStore):
+    def __init__(self, defect):
+        super().__init__()
+        self.defect = defect
+
     def put(self, uri, data, media=""):
-        raise ValueError("a defect of the tier")
+        raise self.defect
 
 
 class Strict:
@@ -523,18 +534,24 @@ class Strict:
         return self.queue.send(messages)
 
 
-def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_handled(monkeypatch):
+@pytest.mark.parametrize("where", ["signed", "unpack"])
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_handled(
+    monkeypatch, defect, where
+):
     bench = Bench()
     start = bench.start()
     bad = msgspec.structs.replace(start, execution_id=1, event_id="bad")
     texts = [bench.text(bad), bench.text(start)]
 
-    def signed(token, encoded, ring, true=admit_messages.signed):
-        if b'"bad"' in encoded:
-            raise UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates not allowed")
-        return true(token, encoded, ring)
+    true = getattr(admit_messages, where)
 
-    monkeypatch.setattr(admit_messages, "signed", signed)
+    def broken(*arguments):
+        if '"bad"' in str(arguments):
+            raise defect
+        return true(*arguments)
+
+    monkeypatch.setattr(admit_messages, where, broken)
     managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(texts)])
     assert managed.give_back == ["0"] and managed.commands == 1
     ((command, token),) = bench.given()
@@ -545,22 +562,26 @@ def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_h
     assert status(bench, start.execution_id) == "completed"
 
 
-def test_a_dead_letter_that_breaks_its_handler_is_left_and_the_others_are_answered(monkeypatch):
+@pytest.mark.parametrize("where", ["answer_lost", "unpack"])
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_a_dead_letter_that_breaks_its_handler_is_left_and_the_others_are_answered(
+    monkeypatch, defect, where
+):
     bench = Bench()
     bench.handle(bench.put(*(bench.start() for _ in range(2))))
     letters = [
         delivery(pack(Message(VERSION, token, command=command), bench.results), name=command.step + str(n))
         for n, (command, token) in enumerate(bench.given())
     ]
-    true = burying.answer_lost
+    true = getattr(burying, where)
     broken = iter([True, False])
 
     def answer(*args):
         if next(broken):
-            raise KeyError("a defect")
+            raise defect
         return true(*args)
 
-    monkeypatch.setattr(burying, "answer_lost", answer)
+    monkeypatch.setattr(burying, where, answer)
     buried = bury(
         letters, programs=bench.programs, results=bench.results, events=bench.events, limit=10**6,
         log=bench.log.append,

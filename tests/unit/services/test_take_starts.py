@@ -238,7 +238,8 @@ def test_anything_else_is_refused(ground, invocation):
     assert ground.count() == 0
 
 
-def test_a_message_that_breaks_its_handler_takes_no_other_with_it(ground, monkeypatch):
+@pytest.mark.parametrize("defect", [TypeError("a defect"), SystemExit("a defect")])
+def test_a_message_that_breaks_its_handler_takes_no_other_with_it(ground, monkeypatch, defect):
     invocation = sample("sqs/orders.json")
     broken = copy.deepcopy(invocation["Records"][0])
     broken["messageId"], broken["body"] = "broken", 7
@@ -247,7 +248,7 @@ def test_a_message_that_breaks_its_handler_takes_no_other_with_it(ground, monkey
 
     def start(path, record, deps):
         if record["body"] == 7:
-            raise TypeError("a defect")
+            raise defect
         return true(path, record, deps)
 
     monkeypatch.setattr(take_starts, "start_from_message", start)

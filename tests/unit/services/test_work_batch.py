@@ -19,6 +19,7 @@ from noetl.domain.kinds import TaskContext
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.tokens import fits
 from noetl.ports.queue import Outgoing
+from noetl.services import work_batch as working
 from noetl.services.work_batch import work_batch
 from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
 from tests.waiting import PATIENCE, wait_until
@@ -230,6 +231,22 @@ def test_a_command_that_breaks_its_worker_is_lost_at_the_third_delivery(error, b
     assert outcomes and all(
         one.error.kind == "worker_lost" and "boom" in one.error.message for one in outcomes
     )
+
+
+@pytest.mark.parametrize("error", [RuntimeError("boom"), Broken("boom")])
+def test_a_message_that_breaks_its_reader_is_given_back_and_its_neighbour_is_run(monkeypatch, error):
+    bench = Bench()
+    bad, fine = bench.put(bench.command(1), bench.command(2))
+
+    def read(body, results, true=working.unpack):
+        if body == bad.body:
+            raise error
+        return true(body, results)
+
+    monkeypatch.setattr(working, "unpack", read)
+    worked = bench.work([bad, fine])
+    assert (worked.give_back, worked.refused) == ([bad.message_id], 1)
+    assert [event.execution_id for _, event in bench.said()] == [102]
 
 
 def test_a_store_that_is_away_is_waited_for_however_often():

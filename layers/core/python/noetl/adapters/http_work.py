@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -50,7 +51,12 @@ class _Kept(msgspec.Struct, frozen=True):
     store: str = ""
 
 
+class _Told(msgspec.Struct, frozen=True):
+    wanted: bool = True
+
+
 _KEPT = codec.decoder(_Kept)
+_TOLD = codec.decoder(_Told)
 
 
 def call(exchange: Exchange, method: str, path: str, value: Any = None) -> bytes:
@@ -80,6 +86,7 @@ class CommandTokens:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._newest: OrderedDict[int, str] = OrderedDict()
+        self._here = threading.local()
 
     def add(self, execution_id: int, command: str) -> None:
         with self._lock:
@@ -94,6 +101,19 @@ class CommandTokens:
             newest = next(reversed(self._newest.values()), None)
             command = self._newest.get(execution_id) if execution_id else newest
         return {HEADER: command} if command else {}
+
+    @contextmanager
+    def about(self, execution_id: int) -> Iterator[None]:
+        """What this thread reads from here on, it reads for this execution."""
+        self._here.execution_id = execution_id
+        try:
+            yield
+        finally:
+            del self._here.execution_id
+
+    def reader(self, execution_id: int) -> Mapping[str, str]:
+        """What to send to read what belongs to this execution, which may be another one than this thread works for."""
+        return self.header(getattr(self._here, "execution_id", execution_id))
 
 
 class HttpCommands:
@@ -160,14 +180,36 @@ class HttpCommands:
         for delivery in deliveries:
             try:
                 if delay_seconds == HOLD_SECONDS:
-                    sign = {"name": "command.heartbeat", "command": delivery.receipt}
-                    call(self._exchange, "POST", "/api/events", sign)
+                    call(self._exchange, "POST", "/api/events", _sign_of_life(delivery.receipt))
                 else:
                     call(self._exchange, "POST", "/api/commands/give-back", {"command": delivery.receipt})
             except (InvalidInputError, NotFoundError) as late:
                 raise InfrastructureError(
                     f"the server does not take back {delivery.message_id}: {late}", retryable=False
                 ) from late
+
+
+class HttpMarks:
+    """Whether one command is still wanted: its sign of life is answered with that. ``command``: what was claimed with it."""
+
+    def __init__(self, exchange: Exchange, command: str) -> None:
+        self._exchange, self._command = exchange, command
+
+    def revoke(self, execution_id: int, run: int | None = None) -> None:
+        """Raises InvalidInputError: what is wanted is decided elsewhere."""
+        raise InvalidInputError("a worker revokes nothing", code="not_revoked")
+
+    def is_revoked(self, execution_id: int, run: int) -> bool:
+        """Raises InfrastructureError; a server that refuses to say counts as one that cannot be reached."""
+        try:
+            body = call(self._exchange, "POST", "/api/events", _sign_of_life(self._command))
+        except (InvalidInputError, NotFoundError) as refused:
+            raise InfrastructureError(f"nobody says whether it is wanted: {refused}") from refused
+        return not codec.decode_as(_TOLD, body).wanted
+
+
+def _sign_of_life(command: str) -> dict[str, str]:
+    return {"name": "command.heartbeat", "command": command}
 
 
 class HttpEvents:
@@ -298,7 +340,10 @@ class HttpResults(HeldStreams):
     def get(self, uri: str) -> bytes:
         store = f"&store={quote(self._store, safe='')}" if self._store else ""
         try:
-            return call(self._exchange, "GET", f"/api/result/resolve?ref={quote(uri, safe='')}{store}")
+            path = f"/api/result/resolve?ref={quote(uri, safe='')}{store}"
+            owner = uri.removeprefix("noetl://execution/").partition("/")[0]
+            shown = self._tokens.reader(int(owner) if owner.isdecimal() else 0)
+            return _answer(*self._exchange("GET", path, None, shown), path)
         except (InvalidInputError, NotFoundError) as gone:
             raise NotFoundError(f"{uri} is not there: {gone}", code="REFERENCE_NOT_AVAILABLE") from gone
 

@@ -142,11 +142,10 @@ def resume(command: Command, done: Sequence[tuple[int, bytes]], suspended: Seque
         skip.update(suspended)
     if not skip:
         return command
-    if piece.start in skip:
+    piece = msgspec.structs.replace(piece, skip=tuple(sorted(skip)))
+    if piece.continued is None:
         command = msgspec.structs.replace(command, machine=None, child=None, remote=False)
-    return msgspec.structs.replace(
-        command, loop=msgspec.structs.replace(piece, skip=tuple(sorted(skip))), overlay=overlay
-    )
+    return msgspec.structs.replace(command, loop=piece, overlay=overlay)
 
 
 class CountedRow(msgspec.Struct, frozen=True):

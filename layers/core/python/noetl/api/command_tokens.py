@@ -14,8 +14,11 @@ def is_granted(deps: ApiDeps, command: Capability) -> bool:
     return verified(command.token, command.holds, deps.events.door.keys)
 
 
-def check_command(deps: ApiDeps, request: Request, execution_id: int | None) -> None:
-    """Raise ForbiddenError unless the request shows the token of a command of this execution (None: of any).
+def check_command(
+    deps: ApiDeps, request: Request, execution_id: int | None, *, related: bool = False
+) -> None:
+    """Raise ForbiddenError unless the request shows the token of a command of this execution (None: of any; ``related``: of one that
+    belongs to the same start).
 
     Also raises InvalidInputError(code="capability_invalid") and InfrastructureError(code="key_unknown"). A command that is over is no
     reason to refuse: what its worker keeps may arrive late, and is named by nothing but its outcome.
@@ -31,8 +34,13 @@ def check_command(deps: ApiDeps, request: Request, execution_id: int | None) -> 
     if not is_granted(deps, command):
         raise ForbiddenError(f"{HEADER} is not the token of a command", code="command_refused")
     if execution_id not in (None, command.execution_id):
+        assert execution_id is not None
+        if related and deps.store.are_related(command.execution_id, execution_id):
+            return
         raise ForbiddenError(
             f"the command belongs to execution {command.execution_id}, not to {execution_id}",
             code="command_refused",
-            hint="keep what a command gave under its own execution",
+            hint="what others may read belongs into a result of scope permanent"
+            if related
+            else "keep what a command gave under its own execution",
         )

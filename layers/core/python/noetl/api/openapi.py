@@ -133,7 +133,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
                 "name": HEADER,
                 "in": "header",
                 "required": True,
-                "description": "`command`, as a worker was given it with a command of this execution.",
+                "description": "`command`, as a worker was given it with a command of this execution (reading: of one that belongs to it).",
                 "schema": {"type": "string"},
             }
         )

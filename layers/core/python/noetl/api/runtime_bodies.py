@@ -56,12 +56,14 @@ class EventsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventAnswer(msgspec.Struct, frozen=True):
-    """``accepted``: the engine handles it; whether it still fits then, the history tells."""
+    """``accepted``: the engine handles it; whether it still fits then, the history tells. ``wanted``: false in answer to a sign of life of a
+    command whose outcome nobody waits for any more, because its execution or step run has ended or another worker has it."""
 
     event_id: str
     execution_id: str
     status: Literal["accepted"] = "accepted"
     commands_generated: int = 0
+    wanted: bool = True
 
 
 class BatchAnswer(msgspec.Struct, frozen=True):

@@ -60,6 +60,11 @@ class LoopSlice(msgspec.Struct, frozen=True, omit_defaults=True):
     source: dict[str, Any] | None = None
     called: Ranges = ()
 
+    @property
+    def continued(self) -> int | None:
+        """The item that goes on with what its turn was suspended with: the first of the slice, and none after it should that be done."""
+        return None if self.start in self.skip else self.start
+
 
 class Command(msgspec.Struct, frozen=True, omit_defaults=True):
     """``attempt`` counts deliveries after a lost worker; ``turn`` counts continuations of one command.

@@ -127,3 +127,16 @@ class OverloadedError(InfrastructureError):
     """More waits already than is good: the same request later, ``details["retry_after"]`` seconds from now."""
 
     default_code = "overloaded"
+
+
+def as_exception(error: BaseException) -> Exception:
+    """Return ``error`` as an Exception, for a boundary that keeps one message from breaking its neighbours.
+
+    A panic of a compiled library and ``sys.exit()`` in one are no Exceptions, yet they are defects like any other. Raises
+    KeyboardInterrupt again: that one is meant for the process.
+    """
+    if isinstance(error, Exception):
+        return error
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    return RuntimeError(f"{type(error).__name__}: {error}")

@@ -11,11 +11,13 @@ BatchStatus = Literal["accepted", "processing", "completed", "failed"]
 
 
 class EventTold(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one event. ``code``: why it was refused, empty for one that was taken."""
+    """What became of one event. ``code``: why it was refused, empty for one that was taken. ``wanted``: False in answer to a sign of life of
+    a command whose outcome nobody waits for any more."""
 
     event_id: str
     execution_id: str
     code: str = ""
+    wanted: bool = True
 
 
 class EventBatch(msgspec.Struct, frozen=True):

@@ -232,6 +232,9 @@ class ExecutionStore(LimitStore, Protocol):
     def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
         """What came of these, whatever the length of their histories. Unknown executions are left out."""
 
+    def are_related(self, one: int, other: int) -> bool:
+        """Whether one client's start, through sub-playbooks, led to both; False when either does not exist."""
+
     def executions(
         self,
         *,

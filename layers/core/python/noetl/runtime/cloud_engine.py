@@ -16,7 +16,7 @@ from noetl.adapters.aws.sqs import SqsQueue
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
-from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.engine.view import Limits
 from noetl.ports.queue import Queue
 from noetl.runtime.cloud_parts import open_parts
@@ -110,8 +110,9 @@ class CloudEngine:
                 clock=deps.clock,
                 deadline=remaining,
             )
-        except InfrastructureError as away:
-            telemetry.log(f"the sweep ends early: {away}", level="warning")
+        except BaseException as error:
+            # The messages of this invocation are done with, whatever comes of the sweep.
+            telemetry.log(f"the sweep ends early: {as_exception(error)!r}", level="warning")
             call.count("SweepFailures")
             return
         for name, value in (

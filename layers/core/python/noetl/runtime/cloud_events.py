@@ -23,7 +23,7 @@ def events_in(
     *,
     limit: int,
     refused: Callable[[str], None],
-    sign_of_life: Callable[[int, str, int, int], object],
+    sign_of_life: Callable[[int, str, int, int], bool],
 ) -> EventsDeps:
     """``limit``: bytes of a message. What is sent carries its own token, which the engine looks at once more; a repeat has the same text,
     and so the queue drops it."""

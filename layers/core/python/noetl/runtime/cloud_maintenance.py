@@ -85,7 +85,7 @@ class CloudMaintenance:
             engine.events,
             limit=self._settings.message_limit,
             refused=lambda reason: call.count("RefusedEvents"),
-            sign_of_life=lambda execution_id, command_id, attempt, turn: None,
+            sign_of_life=lambda execution_id, command_id, attempt, turn: True,
         )
         try:
             if found := resume_batches(door):

@@ -16,6 +16,7 @@ from noetl.adapters.http_work import (
     Exchange,
     HttpCommands,
     HttpEvents,
+    HttpMarks,
     HttpPrograms,
     HttpResults,
     HttpTaskLogs,
@@ -105,6 +106,8 @@ class HttpWorker:
             message_limit=MESSAGE_LIMIT,
             lease_seconds=HOLD_SECONDS,
             credentials=lambda command, token: registered.of(Capability.of(command, token)),
+            about=tokens.about,
+            marks=lambda command, token: HttpMarks(exchange, Capability.of(command, token).header()),
         )
         self.loop = WorkerLoop(CloudWorker(deps, wish.capacity), grace=wish.grace, idle=wish.idle)
 

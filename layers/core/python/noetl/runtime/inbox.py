@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.domain.events import Event
 from noetl.services.failed_events import is_outage
 from noetl.services.holding import held_id
@@ -141,12 +141,8 @@ class Inbox:
                 self._log(f"the database is away ({away}); trying again in {pause:g} s")
                 outages += 1
                 time.sleep(pause)
-            except Exception as error:
-                self._one_by_one(batch, error)
-                return
-            except BaseException as panic:
-                # One of a compiled library is no Exception. It fails its event as any defect does; the thread of the engine goes on.
-                self._one_by_one(batch, RuntimeError(f"{type(panic).__name__}: {panic}"))
+            except BaseException as error:
+                self._one_by_one(batch, as_exception(error))
                 return
 
     def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:

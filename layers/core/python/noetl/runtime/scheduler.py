@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.runtime.bootstrap import Stores
 from noetl.runtime.file_watcher import FileWatcher
 from noetl.runtime.new_ids import random_bits
@@ -76,8 +76,8 @@ class Scheduler:
                 self.give(fired)
         except InfrastructureError:
             raise
-        except Exception as error:
+        except BaseException as error:
             # It outlives its own defects: what is due stays due, and the others are looked after.
-            self.log(f"the scheduler stumbled: {error!r}")
+            self.log(f"the scheduler stumbled: {as_exception(error)!r}")
             return AGAIN_SECONDS
         return LOOK_SECONDS

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.ports.queue import Delivery
 from noetl.runtime.cloud_worker import MARGIN_SECONDS, START_SECONDS, CloudWorker, report
 from noetl.runtime.telemetry import telemetry
@@ -117,9 +117,10 @@ class WorkerLoop:
                 report(call, worked)
                 if not worked.give_back:
                     self.worker.deps.commands.ack([delivery])
-        except Exception as error:
+        except BaseException as error:
             # Not acknowledged: the queue brings the command again. The engine drops what is said twice.
-            telemetry.log(f"message {delivery.message_id} was not done with: {error!r}", level="error")
+            told = f"message {delivery.message_id} was not done with: {as_exception(error)!r}"
+            telemetry.log(told, level="error")
         finally:
             with self.changed:
                 self.running -= 1

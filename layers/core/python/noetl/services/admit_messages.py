@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
 from noetl.domain.messages import Message, NewerMessageError
 from noetl.domain.reported import is_own_id
@@ -72,17 +72,24 @@ class Door:
                 self._tell(delivery, str(error))
                 found.refused.append(delivery)
                 continue
+            except BaseException as error:
+                self._broken(delivery, error, found)
+                continue
             try:
                 self._sort(delivery, message, found, timers)
             except InfrastructureError as error:
                 if error.code != "key_unknown":
                     raise
                 self._put_off(delivery, message, error, found)
-            except Exception as error:
-                # Its neighbours go on.
-                self.log(f"message {delivery.message_id} could not be looked at: {error!r}")
-                found.broken.append((delivery, repr(error)))
+            except BaseException as error:
+                self._broken(delivery, error, found)
         return found
+
+    def _broken(self, delivery: Delivery, error: BaseException, found: Admitted) -> None:
+        """Its neighbours go on."""
+        why = repr(as_exception(error))
+        self.log(f"message {delivery.message_id} could not be looked at: {why}")
+        found.broken.append((delivery, why))
 
     def _is_moot(self, delivery: Delivery) -> bool:
         """Whether a message whose body is gone was about an execution that has been removed: bodies go with their execution alone."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.dsl.program import Program
 from noetl.ports.queue import Delivery, Outgoing, Queue
@@ -55,6 +55,10 @@ def bury(
             log(f"dead letter {delivery.message_id} cannot be read: {error}; it was {delivery.body[:4000]!r}")
             buried.unreadable += 1
             continue
+        except BaseException as error:
+            log(f"dead letter {delivery.message_id} is left: {as_exception(error)!r}")
+            buried.give_back.append(delivery.message_id)
+            continue
         if message.command is None:
             log(f"dead letter {delivery.message_id} holds no command; it was {delivery.body[:4000]!r}")
             buried.unreadable += 1
@@ -71,8 +75,8 @@ def bury(
                 )
                 for number, event in enumerate(told)
             ]
-        except Exception as error:
-            log(f"dead letter {delivery.message_id} is left: {error!r}")
+        except BaseException as error:
+            log(f"dead letter {delivery.message_id} is left: {as_exception(error)!r}")
             buried.give_back.append(delivery.message_id)
             continue
         answers += [(delivery, one) for one in outgoing]

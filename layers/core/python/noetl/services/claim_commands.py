@@ -11,7 +11,7 @@ from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, Not
 from noetl.domain.owners import lease
 from noetl.domain.size_gate import exceeded
 from noetl.domain.sizes import WORKERS
-from noetl.ports.execution_store import ExecutionStore, Offer
+from noetl.ports.execution_store import ExecutionStore, Fence, LoadRequest, Offer
 from noetl.ports.workers import STALE_SECONDS, CommandState, Seen, WorkerPool, WorkerRegistry
 
 LEASE_SECONDS = 60.0
@@ -100,14 +100,20 @@ class Claims:
         raise self._refusal(execution_id, command_id, seen.worker.pool)
 
     def sign_of_life(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
-        """Of a command: its lease is extended. False when nobody has it (any more)."""
-        return self.registry.extend(execution_id, command_id, attempt, turn, self.lease_seconds)
+        """Of a command: its lease is extended. False when nobody wants this turn of it any more: it was answered, withdrawn, or given on."""
+        extended = self.registry.extend(execution_id, command_id, attempt, turn, self.lease_seconds)
+        return extended or self._is_open(execution_id, command_id, Fence(attempt, turn))
 
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:
         """It is for somebody else, at once. False when nobody has it (any more)."""
         return self.registry.give_back(execution_id, command_id, attempt, turn)
 
     # --- inside ---
+
+    def _is_open(self, execution_id: int, command_id: str, fence: Fence) -> bool:
+        loaded = self.store.load([LoadRequest(execution_id, commands=(command_id,))])
+        snapshot = loaded.executions.get(execution_id)
+        return snapshot is not None and snapshot.fences.get(command_id) == fence
 
     def _take(self, seen: Seen, limit: int, only: tuple[int, str] | None) -> Sequence[Command]:
         return self.store.claim(self._owner(seen), limit, Offer(seen.worker.pool, only))

@@ -16,7 +16,7 @@ from dataclasses import replace
 import msgspec
 
 from noetl.domain import ids
-from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.domain.events import (
     Cancel,
     CommandDone,
@@ -77,7 +77,8 @@ def after_failure(
         return None  # It only hastens the next look at work outside.
     try:
         _give_up_on(event, error, deps, handled)
-    except Exception as broken:
+    except BaseException as second:
+        broken = as_exception(second)
         if is_outage(broken):
             raise
         deps.log(f"{what} is set aside, for its execution cannot fail: {brief(broken)}")
@@ -98,8 +99,8 @@ def _note(event: Event, error: Exception, deps: EngineDeps) -> None:
         if deps.store.info(event.execution_id) is not None:
             row = unapplied_row(event, encode_event(event), "failed", brief(error))
             deps.store.record_superseded([(event.execution_id, row)])
-    except Exception as unnoted:
-        deps.log(f"the failure of event {event.event_id!r} could not be recorded: {unnoted}")
+    except BaseException as unnoted:
+        deps.log(f"the failure of event {event.event_id!r} could not be recorded: {as_exception(unnoted)}")
 
 
 def _give_up_on(event: Event, error: Exception, deps: EngineDeps, handled: Handled) -> None:
@@ -221,7 +222,8 @@ def _any_program(deps: EngineDeps) -> Callable[[str], Program]:
             return deps.programs(name)
         except InfrastructureError:
             raise
-        except Exception:
+        except BaseException as error:
+            as_exception(error)
             return MISSING_PROGRAM
 
     return find

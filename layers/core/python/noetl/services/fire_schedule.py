@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError
+from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.domain.firing import due_moments, too_late
 from noetl.domain.schedules import Timing, check_timing, fire_key, instant, next_fire
@@ -76,8 +76,8 @@ def fire_due(schedules: ScheduleStore, deps: StartDeps, limit: int = 100) -> Ite
             raise
         except NoetlError as error:
             yield _stop(row, row.next_at, f"{type(error).__name__}: {error}", schedules)
-        except Exception as error:
-            failed = failed or error
+        except BaseException as error:
+            failed = failed or as_exception(error)
     if failed is not None:
         raise failed
 

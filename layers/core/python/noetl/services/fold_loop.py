@@ -59,6 +59,8 @@ def fold_loop(event: LoopDone, deps: EngineDeps) -> LoopDone:
         return event
     runs = sorted({row.run for row in rows})
     counted = {(one.run, one.round): one for one in deps.store.loop_progress(event.execution_id, runs)}
+    if any((row.run, row.round) not in counted for row in rows):
+        return event  # This process remembers the loop of an execution that retention has removed.
     levels = [counted[row.run, row.round] for row in rows]
     with ParallelPuts(deps.results) as puts:
         fold = _Fold(event, rows[-1].total, levels, deps, puts)

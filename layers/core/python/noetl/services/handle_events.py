@@ -25,6 +25,7 @@ from noetl.domain.events import (
     WorkGotOn,
 )
 from noetl.domain.facts import Superseded
+from noetl.domain.ids import cascade_parent
 from noetl.domain.reported import fitting
 from noetl.domain.state import ExecutionState
 from noetl.domain.unreadable import UnreadableRowError
@@ -340,7 +341,7 @@ def _needs_nothing(
     if snapshot is not None and not snapshot.applied.isdisjoint(settled_names(event)):
         decided.done.append(event.event_id)
         return True
-    if not born and not isinstance(event, (Start, Cancel)):
+    if not born and (not isinstance(event, (Start, Cancel)) or _is_of_nothing(event, snapshot, deps)):
         deps.log(f"event {event.event_id} is for execution {event.execution_id}, which has not started")
         decided.done.append(event.event_id)
         return True
@@ -348,6 +349,18 @@ def _needs_nothing(
         decided.too_late(event.execution_id, event, now)
         return True
     return False
+
+
+def _is_of_nothing(event: Start | Cancel, snapshot: Snapshot | None, deps: EngineDeps) -> bool:
+    """Tell whether ``event`` cancels an execution that neither exists nor can begin any more.
+
+    A parent may cancel a child whose Start is still on its way. A client cancels what exists, and retention removes a whole family:
+    a cancel that is delivered again after that must not create the execution a second time.
+    """
+    if snapshot is not None or not isinstance(event, Cancel):
+        return False
+    parent = cascade_parent(event.event_id)
+    return parent is None or deps.store.info(parent) is None
 
 
 def is_fenced(event: CommandDone, snapshot: Snapshot | None) -> bool:

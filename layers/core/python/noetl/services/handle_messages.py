@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.errors import InfrastructureError, NoetlError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import Message
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
@@ -139,8 +139,8 @@ class _Batch:
         handled, failure = Handled(), None
         try:
             handle_events([event for _, event in pairs], self.engine, handled)
-        except Exception as error:
-            failure = error
+        except BaseException as error:
+            failure = as_exception(error)
         else:
             early = {id(event) for event in handled.events}
             self._back_off([delivery for delivery, event in pairs if id(event) in early], EARLY_SECONDS)
@@ -208,7 +208,8 @@ class _Batch:
             handled = Handled()
             try:
                 handle_events(events, self.engine, handled)
-            except Exception as error:
+            except BaseException as broken:
+                error = as_exception(broken)
                 self.deps.log(f"{len(events)} event(s) go through the queue: {type(error).__name__}: {error}")
                 # A part of them may have been committed before.
                 self._take(handled, events)
@@ -237,9 +238,9 @@ class _Batch:
         for execution_id, run in self.dropped:
             try:
                 self.deps.revocations.revoke(execution_id, run)
-            except Exception as error:
+            except BaseException as error:
                 # A mark only saves work.
-                self.deps.log(f"work of {execution_id} could not be revoked: {error!r}")
+                self.deps.log(f"work of {execution_id} could not be revoked: {as_exception(error)!r}")
 
     def _relay(self, admitted: Admitted) -> None:
         """What is not due yet waits again; a command whose time has come goes to its worker."""
@@ -247,8 +248,8 @@ class _Batch:
         for delivery, message in admitted.early:
             try:
                 self._forward(message, publisher)
-            except Exception as error:
-                self.deps.log(f"message {delivery.message_id} is tried again: {error!r}")
+            except BaseException as error:
+                self.deps.log(f"message {delivery.message_id} is tried again: {as_exception(error)!r}")
                 self._back_off([delivery])
 
     def _forward(self, message: Message, publisher: Publisher) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
-from noetl.domain.facts import Failed, Superseded, encode_facts
+from noetl.domain.facts import Compensating, Failed, Superseded, encode_facts
+from noetl.domain.reported import plain_text
 from noetl.domain.result_life import KeptResult, mentioned, own_results
 from noetl.domain.state import encode_state
 from noetl.engine.decision import Decision, LoopStart, worker_pool
@@ -194,13 +195,21 @@ def _loop_row(start: LoopStart, program: str, priority: int, deps: EngineDeps) -
 GIVEN_UP = "the step run that waited for it was given up"
 
 
+PARENT_FAILED = "the parent execution failed"
+MOST_TOLD = 300
+"""Characters of a parent's error that its children are told."""
+
+
 def _reason(event: MainEvent, decision: Decision) -> str:
-    """Return why ``event`` cancels children; empty where it ends no execution."""
+    """Return why a decision cancels children; empty where it ends no execution.
+
+    The facts say it, and not ``event``: one on which the engine failed is decided as a Cancel, and the execution fails.
+    """
+    for fact in decision.facts:
+        if isinstance(fact, (Failed, Compensating)):
+            return f"{PARENT_FAILED}: {plain_text(fact.error.message, MOST_TOLD)}"
     if isinstance(event, Cancel):
         return event.reason or "the parent execution was cancelled"
-    for fact in decision.facts:
-        if isinstance(fact, Failed):
-            return "the parent execution failed"
     return ""
 
 

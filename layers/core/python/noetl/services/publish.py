@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InvalidInputError, NoetlError
+from noetl.domain.errors import InvalidInputError, NoetlError, as_exception
 from noetl.domain.events import Event, TimerFired
 from noetl.domain.messages import VERSION, Message
 from noetl.domain.owners import offered
@@ -96,10 +96,10 @@ class Publisher:
                     done.offered.setdefault(worker, []).append(command)
                     continue
                 queue, message = self._addressed(command)
-            except Exception as error:
+            except BaseException as error:
                 # A row that cannot be sent keeps no other from being sent: they would all come again with it.
                 self.log(
-                    f"command {command.command_id} of {command.execution_id} waits for a sweep: {error!r}"
+                    f"command {command.command_id} of {command.execution_id} waits for a sweep: {as_exception(error)!r}"
                 )
                 done.unsent_commands.append(command)
                 continue
@@ -123,8 +123,10 @@ class Publisher:
             try:
                 message = signed_event(event, owner, self.keys(), self.results, self.limit)
                 addressed.append((event, message))
-            except Exception as error:
-                self.log(f"event {event.event_id} of {event.execution_id} waits for a sweep: {error!r}")
+            except BaseException as error:
+                self.log(
+                    f"event {event.event_id} of {event.execution_id} waits for a sweep: {as_exception(error)!r}"
+                )
                 done.unsent_events.append(event)
         if addressed:
             sent, unsent = self._send(self.events, addressed)
@@ -139,8 +141,10 @@ class Publisher:
             due = self.clock() + timer.seconds if delay > MAX_DELAY else 0.0
             try:
                 message = signed_event(timer.event, owner, self.keys(), self.results, self.limit, due)
-            except Exception as error:
-                self.log(f"timer {timer.event.timer} of {timer.event.execution_id} waits: {error!r}")
+            except BaseException as error:
+                self.log(
+                    f"timer {timer.event.timer} of {timer.event.execution_id} waits: {as_exception(error)!r}"
+                )
                 continue
             addressed.append((timer, Outgoing(message.body, message.group, delay=min(delay, MAX_DELAY))))
         if addressed:

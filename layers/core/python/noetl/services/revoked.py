@@ -23,11 +23,17 @@ class _Known:
 
 
 class RevocationWatch:
-    """Shared by the threads of a worker. ``clock``: monotonic seconds."""
+    """Shared by the threads of a worker. ``clock``: monotonic seconds. ``every``: seconds for which an answer is good."""
 
-    def __init__(self, revocations: Revocations, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        revocations: Revocations,
+        clock: Callable[[], float] = time.monotonic,
+        every: float = EVERY_SECONDS,
+    ) -> None:
         self._revocations = revocations
         self._clock = clock
+        self._every = every
         self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -49,7 +55,7 @@ class RevocationWatch:
                     self._known.popitem(last=False)
                 if fresh:
                     return False
-            elif known.revoked or now - known.looked < EVERY_SECONDS:
+            elif known.revoked or now - known.looked < self._every:
                 return known.revoked
             known.looked = now
         try:

@@ -53,12 +53,13 @@ class _Chunk:
 
     def run(self) -> None:
         for number, index in enumerate(self.indexes):
-            if self._unwanted(index, first=self._is_first(index)):
+            continued = index == self.loop.continued
+            if self._unwanted(index, continued=continued) or (number and self.deps.withdrawn(self.command)):
                 break
             if number and self.deps.deadline() < self.runner.longest_seen:
                 self._send(closed=False, rest=Rest(index, overlay=self._visible()))
                 return
-            outcome = self._item(index, first=self._is_first(index))
+            outcome = self._item(index, continued=continued)
             if outcome.suspend is not None and self.sequential:
                 self._send(closed=False, rest=Rest(index, outcome, self._visible()))
                 return
@@ -79,10 +80,10 @@ class _Chunk:
         if self.pending:
             self._send(closed=False)
 
-    def _unwanted(self, index: int, *, first: bool) -> bool:
+    def _unwanted(self, index: int, *, continued: bool) -> bool:
         """Whether nothing of the loop is wanted any more; what an item began elsewhere is stopped then."""
         command = self.command
-        if not first or not command.remote:
+        if not continued or not command.remote:
             return self.deps.revoked(command.execution_id, command.run)
         if not self.deps.unwanted(command):
             return False
@@ -93,12 +94,12 @@ class _Chunk:
         skipped = frozenset(self.loop.skip)
         return (index for index in range(self.loop.start, self.loop.stop) if index not in skipped)
 
-    def _item(self, index: int, *, first: bool) -> Outcome:
-        """The first item of a later turn goes on where it was suspended."""
+    def _item(self, index: int, *, continued: bool) -> Outcome:
+        """The outcome of an item; ``continued``: it goes on where it was suspended."""
         overlay = self.overlay if self.sequential else self._overlay()
         command = self.command
-        machine = command.machine if first else None
-        child = command.child if first else None
+        machine = command.machine if continued else None
+        child = command.child if continued else None
         try:
             item = item_of(command, index, self.stored)
         except TaskError as error:
@@ -123,10 +124,6 @@ class _Chunk:
             or self.deps.clock() - self.since >= FLUSH_SECONDS
         ):
             self._send(closed=False)
-
-    def _is_first(self, index: int) -> bool:
-        """Whether the turn begins with the item: what it was suspended with is for none after it, should it be skipped."""
-        return index == self.loop.start
 
     def _is_own(self, index: int) -> bool:
         """Whether the command is an item's own: then its next turn is the command's."""

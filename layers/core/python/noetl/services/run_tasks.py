@@ -166,7 +166,7 @@ class TaskRunner:
             op = run.resume(self.secrets.unseal(unpack(dict(machine), self.hydrate)), child)
         calls = 0
         while isinstance(op, RunTask):
-            if calls and self.deps.revoked(self.command.execution_id, self.command.run):
+            if calls and self.deps.is_over(self.command):
                 raise NotWantedError(op.label, "not begun")
             timeout = self._timeout(op)
             if self._must_stop(timeout, calls):

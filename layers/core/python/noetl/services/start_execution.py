@@ -157,9 +157,10 @@ def _start(
             continue
         found = _same(store.create(start, created, owner, key))
         # Of an attempt in doubt: a key tells whether it was carried out. Without one, an execution that has its first id is taken for its own.
-        repeated = again and number == 0 and (key is None or not found.taken)
-        own = (begin is not None or repeated) and found.execution_id == start.execution_id
-        if found.fresh or own:
+        own = again and number == 0 and (key is None or not found.taken)
+        if begin is not None:
+            own = found.taken and bool(store.find_events(start.execution_id, [start.event_id]))
+        if found.fresh or (own and found.execution_id == start.execution_id):
             return Started(found.execution_id, start if starts_at is None else None)
         if not found.taken:
             return Started(found.execution_id, None)

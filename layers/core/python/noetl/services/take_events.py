@@ -14,7 +14,13 @@ import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.capability import Capability, read_capability
-from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import (
+    ConflictError,
+    InfrastructureError,
+    InvalidInputError,
+    NotFoundError,
+    as_exception,
+)
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.domain.outcomes import ErrorInfo, Outcome
@@ -64,16 +70,14 @@ class EventWish(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class EventsDeps:
     """``forward``: (message's text, its event) of what was let in, to the engine. ``sign_of_life``: (execution, command, attempt, turn) of
-    a command that is being run. ``refused``: counts, by reason."""
+    a command that is being run; False: nobody waits for it any more. ``refused``: counts, by reason."""
 
     door: Door
     store: ExecutionStore
     batches: EventBatches
     forward: Callable[[Sequence[tuple[str, Event]]], None]
     refused: Callable[[str], None] = lambda reason: None
-    sign_of_life: Callable[[int, str, int, int], object] = lambda execution_id, command_id, attempt, turn: (
-        None
-    )
+    sign_of_life: Callable[[int, str, int, int], bool] = lambda execution_id, command_id, attempt, turn: True
 
 
 def take_event(wish: EventWish, capability: str, deps: EventsDeps) -> EventTold:
@@ -163,9 +167,10 @@ def _admit(texts: Sequence[str], deps: EventsDeps, *, final: bool) -> _Found:
     for delivery in deliveries:
         event = let_in.get(delivery.message_id)
         if isinstance(event, (CommandDone, ItemsDone)):
-            told.append(EventTold(event.event_id, str(event.execution_id)))
-            if _goes_on(event):
-                deps.sign_of_life(event.execution_id, event.command_id, event.attempt, event.turn)
+            wanted = not _goes_on(event) or deps.sign_of_life(
+                event.execution_id, event.command_id, event.attempt, event.turn
+            )
+            told.append(EventTold(event.event_id, str(event.execution_id), wanted=wanted))
             if not _is_sign(event):
                 admitted.append((delivery.body, event))
             continue
@@ -286,8 +291,8 @@ def resume_batches(deps: EventsDeps, limit: int = 20) -> int:
             done += process_batch(batch_id, deps) is not None
         except InfrastructureError:
             raise
-        except Exception as error:
-            deps.door.log(f"batch {batch_id} could not be handled: {type(error).__name__}: {error}")
+        except BaseException as error:
+            deps.door.log(f"batch {batch_id} could not be handled: {as_exception(error)!r}")
             _give_up(batch_id, deps)
     deps.batches.forget(KEPT_SECONDS)
     return done

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InvalidInputError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.domain.schedules import parse_instant
 from noetl.ports.schedule_store import ScheduleStore
@@ -115,8 +115,8 @@ def _take_messages(records: Any, deps: TakeDeps) -> Taken:
                 give_back.append(message_id)
                 continue
             _start_each(record, deps, taken)
-        except Exception as error:
-            deps.log(f"message {message_id} started nothing: {error!r}")
+        except BaseException as error:
+            deps.log(f"message {message_id} started nothing: {as_exception(error)!r}")
             give_back.append(message_id)
             failed_groups.add(group)
     taken.give_back = give_back

@@ -11,10 +11,10 @@ import hashlib
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
 from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
 from noetl.ports.queue import Delivery, Outgoing
@@ -24,7 +24,6 @@ from noetl.services.run_command import run_command
 from noetl.services.run_tasks import MARGIN_SECONDS
 from noetl.services.try_counter import TryCounter
 from noetl.services.turns import Turns
-from noetl.services.worker_deps import WorkerDeps
 from noetl.services.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
@@ -124,6 +123,8 @@ class _Batch:
                 self._refuse(delivery, invalid)
             else:
                 self._drop(delivery, invalid)
+        except BaseException as error:
+            self._refuse(delivery, as_exception(error))
         return None
 
     def _refuse(self, delivery: Delivery, why: Exception) -> None:
@@ -186,7 +187,11 @@ class _Batch:
                 with self.changed:
                     self.worked.revoked += 1
             elif self._begin(job):
-                run_command(command, self._worker_of(job), lambda event: self._emit(job, event))
+                run_command(
+                    command,
+                    self.deps.worker_of(command, job.token, job.callbacks, job.digest),
+                    lambda event: self._emit(job, event),
+                )
             else:
                 self._broken(job, BROKEN)
                 return
@@ -202,16 +207,6 @@ class _Batch:
         """Count the try. False: no worker ended the earlier ones."""
         job.tries = self.tries.begin(job.command, job.delivery.received)
         return job.tries <= BROKEN_TRIES
-
-    def _worker_of(self, job: _Job) -> WorkerDeps:
-        worker = self.worker
-        if job.callbacks:
-            worker = replace(worker, callback_key=lambda command: job.callbacks)
-        if (exactly := self.deps.exactly) is not None:
-            worker = replace(worker, programs=lambda program: exactly(program, job.digest))
-        if self.deps.credentials is None:
-            return worker
-        return replace(worker, credentials=self.deps.credentials(job.command, job.token))
 
     def _unwanted(self, job: _Job) -> bool:
         """Whether the answer to a command would be superseded anyway, its execution or step run having ended: then none is given.

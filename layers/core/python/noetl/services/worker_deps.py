@@ -78,7 +78,7 @@ class WorkerDeps:
     given_up: Callable[[int, int], bool] | None = None
     """``revoked``, when not given."""
     withdrawn: Callable[[Command], bool] = lambda command: False
-    """Whether this very command is gone from the store, while its step run may go on."""
+    """Whether this very command is gone from the store, while its step run may go on; asked between calls and between items."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""
@@ -93,6 +93,10 @@ class WorkerDeps:
             object.__setattr__(self, "hydrate", make_hydrate(self.results))
         if self.lists is None:
             object.__setattr__(self, "lists", StoredLists(self.results))
+
+    def is_over(self, command: Command) -> bool:
+        """Whether a command goes no further, as far as that is cheap to know: asked between its calls."""
+        return self.revoked(command.execution_id, command.run) or self.withdrawn(command)
 
     def unwanted(self, command: Command) -> bool:
         """Whether a command's work is not wanted any more: asked where it is better to look than to guess."""

@@ -292,6 +292,11 @@ class MemoryExecutionStore(MemoryLooking):
         with self._lock:
             return recovery.due_timers(self._tables, owner, limit)
 
+    def are_related(self, one: int, other: int) -> bool:
+        with self._lock:
+            root = root_of(self._tables, one)
+            return root is not None and root is root_of(self._tables, other)
+
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:
         return self._page(execution_id, 0, after, limit)
 

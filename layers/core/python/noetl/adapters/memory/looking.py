@@ -8,7 +8,7 @@ from typing import Any
 
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry
-from noetl.adapters.memory.trees import fits
+from noetl.adapters.memory.trees import fits, info_of
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
 from noetl.ports.answers import EVERY
@@ -19,7 +19,7 @@ class MemoryLooking(MemoryLimits):
     def info(self, execution_id: int) -> ExecutionInfo | None:
         with self._lock:
             entry = self._tables.executions.get(execution_id)
-            return None if entry is None else _info(entry, self._tables.clock())
+            return None if entry is None else info_of(entry, self._tables.clock())
 
     def endings(self, execution_ids: Sequence[int]) -> Mapping[int, Ending]:
         with self._lock:
@@ -31,14 +31,14 @@ class MemoryLooking(MemoryLimits):
         work = self._tables.work[entry.execution_id]
         main = [row for row in work.history.values() if row.lane == 0]
         if entry.status != "completed" or not main:
-            return Ending(_info(entry, now))
+            return Ending(info_of(entry, now))
         facts = max(main, key=lambda row: row.seq).facts
         slots = {
             name: codec.decode(value)
             for (scope, name), value in work.slots.items()
             if scope == "step" and codec.encode(name) in facts
         }
-        return Ending(_info(entry, now), facts, slots)
+        return Ending(info_of(entry, now), facts, slots)
 
     def executions(
         self,
@@ -52,7 +52,7 @@ class MemoryLooking(MemoryLimits):
             now = self._tables.clock()
             newest = sorted(self._tables.executions.values(), key=lambda entry: -entry.execution_id)
             return [
-                _info(entry, now)
+                info_of(entry, now)
                 for entry in newest
                 if (before is None or entry.execution_id < before)
                 and status in (None, entry.status)
@@ -69,19 +69,3 @@ class MemoryLooking(MemoryLimits):
         items = [[place for place in places if place.startswith(f"{run}.")][:limit] for run in runs]
         slots = self.slots(execution_id)
         return {place: slots[SCOPE, place] for place in [*own, *chain.from_iterable(items)]}
-
-
-def _info(entry: ExecutionEntry, now: float) -> ExecutionInfo:
-    return ExecutionInfo(
-        execution_id=entry.execution_id,
-        path=entry.created.path,
-        name=entry.created.name,
-        status=entry.status,
-        program=entry.program,
-        version=entry.version,
-        started_at=entry.started_at,
-        ended_at=entry.ended_at,
-        parent_execution_id=entry.created.parent_execution_id,
-        state=entry.state,
-        ahead=entry.version == 0 and entry.started_at > now,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from noetl.adapters.memory.tables import ExecutionEntry, Tables
 from noetl.domain.ids import is_start
 from noetl.ports.answers import ExecutionFilter
+from noetl.ports.execution_store import ExecutionInfo
 
 
 def children(tables: Tables, execution_id: int) -> list[ExecutionEntry]:
@@ -100,4 +101,21 @@ def fits(entry: ExecutionEntry, wanted: ExecutionFilter, tables: Tables) -> bool
             or entry.status in wanted.statuses
             or (wanted.pausing and any(one.pauses for one in tables.steering(entry.execution_id)))
         )
+    )
+
+
+def info_of(entry: ExecutionEntry, now: float) -> ExecutionInfo:
+    """What lists show of an execution at ``now``."""
+    return ExecutionInfo(
+        execution_id=entry.execution_id,
+        path=entry.created.path,
+        name=entry.created.name,
+        status=entry.status,
+        program=entry.program,
+        version=entry.version,
+        started_at=entry.started_at,
+        ended_at=entry.ended_at,
+        parent_execution_id=entry.created.parent_execution_id,
+        state=entry.state,
+        ahead=entry.version == 0 and entry.started_at > now,
     )

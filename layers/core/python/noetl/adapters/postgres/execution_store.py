@@ -330,6 +330,9 @@ class PostgresExecutionStore(PostgresLooking):
 
     # --- reading ---
 
+    def are_related(self, one: int, other: int) -> bool:
+        return self.database.run("are_related", {"one": number(one), "other": number(other)})[0][0] == b"t"
+
     def info(self, execution_id: int) -> ExecutionInfo | None:
         rows = self.database.run("execution_info", {"execution_id": number(execution_id)})
         return shapes.info(rows[0]) if rows else None
@@ -354,12 +357,8 @@ class PostgresExecutionStore(PostgresLooking):
         self, execution_id: int, lane: int, *, after: int = -1, limit: int = 1000
     ) -> Sequence[StoredEvent]:
         """At most ``limit`` rows, and the further rows of the last one's place, so that a cursor never skips any."""
-        values = {
-            "execution_id": number(execution_id),
-            "lane": number(lane),
-            "after": number(after),
-            "limit": number(limit),
-        }
+        lane_of = {"execution_id": number(execution_id), "lane": number(lane)}
+        values = {**lane_of, "after": number(after), "limit": number(limit)}
         return [shapes.event(row) for row in self.database.run("lane_events", values)]
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:

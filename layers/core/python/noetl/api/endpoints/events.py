@@ -14,7 +14,7 @@ from noetl.api.problems import ForbiddenError
 from noetl.api.runtime_bodies import BatchAnswer, BatchStatusAnswer, EventAnswer, EventsBody
 from noetl.domain import ids
 from noetl.domain.capability import HEADER, read_capability
-from noetl.domain.errors import InvalidInputError
+from noetl.domain.errors import InvalidInputError, as_exception
 from noetl.domain.sizes import BATCH_BYTES
 from noetl.ports.event_batches import EventBatch
 from noetl.services.take_events import (
@@ -66,7 +66,7 @@ def _take(deps: ApiDeps, request: Request) -> Answer:
             hint="send back what came with the command, unchanged",
             details={"reason": told.code},
         )
-    return Answer(202, EventAnswer(told.event_id, told.execution_id))
+    return Answer(202, EventAnswer(told.event_id, told.execution_id, wanted=told.wanted))
 
 
 def _take_batch(deps: ApiDeps, request: Request) -> Answer:
@@ -87,9 +87,9 @@ def _take_batch(deps: ApiDeps, request: Request) -> Answer:
     try:
         batch = process_batch(batch.batch_id, deps.events) or batch
         resume_batches(deps.events, _RESUMED)
-    except Exception as error:
+    except BaseException as error:
         # It was accepted, and is durable.
-        deps.log(f"batch {batch.batch_id} is left for later: {error!r}")
+        deps.log(f"batch {batch.batch_id} is left for later: {as_exception(error)!r}")
     key = request.headers.get("idempotency-key") or None
     answer = BatchAnswer(str(batch.batch_id), batch.total, not fresh, batch.status, key)
     location = f"/api/events/batch/{batch.batch_id}/status"

@@ -147,7 +147,10 @@ def get_program(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_object(deps: ApiDeps, request: Request) -> Answer:
+    """Of the command's own execution, of those that belong to the same start, and what is nobody's."""
     uri = _uri(request.query.get("ref", ""))
+    owner = int(uri.removeprefix("noetl://execution/").partition("/")[0])
+    check_command(deps, request, None if owner == PERMANENT else owner, related=True)
     try:
         data = deps.results.at(request.query.get("store")).get(uri)
     except NotFoundError:

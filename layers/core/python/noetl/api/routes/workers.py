@@ -105,6 +105,7 @@ ROUTES: tuple[Route, ...] = (
         media=BYTES,
         query=(_REF, _STORE),
         refuses=(404, 410),
+        of_command=True,
     ),
     Route(
         "PUT",

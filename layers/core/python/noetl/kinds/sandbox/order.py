@@ -1,4 +1,4 @@
-"""What a process is told before it gives anything up, as a file that it reads once (see ``noetl_guest.order``)."""
+"""What a process is told before it gives anything up, as a file or pipe that it reads once (see ``noetl_guest.order``)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 
+def as_bytes(order: Mapping[str, Any]) -> bytes:
+    """Encode ``order`` as the other process reads it."""
+    return marshal.dumps(dict(order))
+
+
 def as_file(order: Mapping[str, Any]) -> int:
     """A descriptor from which ``order`` is read; it lies in no folder. Raises OSError."""
     if sys.platform == "linux":
@@ -19,7 +24,7 @@ def as_file(order: Mapping[str, Any]) -> int:
             told = os.dup(file.fileno())
     try:
         with open(told, "wb", closefd=False) as file:
-            file.write(marshal.dumps(dict(order)))
+            file.write(as_bytes(order))
         os.lseek(told, 0, os.SEEK_SET)
     except BaseException:
         os.close(told)

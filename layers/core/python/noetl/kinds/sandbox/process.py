@@ -25,7 +25,7 @@ from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
-from noetl.kinds.sandbox.order import as_file
+from noetl.kinds.sandbox.order import as_bytes, as_file
 from noetl.kinds.sandbox.places import Places, readable, writable
 from noetl.kinds.sandbox.template import BOOT, Ground, Mode, Template, TemplateGoneError, templates
 
@@ -208,7 +208,7 @@ def _new_cell(template: Template, ground: Ground, task: Task, kind: tuple[int, L
 
 
 def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start: Starter) -> Confined:
-    theirs, lifeline, told = -1, -1, -1
+    theirs, lifeline, told, telling = -1, -1, -1, -1
     try:
         wanted = confinement(folder, task)
         theirs, lifeline = os.pipe()
@@ -219,19 +219,39 @@ def _start(task: Task, folder: Path, streams: Streams, own: Sequence[int], start
             "confinement": vars(wanted),
             **task.order,
         }
-        told = as_file(order)
+        if sys.platform == "linux":
+            told, telling = os.pipe()
+        else:
+            told = as_file(order)
         process = start((theirs, told, *own), streams, folder, environment)
+        if telling >= 0:
+            os.close(told)
+            told = -1
+            _tell(telling, order)
     except BaseException:
         remove_tree(folder)
         if lifeline >= 0:
             os.close(lifeline)
         raise
     finally:
-        for descriptor in (theirs, told):
+        for descriptor in (theirs, told, telling):
             if descriptor >= 0:
                 os.close(descriptor)
     # The guest; where it has a root of its own, the first process of its namespaces as well.
     return Confined(process, folder, lifeline, 2 if wanted.namespaces else 1)
+
+
+def _tell(telling: int, order: Mapping[str, Any]) -> None:
+    """Write the order to a child whose number is known.
+
+    A template may die between its fork and the number of the child, and then a second child is asked for: the first one reads the end of
+    the pipe instead of an order, and ends before it runs anything.
+    """
+    with (
+        contextlib.suppress(BrokenPipeError),
+        open(telling, "wb", closefd=False) as pipe,
+    ):  # it has died: its end is told of
+        pipe.write(as_bytes(order))
 
 
 def _fork(

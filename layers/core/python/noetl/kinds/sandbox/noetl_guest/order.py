@@ -17,11 +17,16 @@ MOST_DESCRIPTORS = 16
 
 
 def read_order(source: int) -> Any:
-    """Read and close ``source``. It takes no library: both sides are the same interpreter."""
+    """Read and close ``source``. It takes no library: both sides are the same interpreter.
+
+    Raises SystemExit when there is no order: the worker gave this process up before it knew of it.
+    """
     parts = []
     while part := os.read(source, 1 << 20):
         parts.append(part)
     os.close(source)
+    if not parts:
+        sys.exit(1)
     return marshal.loads(b"".join(parts))
 
 

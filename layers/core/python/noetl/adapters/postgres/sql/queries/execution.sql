@@ -190,6 +190,9 @@ WHERE o.execution_id = ANY(:execution_ids::bigint[])
   AND (starts_with(o.payload::text, '{"type":"pause"') OR starts_with(o.payload::text, '{"type":"resume"'))
 ORDER BY o.execution_id, o.id;
 
+-- name: are_related
+SELECT coalesce(noetl.root_of(:one::bigint) = noetl.root_of(:other::bigint), false);
+
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
        parent_execution_id, state, version = 0 AND started_at > now()
