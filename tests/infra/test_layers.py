@@ -14,6 +14,8 @@ from layers.build import MEBIBYTE, LayerError, Target, build_layer, digest_of, l
 
 LIMIT = 250 * MEBIBYTE
 """What Lambda takes, all layers and the code of a function together, unpacked."""
+CORE = 12 * MEBIBYTE
+"""What our own modules and their bytecode take: more of it means that a file came in that is no module."""
 CLOUD = Target("3.13", "arm64")
 HOST = Target.of_host()
 
@@ -41,7 +43,7 @@ def test_layers_fit_into_a_function(target: Target) -> None:
     print({name: f"{size / MEBIBYTE:.1f} MiB" for name, size in sizes.items()})
     assert set(sizes) == {"core", "deps", "duckdb"}
     assert sum(sizes.values()) < LIMIT
-    assert sizes["core"] < 10 * MEBIBYTE
+    assert sizes["core"] < CORE
 
 
 def test_layers_for_the_cloud_hold_its_binaries_and_no_command_line() -> None:
