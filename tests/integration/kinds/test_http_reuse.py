@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import pytest
 
@@ -13,6 +14,7 @@ from noetl.kinds.http import connection
 from noetl.kinds.idle import Moment
 from noetl.kinds.net_guard import Names
 from noetl.kinds.registry import default_registry
+from tests.waiting import PATIENCE
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -232,3 +234,21 @@ def test_a_new_connection_that_ends_is_no_stale_one(raw_server, failure):
 
     assert failure(raw_server(talk)).code == "connection_lost"
     assert len(heads) == 1
+
+
+def test_an_alarm_that_rings_late_leaves_the_connection_to_the_next_call(raw_server):
+    url, heads = hanging_up(raw_server, OK, OK)
+    target, allowed = net_guard.parse_url(url), net_guard.Allowed(("127.0.0.1",))
+    pool = connection.pool_of(connection.Key(allowed, *target.origin, b""))
+
+    def exchanged():
+        with connection.Exchange(allowed, time.monotonic() + PATIENCE, PATIENCE) as exchange:
+            answer = pool.urlopen(
+                "GET", "/", headers={"Host": target.authority}, retries=False, preload_content=False
+            )
+            body = answer.read()
+            exchange.cut()
+        return body
+
+    assert [exchanged(), exchanged()] == [b"ok", b"ok"]
+    assert [number for number, _ in heads] == [1, 1]

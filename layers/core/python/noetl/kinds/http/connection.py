@@ -77,7 +77,7 @@ class Exchange:
         traceback: TracebackType | None,
     ) -> None:
         _current.exchange = None
-        self._replace(None, None)
+        self.let_go()
 
     def hold(self, sock: socket.socket) -> None:
         """The call now waits for this socket."""
@@ -86,6 +86,10 @@ class Exchange:
     def hold_opening(self, sock: socket.socket) -> None:
         """The same while TLS is being set up: the handshake takes the descriptor away from ``sock``."""
         self._replace(None, sock.dup())
+
+    def let_go(self) -> None:
+        """Wait for no socket any more: the connection may be another call's from now on, and ``cut`` must not end that one."""
+        self._replace(None, None)
 
     def cut(self) -> None:
         with self._lock:
@@ -292,6 +296,7 @@ class _Pool(HTTPConnectionPool):
         if conn is None:
             return
         if conn.may_be_kept and conn.sock is not None:
+            _exchange().let_go()
             IDLE.keep(self.key, conn)
         else:
             conn.close()
