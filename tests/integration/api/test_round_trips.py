@@ -29,6 +29,23 @@ workflow:
   - { step: start, tool: { kind: noop, args: { n: "{{ workload.n }}" } } }
 """
 REGISTERED = {"path": "demo/one", "content": ONE}
+LOOP = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: loop, path: demo/loop }
+workflow:
+  - step: start
+    loop: { in: "{{ range(workload.n) | list }}", iterator: item, mode: parallel }
+    tool: { kind: noop }
+    next: gate
+  - step: gate
+    spec:
+      policy:
+        admit:
+          rules: [{ when: "{{ ctx.approved | default(false) }}", then: { allow: true } }, { else: { then: { allow: false } } }]
+    tool: { kind: noop }
+"""
+LOOKS = ("", "/status", "/steps", "/events?limit=50", "?wait=0.001", "/status?wait=0.001")
 PRESSURE = "backlog"
 """What a request asks at most once a second, on behalf of all."""
 BEGIN = {"playbook_programs": 1, "commit_changes": 1}
@@ -39,6 +56,8 @@ class Trips:
 
     def __init__(self) -> None:
         self.names: list[str] = []
+        self.rows: list[tuple[str, int]] = []
+        """Queries, and how many rows each of them gave."""
         self.each: Callable[[str], None] = lambda name: None
         self.after: Callable[[str], None] = lambda name: None
 
@@ -57,6 +76,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
         made.names.append(name)
         made.each(name)
         found = run(self, name, values)
+        made.rows.append((name, len(found)))
         made.after(name)
         return found
 
@@ -201,3 +221,28 @@ def test_who_waits_is_told_of_an_end_in_the_commit_of_the_start(client, trips): 
     trips.take()
     status, told = client("POST", "/api/executions?wait=60", {"path": "demo/bare"})
     assert (status, told["status"], trips.take()) == (201, "completed", {**BEGIN, "endings": 1})
+
+
+def test_looks_at_an_execution_read_as_many_rows_whatever_the_items_of_its_loop(client, trips):  # noqa: F811
+    """While it waits, and after its end; a page of events is read from the items of the loop, and no more of them than it shows."""
+    client.register(LOOP)
+
+    def read(place: str) -> frozenset[tuple[str, int]]:
+        trips.rows = []
+        assert client("GET", place)[0] == 200
+        return frozenset(trips.rows)  # how often one that waits looks at a row is a matter of time
+
+    def looks(execution_id: str) -> list[frozenset[tuple[str, int]]]:
+        places = [f"/api/executions/{execution_id}{look}" for look in LOOKS]
+        return [read(place) for place in [*places, f"/api/executions?ids={execution_id}"]]
+
+    def rows(items: int) -> Any:
+        execution_id = client.start("demo/loop", payload={"n": items})
+        client.until(execution_id, "waiting")
+        waiting = looks(execution_id)
+        steered = client("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"approved": True}})
+        assert steered[0] == 202 and client.until(execution_id, "completed")
+        return [waiting, looks(execution_id), read(f"/api/executions/{execution_id}/result")]
+
+    few, many = rows(600), rows(6000)
+    assert many == few
