@@ -260,3 +260,21 @@ def test_whatever_comes_all_of_it_runs_and_nobody_waits_for_ever(work, threads, 
     assert (played.turns.ready, played.turns.running, played.turns.children) == (0, 0, 0)
     assert played.most_children <= places
     assert played.longest_refusal <= PATIENCE + 2e-6
+
+
+def test_a_step_beside_a_long_one_begins_while_others_keep_coming():
+    turns: Turns[tuple[int, int]] = Turns(16)
+    turns.add((0, 0), 0, 0, 0.0)
+    assert turns.next(0.0) == (0, 0)
+    turns.add((0, 1), 0, 0, 0.0)
+    for other in range(1, 20):
+        now = other * STEP * 10
+        turns.add((other, 0), other, 0, now)
+        taken = turns.next(now)
+        if taken == (0, 1):
+            assert PATIENCE <= now < PATIENCE + 2 * STEP * 10
+            return
+        assert taken == (other, 0)
+        turns.done(other)
+        turns.end(other)
+    raise AssertionError("the second step of the first execution is passed over for ever")

@@ -20,7 +20,7 @@ from noetl.api.long_work import LongWork
 from noetl.api.same_origin import LOOPBACK
 from noetl.api.waiting import Waiting
 from noetl.api.wsgi import make_application
-from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.kinds.sandbox.layers import layers
 from noetl.ports.execution_store import Ending, ExecutionStore
@@ -227,7 +227,8 @@ class Server:
         """Raises InfrastructureError when the database is away, and what goes wrong with several."""
         try:
             return self.runtime.begin(starts)
-        except Exception as error:
+        except BaseException as caught:
+            error = as_exception(caught)
             away = isinstance(error, InfrastructureError) and error.code in DATABASE
             if len(starts) > 1 or away:
                 raise

@@ -3,7 +3,8 @@
 The highest priority goes first, and executions of one priority take turns. Where an execution keeps something warm between its commands
 (the child process of its code), only so many are warm at once: those that have begun go on, and others begin as places become free. If none
 begins for ``PATIENCE``, the first in line takes the place of another, so that nobody waits for ever; that costs a child in so many seconds,
-not one per command. An execution that has a command running leaves its others until no other execution has one that is ready.
+not one per command. An execution that has a command running leaves its others until no other execution has one that is ready, or until they
+have waited for ``PATIENCE`` and there is a place for another child.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _no_need(execution_id: int) -> Need:
 
 @dataclass(slots=True)
 class _Line(Generic[T]):
-    """Ready items of an execution. ``since``: when it came into line."""
+    """Ready items of an execution. ``since``: when it came into line, or had its last turn."""
 
     since: float
     items: deque[T] = field(default_factory=deque)
@@ -107,6 +108,8 @@ class Turns(Generic[T]):
         if self._places is not None:
             self._begin(execution_id, priority, now)
         self.running += 1
+        level = self._levels[priority]
+        (level.warm.get(execution_id) or level.cold[execution_id]).since = now
         return self._pop(priority, execution_id)
 
     def done(self, execution_id: int) -> None:
@@ -158,6 +161,9 @@ class Turns(Generic[T]):
     def _choose(self, priority: int, level: _Level[T], now: float) -> int | None:
         if self._places is None:
             return next(iter(level.warm))
+        busy = self._longest_passed_over(level, now)
+        if busy is not None and self._make_room(busy, priority, Need.ELSEWHERE):
+            return busy
         new = next(iter(level.cold), None)
         if (
             new is not None
@@ -185,6 +191,15 @@ class Turns(Generic[T]):
     def _is_refused_long(self, now: float) -> bool:
         """Whether all that was ready has waited for too long, whoever came or began before."""
         return self._refused is not None and self._refused <= now - self._patience
+
+    def _longest_passed_over(self, level: _Level[T], now: float) -> int | None:
+        """The execution that waits longest for another child beside those that are busy; None: none has waited for too long."""
+        waiting = [
+            (line.since, one)
+            for one, line in level.warm.items()
+            if line.since <= now - self._patience and not self._is_idle(one)
+        ]
+        return min(waiting)[1] if waiting else None
 
     def _is_late(self, line: _Line[T], now: float) -> bool:
         """Whether the first of the new executions has waited for too long, with no other that began meanwhile."""

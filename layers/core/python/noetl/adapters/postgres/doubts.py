@@ -16,6 +16,8 @@ from dataclasses import dataclass
 
 from noetl.adapters.postgres.connection import SILENT, UNKNOWN
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.events import Start
+from noetl.ports.answers import CreatedExecution
 from noetl.ports.execution_store import Change, ItemBatch
 
 TRANSIT_SECONDS = 5.0
@@ -104,6 +106,11 @@ def of_changes(changes: Sequence[Change], owner: str | None) -> list[Doubt]:
         runs.update(int(wake.command_id.partition(".")[0]) for wake in change.wakes)
         found += [Doubt(owner, change.execution_id, run, change.expected, change.limited) for run in runs]
     return found
+
+
+def of_start(start: Start, created: CreatedExecution, owner: str | None) -> list[Doubt]:
+    """The Start that ``create`` gives to who asks. One that begins later belongs to no process."""
+    return [Doubt(owner, start.execution_id, 0, -1)] if owner and created.starts_at is None else []
 
 
 def of_batches(batches: Sequence[ItemBatch], owner: str | None) -> list[Doubt]:

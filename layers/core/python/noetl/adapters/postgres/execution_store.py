@@ -133,7 +133,8 @@ class PostgresExecutionStore(PostgresLooking):
         rows: list[Row] = []
         for _ in range(2 if key else 1):
             try:
-                rows = self.database.run("create_execution", values)
+                with self._doubts.about(doubts.of_start(start, created, owner)):
+                    rows = self.database.run("create_execution", values)
             except VersionConflictError:
                 break  # another transaction took this id just now, or the Start of a sub-execution waits under it
             if rows:
