@@ -86,8 +86,12 @@ def redis() -> Iterator[int]:
                 return
             threading.Thread(target=talk, args=(peer,), daemon=True).start()
 
-    threading.Thread(target=serve, daemon=True).start()
+    accepting = threading.Thread(target=serve, daemon=True)
+    accepting.start()
     yield listener.getsockname()[1]
+    # Closed alone, it would go on to listen while the thread waits, and take connections of later tests.
+    listener.shutdown(socket.SHUT_RDWR)
+    accepting.join(PATIENCE)
     listener.close()
 
 
