@@ -122,24 +122,21 @@ class EndWaiter:
         """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         look = time.monotonic() + LOOK_SECONDS
-        left = set(wanted)
-        while not self._settled(left):
+        while not self._settled(wanted):
             if on_tick is not None:
                 self._show(on_tick)
             if deadline is not None and time.monotonic() > deadline:
                 raise TimeoutError(f"not finished after {timeout:g} s")
             if time.monotonic() > look:
-                if self._all_wait(left):
+                if self._all_wait(wanted):
                     return
                 look = time.monotonic() + LOOK_SECONDS
             with self.changed:
-                if not self._settled(left):
+                if not self._settled(wanted):
                     self.changed.wait(tick if on_tick is not None else 0.25)
 
-    def _settled(self, left: set[int]) -> bool:
-        """Take those that have ended out of ``left``; return whether none is left."""
-        left -= {one for one in left if one in self.ended}
-        return not left
+    def _settled(self, wanted: Collection[int]) -> bool:
+        return all(one in self.ended for one in wanted)
 
     def _show(self, on_tick: Callable[[], None]) -> None:
         """Show progress; skip it while the database, which it reads, does not answer."""
@@ -148,23 +145,23 @@ class EndWaiter:
         except InfrastructureError as away:
             self.log(f"progress cannot be shown, because the database does not answer: {away}")
 
-    def _all_wait(self, left: set[int]) -> bool:
+    def _all_wait(self, wanted: Collection[int]) -> bool:
         """Return whether open executions wait for the outside; False while the database does not answer."""
         try:
-            self._look(left)
+            self._look(wanted)
             return self.quiet() and not any(
-                outstanding(self.store, one, self.takes) for one in left if one not in self.ended
+                outstanding(self.store, one, self.takes) for one in wanted if one not in self.ended
             )
         except InfrastructureError as away:
             self.log(f"the database does not answer: {away}")
             return False
 
-    def _look(self, left: set[int]) -> None:
+    def _look(self, wanted: Collection[int]) -> None:
         """Note the ends that other processes brought about."""
-        open_ = sorted(left)
+        open_ = sorted(set(wanted) - self.ended.keys())
         for first in range(0, len(open_), LOOK_AT):
             some = tuple(open_[first : first + LOOK_AT])
-            wanted = ExecutionFilter(ids=some, statuses=tuple(sorted(TERMINAL)))
-            found = self.store.executions(limit=len(some), wanted=wanted)
+            ended = ExecutionFilter(ids=some, statuses=tuple(sorted(TERMINAL)))
+            found = self.store.executions(limit=len(some), wanted=ended)
             with self.changed:
                 self.ended.note((one.execution_id, one.status) for one in found)
