@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -63,20 +64,30 @@ def register(client: Client, name: str, **more) -> None:
     assert client("POST", "/api/worker/pool/register", body)[0] == 200
 
 
-def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
-    client.register(WORK)
-    execution_id = client.start("demo/work")
-    settings = Settings(tmp_path / "worker", None, python_workers=1)
-    worker = HttpWorker(WorkerWish(server.address, client.token, "python", 2), settings)
+@contextmanager
+def working(
+    address: str, token: str, capacity: int, home: Path, kinds: Registry | None = None
+) -> Iterator[HttpWorker]:
+    """Run a worker in a thread; it has ended after the block."""
+    worker = HttpWorker(
+        WorkerWish(address, token, "python", capacity), Settings(home, None, python_workers=1), kinds
+    )
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
     try:
-        client.until(execution_id, "completed")
+        yield worker
     finally:
         worker.stop()
         thread.join(PATIENCE)
         worker.close()
     assert not thread.is_alive()
+
+
+def test_a_worker_runs_what_its_server_leaves_to_it(server, client, tmp_path):
+    client.register(WORK)
+    execution_id = client.start("demo/work")
+    with working(server.address, client.token, 2, tmp_path / "worker"):
+        client.until(execution_id, "completed")
     _, found = client("GET", f"/api/executions/{execution_id}/result")
     assert found["result"] == {"text": "x" * 90000, "n": 7}
     _, told = client("GET", f"/api/executions/{execution_id}/events")
@@ -117,16 +128,8 @@ def test_a_worker_reads_large_values_that_went_down_to_a_child_and_came_back(ser
     client.register(CHILD)
     client.register(FAMILY)
     execution_id = client.start("demo/parent")
-    settings = Settings(tmp_path / "worker", None, python_workers=1)
-    worker = HttpWorker(WorkerWish(server.address, client.token, "python", 2), settings)
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
+    with working(server.address, client.token, 2, tmp_path / "worker"):
         assert client.until(execution_id, "completed", "failed")["status"] == "completed"
-    finally:
-        worker.stop()
-        thread.join(PATIENCE)
-        worker.close()
     assert client("GET", f"/api/executions/{execution_id}/result")[1]["result"] == [90_000, 180_000]
 
 
@@ -229,25 +232,17 @@ def test_a_worker_begins_no_call_after_its_execution_was_cancelled(patient, tmp_
     patient.register(playbook)
     execution_id = patient.start("demo/calls")
     kinds = Held()
-    settings = Settings(tmp_path / "worker", None, python_workers=1)
-    worker = HttpWorker(WorkerWish(patient.address, patient.token, "python", 1), settings, kinds)
-    thread = threading.Thread(target=worker.run, daemon=True)
-    thread.start()
-    try:
-        wait_until(lambda: kinds.calls, "the first call")
-        if cancelled:
-            assert patient("POST", f"/api/executions/{execution_id}/cancel", {"reason": "test"})[0] in (
-                200,
-                202,
-            )
-            patient.until(execution_id, "cancelled")
-        kinds.may_end.set()
-        wait_until(lambda: worker.loop.running == 0, "the end of the command")
-    finally:
-        kinds.may_end.set()
-        worker.stop()
-        thread.join(PATIENCE)
-        worker.close()
+    with working(patient.address, patient.token, 1, tmp_path / "worker", kinds) as worker:
+        try:
+            wait_until(lambda: kinds.calls, "the first call")
+            if cancelled:
+                status, _ = patient("POST", f"/api/executions/{execution_id}/cancel", {"reason": "test"})
+                assert status in (200, 202)
+                patient.until(execution_id, "cancelled")
+            kinds.may_end.set()
+            wait_until(lambda: worker.loop.running == 0, "the end of the command")
+        finally:
+            kinds.may_end.set()
     assert len(kinds.calls) == (1 if cancelled else 2)
     patient.until(execution_id, "cancelled" if cancelled else "completed")
 

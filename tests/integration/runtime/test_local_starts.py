@@ -10,6 +10,7 @@ import pytest
 from noetl.runtime import local_starts
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.settings import Settings
+from tests.integration.runtime.test_local_ends import TEXT as TWO
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -39,19 +40,6 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
         assert len(set(found)) == 4
         slots = [runtime.store.slots(one) for one in found]
         assert [one["workload", "n"] for one in slots] == [0, 1, 2, 3]
-
-
-TWO = """
-apiVersion: noetl.io/v2
-kind: Playbook
-metadata: { name: two, path: two }
-workflow:
-  - step: start
-    tool: { kind: python, code: "result = 1" }
-    next: { arcs: [{ step: then }] }
-  - step: then
-    tool: { kind: python, code: "result = 2" }
-"""
 
 
 @pytest.mark.parametrize("failing", [1, 2])
