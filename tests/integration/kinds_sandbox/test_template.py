@@ -160,7 +160,10 @@ def test_roots_that_tasks_have_in_common_are_few(pool, tmp_path):
 def test_a_template_that_cannot_be_replaced_at_once_is_replaced_later(pool, monkeypatch):
     """The system may refuse a process at the very moment when the template is found dead."""
     call(pool, 1, "result = 1")
-    os.kill(template_pid(), signal.SIGKILL)
+    killed = template_pid()
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: gone(killed), "the end of the template")
+    forget_cells()  # one that outlives the template for a moment would still serve
     with monkeypatch.context() as refused:
         refused.setattr(template.subprocess, "Popen", refuse)
         with pytest.raises(InfrastructureError, match="no process for python code"):
