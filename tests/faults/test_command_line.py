@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from tests.faults.ground import Ground
+from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
-ROUNDS = max(2, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
+ROUNDS = max(repeated(gate=1, full=2), int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook

@@ -17,10 +17,11 @@ import pytest
 from tests.faults.disturbing import kill_sometime, suicide
 from tests.faults.ground import Ground
 from tests.faults.stock import LINGERING, WIDE, shapes, texts
+from tests.parts import repeated
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 FIRST = int(os.environ.get("NOETL_FIRST_ROUND", "0"))
-ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", "2"))
+ROUNDS = int(os.environ.get("NOETL_SOAK_KILLS", repeated(gate=1, full=2)))
 STOPS = int(os.environ.get("NOETL_SOAK_STOPS", "1"))
 CONTROLS = ("", "", "", "pause", "pause", "stop", "cancel", "again", "again")
 """What clients do to the first execution: nothing; pause and resume; pause and cancel; cancel; cancel, redrive and perhaps cancel."""

@@ -70,7 +70,9 @@ def working(
 ) -> Iterator[HttpWorker]:
     """Run a worker in a thread; it has ended after the block."""
     worker = HttpWorker(
-        WorkerWish(address, token, "python", capacity), Settings(home, None, python_workers=1), kinds
+        WorkerWish(address, token, "python", capacity, grace=2.0),
+        Settings(home, None, python_workers=1),
+        kinds,
     )
     thread = threading.Thread(target=worker.run, daemon=True)
     thread.start()
