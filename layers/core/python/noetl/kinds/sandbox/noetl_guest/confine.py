@@ -17,7 +17,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OPEN_FILES = 1024
+OPEN_FILES = 512
+"""Of a process. It is also what tasks may have in flight, which the kernel counts for the user (see ``noetl.kinds.sandbox.in_flight``)."""
 PROCESS_FILES = (
     "cpuinfo",
     "filesystems",
