@@ -38,6 +38,7 @@ pytestmark = [
 ]
 LEAVES_NOTHING = {
     *("nothing", "what its processes used", "its environment", "its modules", "its open files"),
+    "the processor time of the first process",
     *("shared memory of System V", "a semaphore of System V", "a queue of System V", "a queue of POSIX"),
 }
 """What the next execution cannot find in a cell that goes on."""
@@ -50,6 +51,8 @@ HELD_IN_ANY_CASE = {
     *("nothing", "its environment", "its modules", "its open files", "a process that runs on"),
 }
 """What a guest without the checks of ``blind`` keeps as well."""
+SOON_GONE = {"a lock of its folder", "a lock of an open folder"}
+"""The kernel takes them away by itself, sooner or later."""
 
 
 @pytest.fixture(autouse=True)
@@ -81,6 +84,7 @@ def blind(folder: Path) -> str:
     for name, text, other in (
         ("cell.py", "        renew_ipc()\n", ""),
         ("cell.py", "        try:\n            same = (", "        return True\n        try:\n            same = ("),
+        ("syscall_filter.py", "(JUMP_EQUAL, 0, 1, CLOCK_OF_FIRST)", "(JUMP_EQUAL, 0, 1, 1)"),
         ("namespaces.py", '        _mount(OLD, "/proc/1", None, BIND)\n', ""),
         ("confine.py", "    keep_administration()\n", "    from .kernel import give_up_capabilities\n\n    give_up_capabilities()\n"),
     ):  # fmt: skip
@@ -105,7 +109,7 @@ def test_a_cell_that_looks_at_nothing_would_carry_everything_over(ground):  # no
     assert all(again for again, _, _ in outcome.values())
     unseen = {way for way, (_, seen, _) in outcome.items() if not seen}
     one_processor = {"a processor"} if len(os.sched_getaffinity(0)) == 1 else set()
-    assert unseen - one_processor == HELD_IN_ANY_CASE
+    assert unseen - one_processor - SOON_GONE == HELD_IN_ANY_CASE
 
 
 def test_executions_one_after_the_other_take_one_process_each():
