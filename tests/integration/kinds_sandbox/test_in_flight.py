@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import resource
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,31 +12,16 @@ from noetl.kinds.sandbox import in_flight as sending
 from noetl.kinds.sandbox.noetl_guest.confine import OPEN_FILES
 from tests.integration.kinds_sandbox import in_flight
 from tests.integration.kinds_sandbox.conftest import Task
-from tests.integration.kinds_sandbox.test_confinement import ground, libraries  # noqa: F401
-from tests.waiting import PATIENCE
+from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="other systems start an interpreter for each task"
 )
 
 
-def outcome(ground, *arguments: str) -> list[object]:  # noqa: F811
-    """As a worker of that user sees it."""
-    options = (
-        {} if os.geteuid() == ground.user else {"user": ground.user, "group": ground.user, "extra_groups": []}
-    )
-    environment = {**os.environ, **libraries()}
-    environment["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).parents[3]}"
-    done = subprocess.run([ground.program, in_flight.__file__, *arguments], env=environment, text=True,
-        capture_output=True, timeout=PATIENCE, cwd=ground.root, check=False, **options)  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found: list[object] = json.loads(done.stdout)
-    return found
-
-
 def test_what_a_task_sends_and_keeps_stops_no_other_execution(ground):  # noqa: F811
     """A worker whose limit is no higher than that of most systems."""
-    (messages, why), answer, refused = outcome(ground, "1024", "held")
+    (messages, why), answer, refused = ground.outcome_of(in_flight.__file__, "1024", "held")
     assert answer == "worked" and not refused
     assert why == "Too many references: cannot splice"
     assert messages <= 3, "the last one passes the limit by 250, which leaves room for the worker"
@@ -48,7 +29,7 @@ def test_what_a_task_sends_and_keeps_stops_no_other_execution(ground):  # noqa: 
 
 def test_an_execution_begins_when_the_kernel_lets_the_worker_send_again(ground):  # noqa: F811
     """Where the limit is too low: it does not fail."""
-    _, answer, refused = outcome(ground, "300", "ended")
+    _, answer, refused = ground.outcome_of(in_flight.__file__, "300", "ended")
     assert answer == "worked" and (refused or ground.user == 0)
 
 
