@@ -278,7 +278,7 @@ class _Standing:
 
 
 def _is_locked(folder: int) -> bool:
-    """Whether anybody has a lock on it: of a folder there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
+    """Return whether a lock is held on a folder: there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -300,7 +300,7 @@ def _within(path: str, device: int) -> list[str]:
 
 
 def be_child(act: Callable[[], None]) -> NoReturn:
-    """As a process that was just forked: be nothing but ``act``, in a session of its own, and end with what it has printed written."""
+    """Run ``act`` as all of a process that was just forked, in a session of its own; end it with what it has printed written."""
     code = 0
     try:
         _signal.set_wakeup_fd(-1)
