@@ -20,7 +20,7 @@ from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
 
 CALL = """
-import ctypes, os, resource, stat, sys
+import array, ctypes, fcntl, os, resource, socket, stat, struct, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 x86 = os.uname().machine == 'x86_64'
 def refuse(answer):
@@ -31,6 +31,35 @@ def temporary(place):
     number = os.fstat(made).st_ino
     os.close(made)
     return number
+def keep_in_flight(file, links=100):
+    # The kernel closes what nobody can receive any more, one link at a time.
+    def send(over, *files):
+        over.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', files))])
+    here, there = socket.socketpair()
+    send(here, file)
+    for _ in range(links):
+        last, (here, there) = (here, there), socket.socketpair()
+        send(here, *(one.fileno() for one in last))
+    send(here, here.fileno(), there.fileno())
+def locked(place):
+    file = os.open(place, os.O_RDONLY)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    return file
+def is_locked(place):
+    try:
+        fcntl.flock(os.open(place, os.O_RDONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+def open_file_lock(place, command, kind):
+    file = os.open(place, os.O_RDONLY)
+    found = fcntl.fcntl(file, command, struct.pack('hhqqi4x', kind, 0, 0, 0, 0))
+    return file, struct.unpack_from('h', found)[0]
+def is_told(clock):
+    try:
+        return time.clock_gettime(clock) > 0
+    except OSError:
+        return False
 """
 WAYS = {
     "nothing": ("pass", "False"),
@@ -68,15 +97,21 @@ WAYS = {
         "[os.waitpid(os.fork() or os._exit(0), 0) for _ in range(50)]",
         "os.getpid() > 40",
     ),
+    "a lock of its folder": ("keep_in_flight(locked('.'))", "is_locked('.')"),
     "the number of its threads": (
         "import threading; [(t.start(), t.join()) for t in [threading.Thread(target=int) for _ in range(50)]]",
         "os.getpid() > 40",
     ),
     "what its processes used": ("sum(range(10**6))", "os.path.exists('/proc/1/stat')"),
+    "the processor time of the first process": ("pass", "is_told(~1 << 3 | 2) or is_told(~1 << 3)"),
     "shared memory of System V": ("assert libc.shmget(77, 4096, 0o1600) >= 0", "libc.shmget(77, 4096, 0) >= 0"),
     "a semaphore of System V": ("assert libc.semget(77, 1, 0o1600) >= 0", "libc.semget(77, 1, 0) >= 0"),
     "a queue of System V": ("assert libc.msgget(77, 0o1600) >= 0", "libc.msgget(77, 0) >= 0"),
     "a queue of POSIX": ("refuse(libc.mq_open(b'/left', 0o102, 0o600, None))", "libc.mq_open(b'/left', 2) >= 0"),
+    "a lock of an open folder": (
+        "keep_in_flight(open_file_lock('/tmp', 37, fcntl.F_RDLCK)[0])",
+        "open_file_lock('/tmp', 36, fcntl.F_WRLCK)[1] != fcntl.F_UNLCK",
+    ),
     "its environment": ("os.environ['LEFT'] = '1'", "'LEFT' in os.environ"),
     "its modules": ("sys.modules['left'] = sys", "'left' in sys.modules"),
     "its open files": ("os.dup2(os.open('/dev/zero', 0), 200)", "os.path.exists('/proc/self/fd/200')"),

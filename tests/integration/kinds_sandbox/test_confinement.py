@@ -87,7 +87,6 @@ class Ground:
         **settings: Any,
     ) -> Calls:
         """What each call gave: ``result``, or ``error`` and ``code``. ``left_out``: of the machine's own layers."""
-        assert self.program is not None
         environment = libraries()
         environment["PYTHONPATH"] += f"{os.pathsep}{self.root / 'library'}"
         environment[WITHOUT] = left_out
@@ -99,14 +98,24 @@ class Ground:
             "target": target,
             "settings": {"task_folders": [str(self.shared)], **settings},
         }
+        found: Calls = self._printed([str(HERE / "worker.py")], environment, json.dumps(order))
+        return found
+
+    def outcome_of(self, script: str, *arguments: str, left_out: str = "") -> Any:
+        """The JSON that ``script`` prints when it is run in place of a worker."""
+        environment = {**os.environ, **libraries(), WITHOUT: left_out}
+        environment["PYTHONPATH"] += f"{os.pathsep}{HERE.parents[2]}"
+        return self._printed([script, *arguments], environment)
+
+    def _printed(self, command: list[str], environment: dict[str, str], stdin: str = "") -> Any:
+        assert self.program is not None
         options: dict[str, Any] = {}
         if os.geteuid() != self.user:
             options = {"user": self.user, "group": self.user, "extra_groups": []}
-        done = subprocess.run([self.program, str(HERE / "worker.py")], input=json.dumps(order), env=environment, text=True,
-            capture_output=True, timeout=PATIENCE, cwd=self.root, check=False, **options)  # fmt: skip
+        done = subprocess.run([self.program, *command], input=stdin, env=environment, text=True, capture_output=True,
+            timeout=PATIENCE, cwd=self.root, check=False, **options)  # fmt: skip
         assert done.returncode == 0, done.stderr
-        found: list[dict[str, Any]] = json.loads(done.stdout)
-        return found
+        return json.loads(done.stdout)
 
 
 USERS = [pytest.param(0, id="root"), pytest.param(ORDINARY, id="ordinary")]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -11,6 +14,7 @@ from noetl.adapters.postgres import connection
 from noetl.adapters.postgres.connection import Database
 from noetl.adapters.postgres.literals import number
 from noetl.domain.errors import InfrastructureError
+from noetl.kinds.sandbox.in_flight import raise_limit
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
@@ -58,6 +62,25 @@ def test_a_database_that_does_not_fit_is_told_from_data_that_it_refuses(database
     with pytest.raises(psycopg.errors.CheckViolation):
         pool.run("heartbeat", {"owner": b"", "seconds": number(1)})
     pool.close()
+
+
+FD_SETSIZE = 1024
+"""Descriptors that ``select`` takes are below it."""
+
+
+def test_a_connection_serves_again_however_many_files_are_open(database):
+    """A worker takes more open files than most systems give at first."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 2 * FD_SETSIZE:
+        pytest.skip("this user may not have so many files open")
+    raise_limit()
+    pool = Database(database)
+    with ExitStack() as stack:
+        for _ in range(FD_SETSIZE):
+            stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        for _ in range(2):
+            pool.run("open_work", {"execution_id": number(1)})
+        assert [session.handle >= FD_SETSIZE for session, *_ in pool._idle] == [True]
+        pool.close()
 
 
 def test_sessions_that_broke_or_that_nobody_needs_are_closed(database, monkeypatch):

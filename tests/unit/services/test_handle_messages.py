@@ -194,6 +194,7 @@ def test_what_is_forged_or_no_message_is_dropped_and_recorded_beside_history():
     bad = ["", "{}", bench.answer(command, "0.0-0.0"), bench.answer(other, token), bench.answer(command, "")]
     managed = bench.handle([delivery(text, name=str(n)) for n, text in enumerate(bad)])
     assert (managed.refused, managed.give_back, managed.events) == (5, [], 0)
+    assert token.rpartition(".")[2] not in "".join(bench.log), "whoever reads the log could use it"
     assert bench.store.events(start.execution_id) == before
     recorded = bench.store.item_events(start.execution_id, -1)
     assert [row.type for row in recorded] == ["command.superseded"] * 3

@@ -81,6 +81,8 @@ def _checks(home: str | None) -> Iterator[Check]:
     yield check_credentials(settings.credentials_file)
     yield from check_processes(settings.home)
     yield from check_confinement()
+    if sys.platform == "linux":
+        yield check_open_files()
     yield check_node()
 
 
@@ -239,6 +241,21 @@ def check_confinement() -> Iterator[Check]:
             yield Check(name, "ok", one.by)
         else:
             yield Check(name, "warning", one.missing, _remedy(found.system))
+
+
+def check_open_files() -> Check:
+    """Tasks cannot stop a worker from starting others by descriptors that they have in flight."""
+    from noetl.kinds.sandbox.in_flight import ENOUGH_FILES, may_open
+
+    most = may_open()
+    if most >= ENOUGH_FILES:
+        return Check("open files", "ok", f"a worker may have {most}")
+    return Check(
+        "open files",
+        "warning",
+        f"a worker may have {most}: tasks that send files to themselves can delay others",
+        f"raise the hard limit of this user to {ENOUGH_FILES} or more (`ulimit -Hn`, LimitNOFILE of a service)",
+    )
 
 
 def _remedy(system: str) -> str:

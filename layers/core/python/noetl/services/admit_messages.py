@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import CommandDone, Event, ItemsDone, encode_event
-from noetl.domain.messages import Message, NewerMessageError
+from noetl.domain.messages import Message, NewerMessageError, loggable
 from noetl.domain.reported import is_own_id
 from noetl.domain.tokens import KeyRing, fits, granted, signed, verified
 from noetl.ports.execution_store import ExecutionStore
@@ -146,7 +146,9 @@ class Door:
         )
 
     def _tell(self, delivery: Delivery, why: str) -> None:
-        self.log(f"message {delivery.message_id} is refused: {why}; it was {delivery.body[:SHOWN]!r}")
+        self.log(
+            f"message {delivery.message_id} is refused: {why}; it was {loggable(delivery.body, SHOWN)!r}"
+        )
 
 
 def _holds(message: Message, ring: KeyRing) -> bool:

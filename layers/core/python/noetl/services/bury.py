@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
-from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group, loggable
 from noetl.dsl.program import Program
 from noetl.ports.queue import Delivery, Outgoing, Queue
 from noetl.ports.results import ResultStore
@@ -15,6 +15,8 @@ from noetl.services.large_messages import pack, unpack
 from noetl.services.worker_lost import answer_lost
 
 REASON = "it was delivered several times and never answered"
+SHOWN = 4000
+"""Characters of an unreadable message that the log keeps."""
 
 
 @dataclass(slots=True)
@@ -52,7 +54,9 @@ def bury(
             buried.give_back.append(delivery.message_id)
             continue
         except (InvalidInputError, NotFoundError) as error:
-            log(f"dead letter {delivery.message_id} cannot be read: {error}; it was {delivery.body[:4000]!r}")
+            log(
+                f"dead letter {delivery.message_id} cannot be read: {error}; it was {loggable(delivery.body, SHOWN)!r}"
+            )
             buried.unreadable += 1
             continue
         except BaseException as error:
@@ -60,7 +64,9 @@ def bury(
             buried.give_back.append(delivery.message_id)
             continue
         if message.command is None:
-            log(f"dead letter {delivery.message_id} holds no command; it was {delivery.body[:4000]!r}")
+            log(
+                f"dead letter {delivery.message_id} holds no command; it was {loggable(delivery.body, SHOWN)!r}"
+            )
             buried.unreadable += 1
             continue
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError, as_exception
 from noetl.domain.events import Event
-from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group
+from noetl.domain.messages import VERSION, Message, NewerMessageError, event_group, loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.batch_deps import BatchDeps, Worked
 from noetl.services.large_messages import pack, unpack
@@ -136,7 +136,7 @@ class _Batch:
     def _drop(self, delivery: Delivery, why: Exception) -> None:
         """Take what no worker can read out of the queue; the log keeps it."""
         self.worker.log(
-            f"message {delivery.message_id} is dropped, for it cannot be read: {why}; it was {delivery.body[:SHOWN]!r}"
+            f"message {delivery.message_id} is dropped, for it cannot be read: {why}; it was {loggable(delivery.body, SHOWN)!r}"
         )
         self.worked.refused += 1
 

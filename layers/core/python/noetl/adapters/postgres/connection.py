@@ -67,8 +67,9 @@ class Session:
         """Whether the server has hung up: it says nothing else to an idle connection."""
         if self.pgconn.status != pq.ConnStatus.OK:
             return True
-        ready, _, _ = select.select([self.pgconn.socket], [], [], 0)
-        return bool(ready)
+        poller = select.poll()  # unlike ``select``, it takes a descriptor of any number
+        poller.register(self.pgconn.socket, select.POLLIN)
+        return bool(poller.poll(0))
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
         """Raises VersionConflictError, ExecutionIdTakenError, InfrastructureError, or psycopg.Error for a statement that is wrong."""

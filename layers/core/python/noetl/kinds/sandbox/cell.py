@@ -5,7 +5,6 @@ A cell is given to the next task only when it has said itself that the last one 
 
 from __future__ import annotations
 
-import array
 import os
 import select
 import signal
@@ -14,10 +13,12 @@ import subprocess
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import InfrastructureError
+from noetl.kinds.sandbox.in_flight import retry_sending, send_descriptors
 from noetl.kinds.sandbox.noetl_guest.cell import END, ENDED
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.order import as_file
@@ -57,9 +58,8 @@ class Cell:
 
     def start(self, mode: Mode, descriptors: Sequence[int]) -> Tenant:
         """Start a task with these descriptors. Raises CellGoneError and OSError."""
-        rights = array.array("i", descriptors)
         try:
-            self._socket.sendmsg([mode[:1].encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            retry_sending(partial(send_descriptors, self._socket, mode, descriptors))
         except ConnectionError:
             raise CellGoneError from None
         return Tenant(self)

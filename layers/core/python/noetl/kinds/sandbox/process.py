@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
+from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, OTHER_USERS, Layers, layers
 from noetl.kinds.sandbox.noetl_guest.confine import Confinement
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
@@ -148,6 +149,7 @@ def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] 
     if sys.platform != "linux":
         folder = Path(tempfile.mkdtemp(prefix="noetl-task-")).resolve()
         return _start(task, folder, streams, own, partial(_start_interpreter, mode))
+    raise_limit()
     used = layers()
     ground = _ground(used, task)
     gone: Template | None = None

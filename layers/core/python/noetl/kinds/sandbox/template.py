@@ -6,7 +6,6 @@ template also makes the root that all tasks have in common, so there is a templa
 
 from __future__ import annotations
 
-import array
 import atexit
 import os
 import secrets
@@ -21,11 +20,12 @@ import time
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
+from noetl.kinds.sandbox.in_flight import retry_sending, send_descriptors
 from noetl.kinds.sandbox.layers import GUEST_FOLDER
 from noetl.kinds.sandbox.noetl_guest import cell as guest_cell
 from noetl.kinds.sandbox.noetl_guest.namespaces import temporary_above
@@ -186,11 +186,7 @@ class Template:
         """Ask for a child with these descriptors. Raises TemplateGoneError and OSError."""
         status, theirs = os.pipe()
         try:
-            rights = array.array("i", (theirs, *descriptors))
-            with self._sending:
-                if self._closed:
-                    raise BrokenPipeError
-                self._socket.sendmsg([mode[:1].encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            retry_sending(partial(self._send, mode, (theirs, *descriptors)))
         except (BrokenPipeError, ConnectionError):
             os.close(status)
             raise TemplateGoneError from None
@@ -200,6 +196,12 @@ class Template:
         finally:
             os.close(theirs)
         return Forked(status)
+
+    def _send(self, mode: Mode, descriptors: Sequence[int]) -> None:
+        with self._sending:
+            if self._closed:
+                raise BrokenPipeError
+            send_descriptors(self._socket, mode, descriptors)
 
     def take(self, kind: Hashable) -> Any:
         """The cell of that kind which was used last; None when there is none."""

@@ -12,10 +12,13 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]  # `signal` makes classes of enum, which a task has no use for
 import _socket
 import ctypes
+import fcntl
 import gc
 import os
 import resource
 import select
+import stat
+import struct
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -48,6 +51,11 @@ ATIME_AHEAD = 1_000_000_000
 PRIORITY_CALLS = {"x86_64": (315, 252), "aarch64": (275, 31)}
 """``sched_getattr``, ``ioprio_get``."""
 PRIORITY_BYTES = 56
+GET_LOCK = 36
+"""``F_OFD_GETLK``."""
+WRITE_LOCK = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+"""``struct flock`` of a whole file; the answer begins with the kind of a lock that is in its way."""
+UNLOCKED = struct.pack("h", fcntl.F_UNLCK)
 LIMITS = 16
 """Of a process, numbered from 0 (``RLIM_NLIMITS``)."""
 
@@ -125,7 +133,7 @@ class _Cell:
         self._status = None
         self._task = os.fork()
         if not self._task:
-            self._become_task(mode, descriptors)
+            be_child(lambda: self._live_as_task(mode, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -155,30 +163,19 @@ class _Cell:
                 if pid == self._task and not os.WIFSTOPPED(status):
                     self._status = status
 
-    def _become_task(self, mode: bytes, descriptors: Sequence[int]) -> NoReturn:
-        try:
-            _signal.set_wakeup_fd(-1)
-            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-            gc.enable()
-            os.setsid()
-            for target, source in enumerate(descriptors[STREAMS]):
-                os.dup2(source, target)
-            order, own = descriptors[ORDER], list(descriptors[STREAMS.stop :])
-            keep_only((0, 1, 2, order, *own, *((self._ruleset,) if self._ruleset >= 0 else ())))
-            wanted = read_order(order)
-            os.chdir(self._folder)
-            for name, value in wanted["env"].items():
-                os.environ[name] = value
-            confine_task(wanted["limits"], self._ruleset)
-            run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
-            run(wanted, own)
-        except SystemExit as end:
-            leave(end.code if isinstance(end.code, int) else 1)
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            leave(1)
-        leave(0)
+    def _live_as_task(self, mode: bytes, descriptors: Sequence[int]) -> None:
+        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        gc.enable()
+        for target, source in enumerate(descriptors[STREAMS]):
+            os.dup2(source, target)
+        order, own = descriptors[ORDER], list(descriptors[STREAMS.stop :])
+        keep_only((0, 1, 2, order, *own, *((self._ruleset,) if self._ruleset >= 0 else ())))
+        wanted = read_order(order)
+        os.chdir(self._folder)
+        for name, value in wanted["env"].items():
+            os.environ[name] = value
+        confine_task(wanted["limits"], self._ruleset)
+        run_task(mode, wanted, own)
 
 
 class _Standing:
@@ -186,6 +183,7 @@ class _Standing:
 
     * Folders that it can write to: contents, owner, modes, attributes and times. Whatever changes one of a folder changes ``ctime``,
       which nobody can set. A file that never had a name changes the number of the next one, and takes room for as long as it is there.
+    * Locks of these folders: they last as long as the open file, which the kernel closes late when it was sent and not received.
     * The first process, which is of the same user: its limits, priorities and processors, which the next task would inherit.
     * The number of the last process. A task that made no other process or thread has left none, and nobody learns how many there were.
     """
@@ -200,6 +198,11 @@ class _Standing:
         for place, path in zip(self._scratch, SCRATCH, strict=True):
             paths += _within(path, os.fstat(place).st_dev)
         self._places = [os.open(path, _ANY) for path in paths]
+        self._folders = [
+            os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            for path, place in zip(paths, self._places, strict=True)
+            if stat.S_ISDIR(os.fstat(place).st_mode)
+        ]
         for path in paths:
             # Who lists a folder does not change a time of access that is later than all others.
             now = time.time_ns()
@@ -227,6 +230,7 @@ class _Standing:
                 and self._files() == self._about_files
                 and self._self() == self._about_self
                 and [self._next_file(place) for place in SCRATCH] == self._next_files
+                and not any(map(_is_locked, self._folders))
             )
         except (OSError, ValueError):
             return False
@@ -273,6 +277,16 @@ class _Standing:
             os.close(made)
 
 
+def _is_locked(folder: int) -> bool:
+    """Return whether a lock is held on a folder: there are those of ``flock`` and those of an open file (``F_OFD_SETLK``)."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(folder, fcntl.LOCK_UN)
+    return fcntl.fcntl(folder, GET_LOCK, WRITE_LOCK)[: len(UNLOCKED)] != UNLOCKED
+
+
 def _within(path: str, device: int) -> list[str]:
     """All that lies below ``path`` on the same file system: links, and folders on the way to places that are mounted there."""
     found = []
@@ -285,10 +299,27 @@ def _within(path: str, device: int) -> list[str]:
     return found
 
 
-def leave(code: int) -> NoReturn:
-    """End this process, with what it has printed written."""
+def be_child(act: Callable[[], None]) -> NoReturn:
+    """Run ``act`` as all of a process that was just forked, in a session of its own; end it with what it has printed written."""
+    code = 0
+    try:
+        _signal.set_wakeup_fd(-1)
+        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+        os.setsid()
+        act()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        code = 1
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
+
+
+def run_task(mode: bytes, wanted: Any, own: list[int]) -> None:
+    """Run what a task's process is for, with the descriptors that are its own."""
+    run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
+    run(wanted, own)

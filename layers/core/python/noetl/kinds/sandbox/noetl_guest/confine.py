@@ -17,7 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OPEN_FILES = 1024
+OPEN_FILES = 512
+"""Of a process. It is also what tasks may have in flight, which the kernel counts for the user (see ``noetl.kinds.sandbox.in_flight``)."""
+SHARES = {"RLIMIT_SIGPENDING": 1024, "RLIMIT_MSGQUEUE": 100 * 1024}
+"""Signals and timers that wait, bytes of POSIX queues. They count in a task's user namespace, and for the user of all tasks."""
 PROCESS_FILES = (
     "cpuinfo",
     "filesystems",
@@ -115,6 +118,7 @@ def confine_cell(wanted: Confinement) -> int:
     os.umask(0o077)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
+    _limit_shares()
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     give_up_bounds()
     # In a user namespace to which nothing belongs but the IPC namespaces of tasks.
@@ -145,6 +149,8 @@ def restrict_self(wanted: Confinement) -> None:
     _limit(resource.RLIMIT_FSIZE, wanted.file_size)
     _limit(resource.RLIMIT_NOFILE, OPEN_FILES)
     if sys.platform == "linux":
+        if wanted.namespaces:
+            _limit_shares()
         if wanted.processes:
             # Counted in the user namespace, or for the user; it does not count for root.
             _limit(resource.RLIMIT_NPROC, wanted.processes + wanted.others)
@@ -156,6 +162,11 @@ def restrict_self(wanted: Confinement) -> None:
         _filter_calls(wanted)
         if wanted.memory:
             _limit(resource.RLIMIT_AS, wanted.memory)
+
+
+def _limit_shares() -> None:
+    for name, most in SHARES.items():
+        _limit(getattr(resource, name), most)
 
 
 def _filter_calls(wanted: Confinement) -> None:

@@ -25,6 +25,12 @@ SCRATCH_MIB = 128
 """What ``/tmp`` and ``/dev/shm`` of a task hold each. It is memory, and gone with the task."""
 RESERVED_PIDS = 300
 """Numbers that are not given a second time."""
+COUNTS = {
+    "user_namespaces": 0,
+    **dict.fromkeys(("inotify_instances", "fanotify_groups"), 16),
+    **dict.fromkeys(("inotify_watches", "fanotify_marks"), 4096),
+}
+"""What one task may have of that of which a user has few (see ``/proc/sys/user``)."""
 SCRATCH = ("/tmp", "/dev/shm")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 LINKS = (
@@ -52,27 +58,43 @@ def leave_user_and_processes() -> None:
 
     The process must have one thread and must be dumpable: the kernel keeps its maps closed otherwise. Raises OSError.
     """
-    _leave_user(NEW_PIDS)
+    about = _about_processes("/proc")
+    try:
+        _leave_user(NEW_PIDS, about)
+        _bound_counts(about)
+    finally:
+        os.close(about)
 
 
-def _leave_user(others: int, about: str | int = "/proc/self") -> None:
-    """``about``: what the kernel tells of this process, as a path or an open folder."""
+def _about_processes(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def _leave_user(others: int, about: int) -> None:
+    """``about``: an open folder ``/proc`` that shows this process."""
     user, group = os.geteuid(), os.getegid()
     call("unshare", NEW_USER | others)
-    folder = os.open(about, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if isinstance(about, str) else about
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    ):
+        _write(about, f"self/{name}", text)
+
+
+def _bound_counts(about: int) -> None:
+    """Bound what the kernel counts for a user in all namespaces, in that of this process. A container may keep ``/proc/sys`` read-only."""
+    for name, most in COUNTS.items():
+        with suppress(OSError):
+            _write(about, f"sys/user/max_{name}", str(most))
+
+
+def _write(folder: int, path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        for name, text in (
-            ("setgroups", "deny"),
-            ("uid_map", f"{user} {user} 1"),
-            ("gid_map", f"{group} {group} 1"),
-        ):
-            file = os.open(name, os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                os.write(file, text.encode())
-            finally:
-                os.close(file)
+        os.write(file, text.encode())
     finally:
-        os.close(folder)
+        os.close(file)
 
 
 def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> None:
@@ -110,7 +132,11 @@ class Ground:
 
         Mounts that the machine makes or takes away later change nothing here. Raises OSError.
         """
-        _leave_user(NEW_MOUNTS)
+        about = _about_processes("/proc")
+        try:
+            _leave_user(NEW_MOUNTS, about)
+        finally:
+            os.close(about)
         _turn_root(self.folder)
         made = {"/"}
         for place in (*SCRATCH, *self.temporary):
@@ -134,11 +160,15 @@ class Ground:
         apart = [place for place in (*self.read, *self.write) if self._apart(place)]
         _give_all((*apart, (folder, folder, "folder")), made)
         # Its new /proc will not be writable.
-        about = os.open(f"{OLD}/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        about = _about_processes(f"{OLD}/proc")
         _mount_proc()
         _mount(OLD, "/proc/1", None, BIND)
         _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
-        _leave_user(0, about)
+        try:
+            _leave_user(0, about)
+            _bound_counts(about)
+        finally:
+            os.close(about)
 
     def _apart(self, place: Sequence[str]) -> bool:
         """Whether a place lies where each task has a folder to itself."""

@@ -1,7 +1,9 @@
-"""A filter of system calls: it takes away keys of the kernel and, where no mount namespace hides them, sockets of files.
+"""A filter of system calls: it takes away keys of the kernel, a clock, and, where no mount namespace hides them, sockets of files.
 
 The kernel keeps keys (tickets of Kerberos, of encrypted folders) for a user and for a session. A task inherits its worker's session, and
 the user's keyring is found by its number in any namespace: so a task reads them, and leaves messages for other tasks there.
+
+A process can ask for the processor time of any other one that it sees, and that of the first process of a cell tells of the tasks before.
 
 Landlock does not look at ``connect`` to a path before its ABI 9, and the kernel asks for no more than the rights of the
 user: the socket of a database would be open to every task. So a task cannot make such sockets. ``socketpair`` stays, for
@@ -27,10 +29,12 @@ OTHER_ABI = 0x40000000
 """Numbers of the x32 ABI begin there."""
 IO_URING_SETUP = 425
 MACHINES = {
-    "x86_64": (0xC000003E, 41, 53, (248, 249, 250)),
-    "aarch64": (0xC00000B7, 198, 199, (217, 218, 219)),
+    "x86_64": (0xC000003E, 41, 53, (248, 249, 250), (222, 228, 229, 230)),
+    "aarch64": (0xC00000B7, 198, 199, (217, 218, 219), (107, 113, 114, 115)),
 }
-"""AUDIT_ARCH, socket, socketpair; add_key, request_key, keyctl."""
+"""AUDIT_ARCH, socket, socketpair; add_key, request_key, keyctl; timer_create, clock_gettime, clock_getres, clock_nanosleep."""
+CLOCK_OF_FIRST, ANY_KIND_OF_CLOCK = ~1 << 3 & 0xFFFFFFFF, 0xFFFFFFF8
+"""The clock of the process with the number 1, and all bits but those that say which of its clocks."""
 
 
 class _Program(ctypes.Structure):
@@ -45,7 +49,7 @@ def is_known() -> bool:
 def filter_calls(*, sockets: bool) -> None:
     """From now on for this process and all that it starts. It needs ``no_new_privs``. Raises OSError.
 
-    ``sockets``: refuse those of files, too; keys of the kernel are always refused.
+    ``sockets``: refuse those of files, too; keys of the kernel, and the clock of the process with the number 1, are always refused.
     """
     code = program(*MACHINES[os.uname().machine], sockets=sockets)
     found = _Program(len(code) // 8, code)
@@ -53,12 +57,19 @@ def filter_calls(*, sockets: bool) -> None:
 
 
 def program(
-    architecture: int, socket_number: int, pair_number: int, keys: tuple[int, ...], *, sockets: bool
+    architecture: int,
+    socket_number: int,
+    pair_number: int,
+    keys: tuple[int, ...],
+    clocks: tuple[int, ...],
+    *,
+    sockets: bool,
 ) -> bytes:
     """The filter as the kernel reads it. Jumps count the instructions that are passed over."""
     refused = RETURN, 0, 0, ERROR | errno.EACCES
     unknown = RETURN, 0, 0, ERROR | errno.ENOSYS
     allowed = RETURN, 0, 0, ALLOW
+    no_clock = RETURN, 0, 0, ERROR | errno.EINVAL
     steps = [
         (LOAD, 0, 0, ARCHITECTURE),
         (JUMP_EQUAL, 1, 0, architecture),
@@ -69,6 +80,15 @@ def program(
     ]
     for number in keys:
         steps += [(JUMP_EQUAL, 0, 1, number), unknown]
+    for place, number in enumerate(clocks):
+        steps.append((JUMP_EQUAL, len(clocks) - 1 - place, int(number == clocks[-1]) * 5, number))
+    steps += [
+        (LOAD, 0, 0, FIRST),
+        (AND, 0, 0, ANY_KIND_OF_CLOCK),
+        (JUMP_EQUAL, 0, 1, CLOCK_OF_FIRST),
+        no_clock,
+        allowed,
+    ]
     if sockets:
         steps += [
             (JUMP_EQUAL, 0, 1, IO_URING_SETUP),

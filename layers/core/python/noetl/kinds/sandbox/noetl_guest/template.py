@@ -15,11 +15,11 @@ import gc
 import os
 import select
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 from . import cell, confine, landlock, launch, namespaces, removal, serve, syscall_filter  # noqa: F401
-from .cell import CELL, SERVE, leave
+from .cell import CELL, be_child, run_task
 from .kernel import PR_SET_DUMPABLE, prctl
 from .order import read_order, receive
 from .supervise import keep_only
@@ -58,7 +58,7 @@ class _Children:
             _tell(status, 0, error.errno or FAILED)
             pid = -1
         if pid == 0:
-            _become_child(mode, descriptors, self.ground)
+            be_child(lambda: _live(mode, descriptors, self.ground))
         for descriptor in descriptors:
             os.close(descriptor)
         if pid > 0:
@@ -123,41 +123,40 @@ def _tell(report: int, *numbers: int) -> None:
         os.write(report, b"".join(number.to_bytes(NUMBER, "little") for number in numbers))
 
 
-def _become_child(mode: bytes, descriptors: Sequence[int], ground: namespaces.Ground | None) -> NoReturn:
-    """Live as the first process of a cell, or take over the streams, the folder and the environment of a task and live as its process."""
-    try:
-        _signal.set_wakeup_fd(-1)
-        _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-        os.setsid()
-        if mode == CELL:
-            assert ground is not None
-            control, order = descriptors
-            null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            for target in range(STREAMS):
-                os.dup2(null, target)
-            keep_only((*range(STREAMS), control, order))
-            wanted = read_order(order)
-            _take_environment(wanted["env"])
-            cell.live(wanted, control, ground)
-        lifeline, order = descriptors[LIFELINE], descriptors[ORDER]
-        own = list(descriptors[TASK_STREAMS.stop :])
-        for target, source in enumerate(descriptors[TASK_STREAMS]):
-            os.dup2(source, target)
-        keep_only((*range(STREAMS), lifeline, order, *own))
-        wanted = read_order(order)
-        # The kernel keeps the maps of a user namespace closed otherwise; ``confine`` takes it away again.
-        prctl(PR_SET_DUMPABLE, 1)
-        os.chdir(wanted["folder"])
-        _take_environment(wanted["env"])
-        confine.confine(confine.Confinement(**wanted["confinement"]), lifeline)
-        run: Callable[[Any, list[int]], None] = serve.run if mode == SERVE else launch.run
-        run(wanted, own)
-    except SystemExit as end:
-        leave(end.code if isinstance(end.code, int) else 1)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        leave(1)
-    leave(0)
+def _live(mode: bytes, descriptors: Sequence[int], ground: namespaces.Ground | None) -> None:
+    if mode == CELL:
+        _live_as_cell(descriptors, ground)
+    else:
+        _live_as_task(mode, descriptors)
+
+
+def _live_as_cell(descriptors: Sequence[int], ground: namespaces.Ground | None) -> NoReturn:
+    """Live as the first process of a cell."""
+    assert ground is not None
+    control, order = descriptors
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    for target in range(STREAMS):
+        os.dup2(null, target)
+    keep_only((*range(STREAMS), control, order))
+    wanted = read_order(order)
+    _take_environment(wanted["env"])
+    cell.live(wanted, control, ground)
+
+
+def _live_as_task(mode: bytes, descriptors: Sequence[int]) -> None:
+    """Take over the streams, the folder and the environment of a task, and live as its process."""
+    lifeline, order = descriptors[LIFELINE], descriptors[ORDER]
+    own = list(descriptors[TASK_STREAMS.stop :])
+    for target, source in enumerate(descriptors[TASK_STREAMS]):
+        os.dup2(source, target)
+    keep_only((*range(STREAMS), lifeline, order, *own))
+    wanted = read_order(order)
+    # The kernel keeps the maps of a user namespace closed otherwise; ``confine`` takes it away again.
+    prctl(PR_SET_DUMPABLE, 1)
+    os.chdir(wanted["folder"])
+    _take_environment(wanted["env"])
+    confine.confine(confine.Confinement(**wanted["confinement"]), lifeline)
+    run_task(mode, wanted, own)
 
 
 def _take_environment(wanted: Any) -> None:
