@@ -80,10 +80,17 @@ def triggers(ask: Ask, text: str) -> list[tuple[int, Any]]:
         {**plain, "path": text},
         {**plain, "event_id": "{{ event.body." + text + " }}"},
     ]
-    bodies += [
-        {**plain, "source": {"type": text}},
-        {**plain, "source": {"type": "file", "folder": text, "files": text}},
+    sources: list[dict[str, Any]] = [
+        {"type": text},
+        {"type": "webhook", "credential": text, "header": text},
+        {"type": "s3", "bucket": text, "prefix": text, "suffix": text},
+        {"type": "eventbridge", "pattern": {"source": [text], text: [1]}, "bus": text},
+        {"type": "sqs", "queue": text},
+        {"type": "file", "folder": text, "pattern": text},
+        {"type": "file", "folder": f"/{text}"},
+        {"type": "file", "folder": "/tmp", "pattern": text},
     ]
+    bodies += [{**plain, "source": source} for source in sources]
     found = [ask("POST", "/api/triggers", body) for body in [*bodies, {**plain, **more}, plain]]
     hooks = [answer["hook"] for status, answer in found if status < 300 and answer.get("hook")][-1:]
     found += [ask("POST", hook, body) for hook in hooks for body in (document(text), {"body": [text]})]
