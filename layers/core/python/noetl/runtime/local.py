@@ -277,7 +277,7 @@ class LocalRuntime:
         """Run what the store has given out."""
         with self._changed:
             for command in commands:  # It is live, whatever this process remembers of it.
-                self._ended.pop(command.execution_id, None)
+                self._ended.revive(command.execution_id)
         self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
@@ -388,7 +388,7 @@ class LocalRuntime:
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.put(handled.events)
             for execution_id in handled.redriven:
-                self._ended.pop(execution_id, None)
+                self._ended.revive(execution_id)
             self._ended.note(handled.ended)
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if handled.ended and self._given_up:
