@@ -57,7 +57,10 @@ DOORS = {
         "services.test_sizes",
         "contract.test_engine_sizes",
     },
-    "document_bytes": {"cli.test_sizes", "contract.test_engine_sizes"},
+    "document_bytes": {"api.test_sizes", "cli.test_sizes", "contract.test_engine_sizes"},
+    "schema_operations": {"api.test_sizes", "cli.test_sizes", "dsl.test_sizes"},
+    "schema_nesting": {"api.test_sizes", "cli.test_sizes", "dsl.test_sizes"},
+    "ahead_seconds": {"api.test_named_sizes", "cli.test_sizes"},
     "identifier": {"api.test_named_sizes", "dsl.test_sizes", "services.test_sizes"},
     "path": {"api.test_named_sizes", "cli.test_sizes", "dsl.test_sizes"},
     "schema_depth": {"dsl.test_sizes", "services.test_sizes"},
@@ -76,6 +79,20 @@ DOORS = {
     "catch_up": {"api.test_named_sizes", "dsl.test_sizes"},
 }
 """Limits that hold at several doors, and the suites that try these."""
+
+
+NAMED_DOORS = {
+    "the API": {"tests.unit.api.test_sizes", "tests.unit.api.test_named_sizes"},
+    "the command line": {"tests.unit.cli.test_sizes"},
+    "`noetl serve`": {"tests.unit.runtime.test_http_server"},
+}
+"""What the table calls a public door, and the suites that try it."""
+
+
+@pytest.mark.parametrize("door", NAMED_DOORS)
+def test_a_limit_has_a_case_at_each_public_door_that_it_names(door: str) -> None:
+    named = {size.name for size in SIZES if door in size.where}
+    assert named and named <= set().union(*map(covered, NAMED_DOORS[door]))
 
 
 @pytest.mark.parametrize("name", DOORS)

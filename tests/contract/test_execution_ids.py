@@ -211,6 +211,37 @@ def test_two_clients_that_draw_one_id_get_an_execution_each(store, make, meeting
             assert start(who, who).execution_id == started.execution_id, "asked again, it is the same"
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_a_start_without_a_key_that_is_in_doubt_takes_no_other_for_its_own(store, make, carried_out, begun):
+    """It may have to wait for a place, so no engine begins it in its own commit. ``carried_out``: it is this client that has the id."""
+    limited = ONE.replace("workflow:", "executor: { spec: { concurrency: { key: k, limit: 1 } } }\nworkflow:")
+    program = compile_playbook(limited, kinds=default_registry()).program
+    assert program is not None
+    now_ms, bits = ids.EPOCH_MS + (CHILD >> ids.RANDOM_BITS), CHILD & ((1 << ids.RANDOM_BITS) - 1)
+
+    def start(who: str, again: bool = False) -> Any:
+        return start_execution(
+            program,
+            Wish({"who": who}, f"demo/{who}", principal=who),
+            store,
+            owner=ME,
+            now_ms=now_ms,
+            random_bits=bits,
+            again=again,
+            begin=lambda asked: True,
+            origin=who,
+        )
+
+    first = start("mine" if carried_out else "theirs")
+    if begun:
+        store.commit([begin(make, first.event)], ME)
+    found = start("mine", again=True)
+    assert found.event is not None and (found.execution_id == CHILD) is carried_out
+    assert store.info(found.execution_id).path == "demo/mine"
+    assert start("mine", again=True) == found, "also when the first id that it drew was not its own"
+
+
 @pytest.mark.parametrize("carried_out", [False, True])
 def test_a_start_that_the_engine_failed_on_takes_no_other_for_its_own(store, make, carried_out):
     """``carried_out``: the engine had begun it, and its answer was lost."""

@@ -6,6 +6,7 @@ import pytest
 
 from noetl.domain import ids
 from noetl.domain.commands import Command, LoopSlice
+from noetl.domain.events import Parent
 from noetl.domain.limits import Admission, Limit, Numbers
 from noetl.domain.outcomes import Outcome, Suspend
 from noetl.ports.execution_store import ChildrenWord, Committed
@@ -246,12 +247,13 @@ def test_what_waits_behind_an_execution_that_is_paused_takes_its_turn_at_once(ma
 
 def test_what_waits_behind_a_child_that_is_paused_before_it_began_takes_its_turn_at_once(make, store):
     store.heartbeat("me", 60)
-    store.commit([make.change()], "me")
+    start = make.start(EID + 9, parent=Parent(EID, "2", 1, run=2))
+    store.commit([make.change(outbox=(start,))], "me")
     two = Admission("execution:demo", 2, "queue")
     assert admit(make, store, OTHER, two)[0].status == "held"
     begin(make, store, OTHER)
     child = make.created(parent_execution_id=EID)
-    assert store.admit(make.start(EID + 9), child, ALONE, "me")[0].status == "queued"
+    assert store.admit(start, child, ALONE, "me")[0].status == "queued"
     assert admit(make, store, THIRD, two)[0].status == "queued"
     words = (ChildrenWord("pause", "pause:1", 1),)
     told = store.commit([make.change(1, status="paused", words=words)], "me")

@@ -76,6 +76,7 @@ def held() -> Iterator[tuple[ApiServer, threading.Event, list[str]]]:
         release.set()
 
 
+@pytest.mark.timeout(round(20 * PATIENCE))
 def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
     remote: Remote, deployment: Any, held: Any
 ) -> None:

@@ -61,3 +61,50 @@ def test_what_was_committed_and_could_not_be_begun_is_begun_later(
         runtime.run_until(found, timeout=PATIENCE)
         assert [runtime.status(one) for one in found] == ["completed"]
         assert next(times) > failing, "nothing failed"
+
+
+THREE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: three, path: three }
+workflow:
+  - step: start
+    tool: { kind: noop }
+    next: { spec: { mode: inclusive }, arcs: [{ step: a }, { step: b }, { step: c }] }
+  - { step: a, tool: { kind: python, args: { name: a }, code: "result = name" } }
+  - { step: b, tool: { kind: python, args: { name: b }, code: "result = name" } }
+  - { step: c, tool: { kind: python, args: { name: c }, code: "result = name" } }
+"""
+
+
+class PanicError(BaseException):
+    """What a compiled library raises."""
+
+
+@pytest.mark.parametrize("error", [ValueError, PanicError])
+def test_what_was_begun_before_a_defect_is_not_given_back(
+    error: type[BaseException], tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three commands of one commit the second breaks: the first, which a thread has, runs once, and all come to an end."""
+    lines: list[str] = []
+    settings = Settings.from_env({}, home=tmp_path, database_url=database)
+    with LocalRuntime(settings, on_log=lines.append) as runtime:
+        hand_over, given_back = runtime.store.hand_over, []
+        numbers, submit = itertools.count(1), runtime.pools["python"].submit
+
+        def broken(command):  # type: ignore[no-untyped-def]
+            if next(numbers) == 2:
+                raise error("a defect")
+            submit(command)
+
+        def told(owner, gone, left):  # type: ignore[no-untyped-def]
+            given_back.append([one.step for one in left.commands])
+            hand_over(owner, gone, left)
+
+        monkeypatch.setattr(runtime.pools["python"], "submit", broken)
+        monkeypatch.setattr(runtime.store, "hand_over", told)
+        execution = runtime.start(runtime.register(THREE, source_name="three.yaml"), {})
+        runtime.run_until([execution], timeout=PATIENCE)
+        assert runtime.status(execution) == "completed"
+        assert next(numbers) > 3 and given_back == [["b", "c"]], lines
+        assert runtime._quiet(), "nothing counts as under way any more"

@@ -8,21 +8,29 @@ from typing import Any
 
 import pytest
 
+from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes import Outcome, Patch
 from noetl.domain.sizes import (
     CORRELATION_ID,
+    DOCUMENT_BYTES,
     DOCUMENT_DEPTH,
     DOCUMENT_KEYS,
     IDENTIFIER,
     INTEGER_DIGITS,
     NAME,
     REASON,
+    SCHEMA_NESTING,
+    SCHEMA_OPERATIONS,
     Size,
 )
 from noetl.domain.tokens import grant
+from noetl.dsl.json_schema.check import misfits
+from noetl.dsl.json_schema.effort import Effort
 from noetl.services.fire_schedule import fire_schedule
 from noetl.services.start_playbook import StartDeps
 from tests.unit.api.ground import GATED, HELLO, Ground
+from tests.unit.api.test_callbacks import FREE
 from tests.unit.api.test_events_in import deliver, message
 
 Told = tuple[int, dict[str, Any]]
@@ -126,7 +134,15 @@ def digits(count: int) -> str:
     return '{"a": -' + "9" * count + "}"
 
 
+def sized(count: int) -> str:
+    """A document of ``count`` bytes as it is kept. It is shorter as it is sent, or no request could hold it and what is around it."""
+    numbers = 150_000
+    kept = len(codec.encode({"a": [1e15] * numbers, "b": ""}))
+    return '{"a": [' + ",".join(["1e15"] * numbers) + '], "b": "' + "x" * (count - kept) + '"}'
+
+
 CASES = [
+    *((door, DOCUMENT_BYTES, sized) for door in DOORS),
     *((door, NAME, keyed) for door in NAMING),
     *((door, DOCUMENT_KEYS, keys) for door in NAMING),
     *((door, DOCUMENT_DEPTH, nested) for door in DOORS),
@@ -293,6 +309,69 @@ def test_an_outcome_has_no_id_but_its_own(ground, event_id):
     assert not ground.forwarded
 
 
+Schema = dict[str, Any]
+SCHEMAS: dict[Size, tuple[Schema, Callable[[int], Any]]] = {
+    SCHEMA_OPERATIONS: ({"properties": {"a": {"items": {}}}}, lambda count: [0] * count),
+    SCHEMA_NESTING: (
+        {
+            "properties": {"a": {"$ref": "#/$defs/lists"}},
+            "$defs": {"lists": {"items": {"$ref": "#/$defs/lists"}}},
+        },
+        lambda levels: json.loads("[" * levels + "]" * levels),
+    ),
+}
+"""A schema that costs more with each item, or level, of ``a``."""
+
+
+@pytest.fixture
+def costly(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[Schema, Any]:
+    """A schema, and the documents that are one below, at, and one above what may be held against it: operations are a hundredth."""
+    schema, make = SCHEMAS[request.param]
+    lookup, whole = Effort.__init__.__defaults__ or ()
+    monkeypatch.setattr(Effort.__init__, "__defaults__", (lookup, whole // 100))
+
+    def fits(count: int) -> bool:
+        try:
+            return misfits(schema, {"a": make(count)}) == []
+        except InvalidInputError:
+            return False
+
+    low, high = 1, DOCUMENT_DEPTH.value - 2 if request.param is SCHEMA_NESTING else whole // 50
+    assert fits(low) and not fits(high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return schema, [{"a": make(low + over)} for over in (-1, 0, 1)]
+
+
+def start_checked(ground: Ground, schema: Schema) -> str:
+    ground.register(HELLO.replace("workflow:", f"input: {json.dumps(schema)}\nworkflow:"))
+    return "/api/executions"
+
+
+def answer_checked(ground: Ground, schema: Schema) -> str:
+    ground.run(FREE.replace("callback: true", f"callback: true, schema: {json.dumps(schema)}"))
+    (execution,) = ground.ask("GET", "/api/executions").json["executions"][:1]
+    found = ground.ask("GET", f"/api/executions/{execution['execution_id']}/callbacks").json["callbacks"]
+    return f"/api/callbacks/{found[0]['token']}"
+
+
+@pytest.mark.parametrize("costly", SCHEMAS, ids=lambda size: size.name, indirect=True)
+@pytest.mark.parametrize("over", [-1, 0, 1])
+@pytest.mark.parametrize("door", [start_checked, answer_checked])
+def test_what_is_held_against_a_schema_at_its_limit(ground, request, costly, door, over):
+    schema, documents = costly
+    path = door(ground, schema)
+    document = documents[over + 1]
+    body = {"path": "demo/hello", "payload": document} if door is start_checked else document
+    reply = ground.ask("POST", path, body)
+    assert (reply.status < 300) == (over <= 0), reply
+    if over > 0:
+        size = request.node.callspec.params["costly"]
+        assert (reply.status, reply.json["code"]) == (422, "schema_limit"), reply
+        assert reply.json["details"] == {"limit": size.name, "most": size.value} and reply.json["hint"]
+
+
 def sizes_under_test() -> set[Size]:
     """Limits that have a case here, for the test that every limit has one."""
-    return {size for _, size, _ in CASES}
+    return {size for _, size, _ in CASES} | SCHEMAS.keys()

@@ -11,7 +11,9 @@ import pytest
 from noetl.cli.errors import USAGE
 from noetl.cli.payload import parse_set, parse_value, read_payload
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.schedules import instant
 from noetl.domain.sizes import (
+    AHEAD_SECONDS,
     CORRELATION_ID,
     CREDENTIAL_BYTES,
     CREDENTIAL_NAME,
@@ -35,11 +37,13 @@ from noetl.domain.sizes import (
     Size,
 )
 from tests.parts import parted
-from tests.unit.api.test_sizes import digits, keyed, keys, nested
+from tests.unit.api.ground import HELLO
+from tests.unit.api.test_sizes import SCHEMAS, costly, digits, keyed, keys, nested
+from tests.unit.cli.fake_runtime import Database
 from tests.unit.cli.test_doors import both
 from tests.unit.dsl.test_sizes import CASES as PLAYBOOKS
 
-__all__ = ["both"]
+__all__ = ["both", "costly"]
 
 MADE = {NAME: keyed, DOCUMENT_KEYS: keys, DOCUMENT_DEPTH: nested, INTEGER_DIGITS: digits}
 FILES = (
@@ -83,6 +87,31 @@ def test_the_reason_of_a_change(both, over: int) -> None:
     for command in ("cancel WAITING", "pause WAITING", "ctx patch WAITING --set a=1"):
         for ran in both(f"{command} --reason {'r' * (REASON.value + over)}"):
             assert ran.code == (USAGE if over > 0 else 0), ran
+
+
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_how_far_ahead_a_start_lies(both, over: int) -> None:
+    for ran in both(f"exec demo/hello --at {instant(Database().now + AHEAD_SECONDS.value + over)}"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or (AHEAD_SECONDS.name in ran.err and str(AHEAD_SECONDS.value) in ran.err), ran
+
+
+@pytest.mark.parametrize("costly", SCHEMAS, ids=lambda size: size.name, indirect=True)
+@pytest.mark.parametrize("over", [-1, 0, 1])
+def test_what_is_held_against_a_schema_at_its_limit(both, tmp_path: Path, request, costly, over: int) -> None:
+    schema, documents = costly
+    (tmp_path / "checked.yaml").write_text(
+        HELLO.replace("workflow:", f"input: {json.dumps(schema)}\nworkflow:").replace(
+            "demo/hello", "demo/checked"
+        )
+    )
+    (tmp_path / "document.json").write_text(json.dumps(documents[over + 1]))
+    size = request.node.callspec.params["costly"]
+    for _ in both("register checked.yaml"):
+        pass
+    for ran in both("exec demo/checked --payload document.json"):
+        assert ran.code == (USAGE if over > 0 else 0), ran
+        assert over <= 0 or ("schema_limit" in ran.err and str(size.value) in ran.err), ran
 
 
 COMMANDS = {
@@ -274,6 +303,8 @@ def sizes_under_test() -> set[Size]:
         SET_DEPTH,
         PRIORITY,
         PATCH_OPERATIONS,
+        AHEAD_SECONDS,
+        *SCHEMAS,
         *(size for size, *_ in COMMANDS.values()),
         *(size for size, _ in NAMED.values()),
     }

@@ -37,3 +37,25 @@ def test_a_look_asks_once_for_all_that_are_open(monkeypatch):
     waiter.wait(range(900), None, None, 0.01)
     assert store.asked == [899, 1]
     assert known == {**dict.fromkeys(range(900), "completed"), 7: "failed"}
+
+
+def test_an_end_that_was_read_before_a_redrive_is_not_remembered(monkeypatch):
+    """This process got commands of the execution while it looked: what is remembered as ended is given up, and they would not run."""
+    monkeypatch.setattr(ends, "LOOK_SECONDS", 0.0)
+    known, changed = Ends(), threading.Condition()
+
+    class Redriven(Others):
+        def executions(self, *, limit: int, wanted: ExecutionFilter) -> list[Any]:
+            found = super().executions(limit=limit, wanted=wanted)
+            if len(self.asked) == 1:
+                with changed:
+                    known.revive(1)
+            elif len(self.asked) == 2:
+                found = [SimpleNamespace(execution_id=1, status="failed")]
+            return found
+
+    store = Redriven()
+    waiter = EndWaiter(cast(ExecutionStore, store), known, changed, quiet=lambda: False, log=print)
+    waiter.wait([1, 2], None, None, 0.01)
+    assert store.asked == [2, 1], "the second is remembered, and the first is looked at again"
+    assert known == {1: "failed", 2: "completed"}

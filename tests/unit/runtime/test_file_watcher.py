@@ -147,3 +147,14 @@ def test_a_folder_that_is_gone_is_said_once_and_watched_when_it_is_back(ground):
     ground.folder.with_name("away").rename(ground.folder)
     ground.write("a.csv")
     assert ground.look() == [("a.csv", "created")]
+
+
+@pytest.mark.parametrize("folder", ["/x\ud800y", "/x\0y", "/" + "k" * 10_000])
+def test_a_folder_that_no_file_system_can_have_keeps_no_other_from_being_watched(ground, folder):
+    """A server before this one kept whatever folder a client named."""
+    ground.watch("bad", folder=folder)
+    ground.watch("in")
+    ground.look()
+    ground.write("a.csv")
+    assert ground.look() == [("a.csv", "created")]
+    assert sum("trigger bad cannot be looked at" in line for line in ground.log) == 1

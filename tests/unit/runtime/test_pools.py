@@ -6,6 +6,7 @@ import threading
 from types import SimpleNamespace
 
 import msgspec
+import pytest
 
 from noetl.domain.commands import Command
 from noetl.runtime.local import LocalRuntime
@@ -38,6 +39,25 @@ def test_commands_that_come_while_one_thread_is_idle_run_beside_each_other():
     assert started == 3, "the others wait for the first"
     wait_until(lambda: len(met) == 3, "three commands at a time")
     wait_until(lambda: pool.gauge().in_flight == 0, "the end of all three")
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error):
+    """The runtime answers for what goes wrong with a command; that may go wrong as well, such as a log that is closed."""
+    told, ran = [], threading.Semaphore(0)
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+
+    def run(one: Command) -> None:
+        if one.execution_id == 1:
+            raise error("the log is closed")
+        ran.release()
+
+    pool = Pool("io", 1, run)
+    pool.submit(command(1))
+    wait_until(lambda: told == [error] and pool.gauge().in_flight == 0, "the end of the first")
+    pool.submit(command(2))
+    assert ran.acquire(timeout=PATIENCE), "no thread runs it"
     pool.close(0.0)
 
 

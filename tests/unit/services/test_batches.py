@@ -50,6 +50,8 @@ def calls_to_begin(children: int) -> Counter[str]:
         )
         for place in range(children)
     ]
+    with bench.store.tables() as tables:
+        tables.post(starts, parent.execution_id, "me")
     handled = handle_events(starts, deps, Handled())
     assert len({command.execution_id for command in handled.commands}) == children
     return calls

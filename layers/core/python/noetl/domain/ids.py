@@ -41,11 +41,20 @@ def ids_in(document: bytes) -> set[int]:
 
 START = "start"
 """What the id of every Start begins with."""
+KEPT_START = "start@"
+"""What the id of a Start begins with whose execution has a row before it begins."""
 
 
-def start_event(origin: str = "") -> str:
-    """``origin``: tells this Start from others that might get the same execution id. Stores need none for what ``create`` made."""
+def start_event(origin: str = "", kept: bool = False) -> str:
+    """``origin``: tells this Start from others that might get the same execution id. ``kept``: ``create`` makes a row with this Start."""
+    if kept:
+        return f"{KEPT_START}{origin}"
     return f"{START}:{origin}" if origin else START
+
+
+def is_kept_start(event_id: str) -> bool:
+    """Tell whether this is the id of a Start that begins only what ``create`` made."""
+    return event_id.startswith(KEPT_START)
 
 
 def is_start(event_id: str) -> bool:

@@ -117,7 +117,7 @@ def check_source(source: Source) -> Source:
         case FileSource():
             _short("folder", source.folder)
             _short("pattern", source.pattern)
-            if not source.folder.startswith("/") or "\0" in source.folder:
+            if not source.folder.startswith("/") or not _names_a_file(source.folder):
                 raise _bad("folder", f"is {source.folder[:80]!r}", "an absolute path, such as /data/incoming")
             if not source.pattern or "/" in source.pattern:
                 raise _bad("pattern", f"is {source.pattern[:80]!r}", "of names in the folder, such as *.csv")
@@ -136,6 +136,14 @@ def _pattern(place: str, pattern: Any, depth: int = 0) -> None:
             _pattern(f"{place}.{key}", entry, depth + 1)
         elif not isinstance(entry, list) or not entry:
             raise _bad(f"{place}.{key}", "does not list what it may be", f'write "{key}": [ … ]')
+
+
+def _names_a_file(text: str) -> bool:
+    """Tell whether a file can have this name: halves of surrogate pairs stand for single bytes, and those of no byte for nothing."""
+    try:
+        return b"\0" not in text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
 
 
 def _fits(field: str, value: str, pattern: str, hint: str) -> None:

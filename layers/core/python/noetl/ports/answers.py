@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from noetl.domain import ids
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.state import Status
@@ -48,6 +49,11 @@ class CreatedExecution(msgspec.Struct, frozen=True):
     starts_at: float | None = None
     start: str = ""
     awaited_by: int | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether its Start was kept, with a row of its own or in the outbox, before anybody was sent it."""
+        return self.parent_execution_id is not None or ids.is_kept_start(self.start)
 
 
 class Creation(msgspec.Struct, frozen=True):

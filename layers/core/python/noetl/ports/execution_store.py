@@ -98,7 +98,8 @@ class ExecutionIdTakenError(Exception):
     """Other executions have these ids: nothing was written.
 
     ``children``: ids that Starts in an outbox ask for; they are derived again. ``starts``: ids of executions that a Start begins, though
-    their row, or the Start that waits for them, came from another one; the client gets another id.
+    their row, or the Start that waits for them, came from another one; the client gets another id. Or both are gone, although the Start was
+    kept before it was sent: it came again after its execution was removed.
     """
 
     def __init__(self, children: Iterable[int] = (), starts: Iterable[int] = ()) -> None:

@@ -32,6 +32,23 @@ class Ends(dict[int, str]):
         super().__init__()
         self._awaited: dict[int, list[threading.Event]] = {}
         self._released = False
+        self._looks: list[set[int]] = []
+
+    def revive(self, execution_id: int) -> None:
+        """This execution is live, whatever this process remembers of it, or reads of it at this moment."""
+        self.pop(execution_id, None)
+        for revived in self._looks:
+            revived.add(execution_id)
+
+    def look(self) -> set[int]:
+        """Give the set of those that are revived from now on, until ``looked``."""
+        revived: set[int] = set()
+        self._looks.append(revived)
+        return revived
+
+    def looked(self, revived: set[int]) -> None:
+        """The look is over that ``look`` began."""
+        self._looks = [one for one in self._looks if one is not revived]
 
     def note(self, ended: Iterable[tuple[int, str]]) -> None:
         """Remember these, tell those who wait for them, and forget the oldest."""
@@ -162,6 +179,14 @@ class EndWaiter:
         for first in range(0, len(open_), LOOK_AT):
             some = tuple(open_[first : first + LOOK_AT])
             ended = ExecutionFilter(ids=some, statuses=tuple(sorted(TERMINAL)))
-            found = self.store.executions(limit=len(some), wanted=ended)
             with self.changed:
-                self.ended.note((one.execution_id, one.status) for one in found)
+                revived = self.ended.look()
+            try:
+                found = self.store.executions(limit=len(some), wanted=ended)
+                with self.changed:
+                    # What is redriven meanwhile has commands in this process, which would count as given up.
+                    ends = [(one.execution_id, one.status) for one in found]
+                    self.ended.note(end for end in ends if end[0] not in revived)
+            finally:
+                with self.changed:
+                    self.ended.looked(revived)

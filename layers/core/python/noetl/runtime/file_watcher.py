@@ -49,7 +49,8 @@ class FileWatcher:
         for row in self._triggers.entries(limit=MOST_TRIGGERS, kind="file"):
             try:
                 yield from self._look_at(row)
-            except OSError as error:
+            except (OSError, ValueError) as error:
+                # No file can have the name of a folder that an earlier version has kept.
                 self._say(row.name, f"the folder of the trigger {row.name} cannot be looked at: {error}")
 
     def _look_at(self, row: TriggerRow) -> Iterator[Fired]:

@@ -55,6 +55,16 @@ def make_pools(sizes: Mapping[str, int], run: Callable[[Command], None], here: H
     return {name: Pool(name, size, run, places.get(name), here.need) for name, size in sizes.items()}
 
 
+def submit(command: Command, pools: Mapping[str, Pool], here: Here) -> None:
+    """Let a thread of its pool run ``command``. Raises RuntimeError when there is none, and none can be started."""
+    here.add(command)
+    try:
+        pools.get(command.pool, pools["io"]).submit(command)
+    except BaseException:
+        here.remove([command])
+        raise
+
+
 def need_in(pools: Mapping[str, Pool], here: Here) -> Callable[[int], Need]:
     """How much any execution needs its child."""
 

@@ -18,23 +18,22 @@ import msgspec
 
 from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.commands import Command
-from noetl.domain.errors import InfrastructureError, NotFoundError
+from noetl.domain.errors import InfrastructureError, NotFoundError, as_exception
 from noetl.domain.events import Cancel, ContextPatched, Event, Start
 from noetl.domain.lost_owners import Takes
 from noetl.domain.outcomes import Patch
 from noetl.kinds.registry import Registry
 from noetl.kinds.sandbox.needed import telling_needs
 from noetl.ports.catalog import CatalogEntry
-from noetl.ports.execution_store import Fence, LoadRequest
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.ends import Ends, EndWaiter, expecting, forget_redriven
-from noetl.runtime.here import Here, forget, look_again, make_pools, need_in
+from noetl.runtime.here import Here, forget, look_again, make_pools, need_in, submit
 from noetl.runtime.inbox import BATCH, Inbox
 from noetl.runtime.keeper import DOUBTFUL, NO_THREAD_SECONDS, TIDY_SECONDS, Chore, Keeper
 from noetl.runtime.left_behind import LeftBehind
 from noetl.runtime.local_starts import start_each
-from noetl.runtime.lost_commands import Company, attempt, free_dead
+from noetl.runtime.lost_commands import Company, attempt, fence_of, free_dead
 from noetl.runtime.new_ids import change_name, process_name
 from noetl.runtime.offers import Offers
 from noetl.runtime.pools import Pool, leave_waiting
@@ -254,11 +253,6 @@ class LocalRuntime:
             )
         return info.program
 
-    def _fence(self, command: Command) -> Fence | None:
-        found = self.store.load([LoadRequest(command.execution_id, commands=(command.command_id,))])
-        snapshot = found.executions.get(command.execution_id)
-        return None if snapshot is None else snapshot.fences.get(command.command_id)
-
     def _quiet(self) -> bool:
         with self._changed:
             return not any(self._inbox.counts()) and not self._here and not self.keeper.delayed()
@@ -280,15 +274,11 @@ class LocalRuntime:
             self.accept(events)
 
     def _given(self, commands: Collection[Command]) -> None:
-        """Run what the store has given out; give back what cannot be begun."""
+        """Run what the store has given out."""
         with self._changed:
             for command in commands:  # It is live, whatever this process remembers of it.
-                self._ended.pop(command.execution_id, None)
-        try:
-            self.dispatch(*commands)
-        except Exception as error:
-            self.log(f"{len(commands)} commands cannot be begun now, and are given back: {error!r}")
-            self.keeper.give_back(commands)
+                self._ended.revive(command.execution_id)
+        self.dispatch(*commands)
 
     def take(self, pool: str, limit: int, only: tuple[int, str] | None) -> list[Command]:
         """Commands that no thread of this process has begun (or the one with these ids), and that are wanted: somebody else runs them. Others
@@ -302,27 +292,37 @@ class LocalRuntime:
         return wanted
 
     def dispatch(self, *commands: Command) -> None:
-        for command in self.offers.pass_on(commands, self.keeper.delay):
-            self.left_behind.comes(command)
-            if command.delay > 0:
-                self.keeper.delay(command)
-                continue
-            self._here.add(command)
-            try:
-                self.pools.get(command.pool, self.pools["io"]).submit(command)
-            except RuntimeError as error:
-                # The system starts no more threads now: the command is this process's, and waits here.
-                self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
-                self._here.remove([command])
-                self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
+        """Begin commands of this process. When one breaks, that one and those after it are given back."""
+        left = list(commands)
+        try:
+            left = list(self.offers.pass_on(commands, self.keeper.delay))
+            while left:
+                self._begin(left[0])
+                del left[0]
+        except BaseException as caught:
+            self.keeper.give_back(left)
+            self.log(f"{len(left)} commands that cannot begin are given back: {as_exception(caught)!r}")
+
+    def _begin(self, command: Command) -> None:
+        """Let a pool run it once its delay is over. Where this raises, this process has nothing of it."""
+        self.left_behind.comes(command)
+        try:
+            self.keeper.delay(command) if command.delay > 0 else submit(command, self.pools, self._here)
+        except RuntimeError as error:
+            # The system starts no more threads now: the command is this process's, and waits here.
+            self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
+            self.keeper.delay(msgspec.structs.replace(command, delay=NO_THREAD_SECONDS))
+        except BaseException:
+            self.left_behind.goes(command)
+            raise
 
     def _delayed(self, command: Command) -> None:
         """A delay is over: the command runs unless its step run was dropped meanwhile (timeout, closed gate)."""
-        fence = self._fence(command)
+        fence = fence_of(self.store, command)
         if fence is None and command.remote:
             # Whoever gave it up, or answered it: what this attempt began elsewhere is ended here, and its step run may go on.
             self.left_behind.withdraw(command)
-        elif fence != Fence(command.attempt, command.turn):
+        elif fence is None or (fence.attempt, fence.turn) != (command.attempt, command.turn):
             self.left_behind.goes(command)
             return
         self.dispatch(command)
@@ -388,7 +388,7 @@ class LocalRuntime:
                 self._changed.wait(EARLY_SECONDS)
             self._inbox.put(handled.events)
             for execution_id in handled.redriven:
-                self._ended.pop(execution_id, None)
+                self._ended.revive(execution_id)
             self._ended.note(handled.ended)
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if handled.ended and self._given_up:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from noetl.domain.commands import Command
 from noetl.domain.events import Event
 from noetl.domain.lost_owners import ALONE_SECONDS, MOST, suspicious
-from noetl.ports.execution_store import ExecutionStore
+from noetl.ports.execution_store import ExecutionStore, Fence, LoadRequest
 from noetl.runtime.presence import Presence
 from noetl.services.run_command import run_command
 from noetl.services.worker_deps import WorkerDeps
@@ -24,6 +24,13 @@ def free_dead(store: ExecutionStore, presence: Presence) -> None:
             store.record_lost(dead.running)
             presence.counted(dead)
             store.release(dead.owner)
+
+
+def fence_of(store: ExecutionStore, command: Command) -> Fence | None:
+    """Return the attempt and turn that the store has of ``command``; None when it is over."""
+    found = store.load([LoadRequest(command.execution_id, commands=(command.command_id,))])
+    snapshot = found.executions.get(command.execution_id)
+    return None if snapshot is None else snapshot.fences.get(command.command_id)
 
 
 class Company:

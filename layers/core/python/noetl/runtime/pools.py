@@ -100,6 +100,10 @@ class Pool:
         while (command := self._take()) is not None:
             try:
                 self.run(command)
+            except BaseException as error:
+                # The thread serves the next command: one that had ended would still count as idle, and commands would wait for it.
+                told = (type(error), error, error.__traceback__, threading.current_thread())
+                threading.excepthook(threading.ExceptHookArgs(told))
             finally:
                 with self.ready:
                     self._turns.done(command.execution_id)

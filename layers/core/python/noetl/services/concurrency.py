@@ -16,7 +16,7 @@ from noetl.domain.events import Event, Start
 from noetl.domain.limits import refusal
 from noetl.dsl.program import Program
 from noetl.engine.admitting import admission_of
-from noetl.ports.execution_store import VersionConflictError
+from noetl.ports.execution_store import ExecutionIdTakenError, VersionConflictError
 from noetl.services.engine_deps import EngineDeps, Handled
 from noetl.services.start_execution import created_by
 from noetl.services.taken_ids import refuse_start
@@ -42,7 +42,7 @@ def admitted(
             )
         except InfrastructureError:
             raise
-        except VersionConflictError:
+        except (VersionConflictError, ExecutionIdTakenError):
             refuse_start(event, deps, handled)
             continue
         except NoetlError as error:

@@ -89,13 +89,13 @@ def start_execution(
 ) -> Started:
     """Keep a start: execution, Start event and idempotency key in one transaction. Whoever owns it publishes the event then.
 
-    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event; ``origin`` tells such a Start from others
-    that might get its id, and is the same when the call is repeated. Starts with a key, or that may have to wait, take the event.
+    ``begin``: where an engine runs, it takes a start for now at once, instead of by an event. Starts with a key, or that may have to wait,
+    take the event. ``origin`` tells a Start from others that might get its id, and is the same when the call is repeated.
 
-    ``again``: an earlier attempt with these numbers ended in doubt, so an execution that has this id already is this one, unless its key
-    tells that it is not. ``names``: what the playbook's keychain is held against; without it, the engine does that. A repeat under the
-    same key gets what the first call made, also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused")
-    when the key stands for another wish, and InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
+    ``again``: an earlier attempt with these numbers and this origin ended in doubt: an execution that it made is this one. ``names``: what
+    the playbook's keychain is held against; without it, the engine does that. A repeat under the same key gets what the first call made,
+    also when it would be refused by now. Raises ConflictError(code="idempotency_key_reused") when the key stands for another wish, and
+    InvalidInputError(code="payload_invalid", "keychain_unresolved" or "invalid_trigger_at").
     """
     key = IdempotencyKey(wish.key, fingerprint(wish.asked)) if wish.key else None
     try:
@@ -143,7 +143,8 @@ def _start(
             principal_kind=wish.principal_kind,
             told=wish.told,
             priority=wish.priority,
-            origin=origin if begin is not None else "",
+            origin=origin,
+            kept=begin is None,
             found=(created.path, wish.version),
         )
         if starts_at is None:
@@ -156,15 +157,23 @@ def _start(
         if begun is False:
             continue
         found = _same(store.create(start, created, owner, key))
-        # Of an attempt in doubt: a key tells whether it was carried out. Without one, an execution that has its first id is taken for its own.
-        own = again and number == 0 and (key is None or not found.taken)
-        if begin is not None:
-            own = found.taken and bool(store.find_events(start.execution_id, [start.event_id]))
+        # Of an attempt in doubt: a key tells whether it was carried out; without one, its Start does.
+        own = again and not found.taken
+        if found.taken and key is None and (again or begin is not None):
+            own = _is_begun_by(start, store)
         if found.fresh or (own and found.execution_id == start.execution_id):
             return Started(found.execution_id, start if starts_at is None else None)
         if not found.taken:
             return Started(found.execution_id, None)
     raise ConflictError("too many executions start in this millisecond", code="busy", retryable=True)
+
+
+def _is_begun_by(start: Start, store: ExecutionStore) -> bool:
+    """Tell whether the execution that has the id of ``start`` begins, or began, with it."""
+    waiting = store.start_of(start.execution_id)
+    if waiting is not None:
+        return waiting.event_id == start.event_id
+    return bool(store.find_events(start.execution_id, [start.event_id]))
 
 
 def _same(found: Creation) -> Creation:
@@ -210,11 +219,12 @@ def start_event(
     told: Mapping[str, Any] | None = None,
     priority: int | None = None,
     origin: str = "",
+    kept: bool = False,
     found: tuple[str, int | None] | None = None,
 ) -> Start:
     """The event that starts ``program``; hand it to ``handle_events``, and the execution exists when that returns.
 
-    ``now_ms`` and ``random_bits`` make the execution id. ``origin``: see ``ids.start_event``; for Starts that no ``create`` makes.
+    ``now_ms`` and ``random_bits`` make the execution id. ``origin`` and ``kept``: see ``ids.start_event``.
     ``found``: path and version of the playbook; without them, the path that it calls its own.
     Raises InvalidInputError(code="payload_invalid") when the payload does not fit the playbook's ``input`` schema, and code="size_limit"
     when it exceeds a limit.
@@ -223,7 +233,7 @@ def start_event(
     path, version = found or (program.path, None)
     return Start(
         ids.execution_id(now_ms, random_bits),
-        ids.start_event(origin),
+        ids.start_event(origin, kept),
         program.hash,
         path,
         version,

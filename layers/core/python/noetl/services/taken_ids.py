@@ -10,7 +10,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import ChildDone, Start
 from noetl.domain.outcomes import ErrorInfo, Outcome
 from noetl.domain.state import ExecutionState
-from noetl.ports.execution_store import ExecutionIdTakenError
+from noetl.ports.execution_store import ExecutionIdTakenError, ExecutionStore
 from noetl.services.engine_deps import EngineDeps, Handled
 
 Answer = TypeVar("Answer")
@@ -55,13 +55,19 @@ def was_unborn(state: ExecutionState) -> bool:
     return state.status == "cancelled" and not state.program
 
 
+def _why(event: Start, store: ExecutionStore) -> str:
+    if store.info(event.execution_id) is None and store.start_of(event.execution_id) is None:
+        return f"{event.event_id} begins nothing: execution {event.execution_id} was removed"
+    return f"execution {event.execution_id} exists already, and {event.event_id} would begin another one"
+
+
 def refuse_start(event: Start, deps: EngineDeps, handled: Handled) -> None:
-    """Report a Start whose execution id another execution has, durably: its execution never begins.
+    """Report a Start whose execution id another execution has, or whose own was removed, durably: its execution never begins.
 
     A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of children apart when their
     parent commits; should one get here, its parent hears that the child failed instead of waiting for ever.
     """
-    deps.log(f"execution {event.execution_id} exists already, and {event.event_id} would begin another one")
+    deps.log(_why(event, deps.store))
     handled.taken.add((event.execution_id, event.event_id))
     parent = event.parent
     if parent is None or not parent.wait:

@@ -45,12 +45,14 @@ def commit(tables: Tables, changes: list[Change], owner: str | None) -> Committe
 
 
 def _begins_another(tables: Tables, change: Change) -> bool:
-    """Tell whether the row or the Start that an execution begins from came from another Start."""
+    """Tell whether the row or the Start that an execution begins from came from another Start, or is gone with it."""
     if change.expected or change.created is None or not change.created.start:
         return False
     if (change.execution_id, change.created.start) in tables.outbox:
         return False
     entry = tables.executions.get(change.execution_id)
+    if entry is None and change.created.kept:
+        return True
     return tables.start_of(change.execution_id) is not None or (entry is not None and entry.version == 0)
 
 

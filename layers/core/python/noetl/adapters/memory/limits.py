@@ -13,7 +13,7 @@ from noetl.domain.commands import Command
 from noetl.domain.events import Cancel, Event, Start, decode_event
 from noetl.domain.limits import WHOLE, Admission, Admitted, Limit, Numbers, reserve
 from noetl.domain.owners import HELD
-from noetl.ports.execution_store import CreatedExecution, VersionConflictError
+from noetl.ports.execution_store import CreatedExecution, ExecutionIdTakenError, VersionConflictError
 
 Key = tuple[int, str]
 """(execution, command)."""
@@ -259,6 +259,8 @@ def admit(
     other = tables.start_of(start.execution_id)
     if other is not None and other.event_id != start.event_id:
         raise VersionConflictError([start.execution_id])
+    if entry is None and other is None and created.kept:
+        raise ExecutionIdTakenError(starts=[start.execution_id])
     if key not in tables.uses and (entry is None or (entry.version == 0 and not entry.over)):
         tell_key(tables, limit)
         if admission.on_excess == "refuse" and _full(tables, limit):

@@ -20,7 +20,7 @@ from noetl.cli.remote.contexts import Context
 from noetl.cli.remote.problems import error_of, not_understood
 from noetl.cli.remote.signing import Sign, signer
 from noetl.domain import codec
-from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError
+from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NoetlError
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -125,7 +125,8 @@ class Client:
     ) -> bytes:
         """The body of the answer."""
         asked = {name: value for name, value in (query or {}).items() if value is not None}
-        url = f"{self.context.url}{path}{f'?{urlencode(asked, quote_via=quote)}' if asked else ''}"
+        words = urlencode(asked, quote_via=quote, errors="surrogatepass")
+        url = f"{self.context.url}{path}{f'?{words}' if words else ''}"
         headers = {"Accept": "application/json", "User-Agent": "noetl-cli"}
         data = None
         if body is not None:
@@ -193,8 +194,15 @@ class Client:
 
 
 def segment(text: str) -> str:
-    """As one part of a path."""
-    return quote(text, safe="")
+    """As one part of a path. Raises InvalidInputError(code="name_invalid") for what an address cannot hold."""
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError as error:
+        raise InvalidInputError(
+            f"{text[:80]!r} is no name: it has bytes that are no UTF-8",
+            code="name_invalid",
+            hint="nothing at a server has such a name",
+        ) from error
 
 
 def transport(url: str) -> Send:

@@ -46,7 +46,7 @@ def misfits(schema: dict[str, Any], payload: Any) -> list[str]:
         ) from None
     except (NestingExceededError, RecursionError):
         raise InvalidInputError(
-            "what was sent is nested too deep to hold against the schema",
+            f"what was sent is nested too deep: the schema would apply more than {SCHEMA_NESTING.value} keywords inside each other",
             code="schema_limit",
             hint="nest lists and mappings less deeply, or simplify the schema: a `$dynamicRef` that leads back to itself never ends",
             details=_details(SCHEMA_NESTING),

@@ -45,12 +45,14 @@ BEGIN
             CROSS JOIN LATERAL (SELECT array_position(x_id, c.execution_id) AS at OFFSET 0) x
             ON CONFLICT DO NOTHING RETURNING execution_id
         ) SELECT coalesce(array_agg(execution_id), '{}') INTO fresh FROM made;
-        -- A row that was there, or a Start that waits, has to come from this very Start.
+        -- A row that was there, or a Start that waits, has to come from this very Start. One that was kept before (by a parent's commit, or by
+        -- create_execution) begins nothing when both are gone: it comes again after its execution was removed.
         PERFORM noetl.refuse_taken(ARRAY(
-            SELECT c.execution_id FROM json_to_recordset(p_created) AS c (execution_id BIGINT, start TEXT)
+            SELECT c.execution_id FROM json_to_recordset(p_created) AS c (execution_id BIGINT, start TEXT, parent BIGINT)
             WHERE c.start <> '' AND NOT EXISTS (
                     SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND o.event_id = c.start)
-                AND (EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start'))
+                AND (c.execution_id = ANY(fresh) AND noetl.is_kept_start(c.start, c.parent)
+                     OR EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start'))
                      OR EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.version = 0
                                 AND e.execution_id <> ALL(fresh)))), 'NE004');
     END IF;

@@ -396,6 +396,9 @@ BEGIN
     ON CONFLICT DO NOTHING;
     made := FOUND;
     PERFORM FROM noetl.outbox o WHERE o.execution_id = p_execution AND starts_with(o.event_id, 'start') FOR UPDATE;
+    IF made AND NOT FOUND AND noetl.is_kept_start(p_start_id, p_parent) THEN
+        PERFORM noetl.refuse_taken(ARRAY[p_execution], 'NE004');
+    END IF;
     BEGIN
         RETURN QUERY SELECT * FROM noetl.admit_locked(noetl.lock_limit_keys(ARRAY[p_key]), made, p_owner, p_execution, p_principal, p_start, p_start_id,
             p_key, p_concurrent, p_excess, p_priority);
