@@ -24,7 +24,7 @@ workflow:
     tool: {kind: python, code: "result = 'hello'"}
 """
 PROBE = """
-import json, subprocess, sys, threading
+import gc, json, subprocess, sys, threading
 from noetl.adapters.postgres import connection, migrations
 
 def note(owner, name, kept):
@@ -44,6 +44,7 @@ note(subprocess.Popen, "__init__", processes)
 from noetl.cli.main import main
 code = main()
 told = {"code": code, "signed": len(signed), "statements": [given[1] for given in statements], "modules": sorted(sys.modules)}
+told["frozen"] = gc.get_freeze_count()
 print(json.dumps(told | {"processes": [" ".join(map(str, given[1])) for given in processes]}), file=sys.stderr)
 """
 """Counts what the main thread asks the database, and the processes of all threads."""
@@ -90,8 +91,10 @@ def probe(place: Path, *words: str) -> dict[str, Any]:
     return told
 
 
-def test_a_run_loads_no_library_that_it_does_not_use(place):
-    found = set(probe(place, "run", "hello.yaml")["modules"])
+def test_a_run_loads_no_library_that_it_does_not_use_and_looks_through_none_for_garbage(place):
+    told = probe(place, "run", "hello.yaml")
+    found = set(told["modules"])
+    assert told["frozen"] > 10_000, "objects of modules"
     assert {"psycopg", "noetl.kinds.python", "noetl.runtime.local"} <= found, "the probe sees what was loaded"
     assert sorted(found & UNUSED) == []
 
