@@ -22,7 +22,7 @@ from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.layers import detect, layers
 from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
-from noetl.kinds.sandbox.process import TaskLimits
+from noetl.kinds.sandbox.process import TaskLimits, start_template
 from tests.integration.kinds_sandbox.leaks import forget_cells
 from tests.integration.kinds_sandbox.test_pool import watch
 from tests.waiting import PATIENCE, wait_until
@@ -100,6 +100,15 @@ def test_one_process_is_started_for_many_children(pool, monkeypatch):
     for number in range(2, 6):
         call(pool, number, "result = 1")
     assert template_pid() == before
+
+
+def test_a_template_that_was_started_ahead_forks_the_first_task(pool, monkeypatch):
+    monkeypatch.setattr(template, "_identities", lambda ground: ())
+    places = Places(hidden=("/var/tmp/of-this-test-alone",))
+    start_template(places)
+    ahead = template_pid()
+    assert call(pool, 1, "result = 1", places) == 1
+    assert template_pid() == ahead
 
 
 def test_a_template_that_dies_is_replaced_and_its_children_go_on(pool):

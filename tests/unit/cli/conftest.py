@@ -41,6 +41,7 @@ def noetl(database: Database, monkeypatch, capsys, tmp_path) -> Callable[..., Ra
         wiring, "open_local", lambda home, *, on_log=None, takes="": MemoryRuntime(database, on_log)
     )
     monkeypatch.setattr(wiring, "open_reading", lambda home: MemoryRuntime(database))
+    monkeypatch.setattr(wiring, "prepare_first_task", lambda program, home: None)
     monkeypatch.setattr(wiring, "kinds", lambda: database.kinds)
     monkeypatch.setenv("NOETL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("NOETL_DEBUG", raising=False)

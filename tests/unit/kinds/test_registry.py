@@ -15,6 +15,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError, PlaybookError, TaskError
 from noetl.domain.kinds import HOLE, KindSpec, TaskContext, TaskResult, TaskSettings
 from noetl.dsl.lowering.tasks import TASK_KEYS
+from noetl.kinds import python
 from noetl.kinds.base import KindParams
 from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_registry
 
@@ -111,6 +112,41 @@ def test_nothing_is_imported_until_it_is_used():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['noetl.kinds.registry']"
+
+
+class Text(str):
+    """A text that only the model looks at."""
+
+
+@pytest.mark.parametrize(
+    ("params", "is_plain"),
+    [
+        ({"code": "result = 1"}, True),
+        ({"code": "x" * python.CODE_CHARACTERS}, True),
+        ({"code": "x" * (python.CODE_CHARACTERS + 1)}, False),
+        ({"code": ""}, False),
+        ({"code": b"'\\ud800'".decode("unicode_escape")}, False),
+        ({"code": 1}, False),
+        ({"code": Text("result = 1")}, False),
+        ({"code": "result = 1", "libs": []}, False),
+        ({}, False),
+    ],
+)
+def test_plain_parameters_of_python_are_what_its_model_makes_of_them(params, is_plain):
+    plain = python.plain(params)
+    assert (plain is not None) == is_plain
+    if plain is not None:
+        assert plain.code == python.Params(**params).code
+
+
+def test_python_runs_without_its_model():
+    code = (
+        "import sys; from noetl.kinds.registry import default_registry; "
+        "kind = default_registry()._load('python'); kind.parse({'code': 'result = 1'}); "
+        "print('pydantic' in sys.modules, end=' '); kind.params; print('pydantic' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\n"
 
 
 def test_run_applies_aliases_and_calls_the_kind():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from noetl.cli import errors
-from noetl.cli.execute import resolve_id
 from noetl.cli.options import Where
-from noetl.cli.places import open_place
+from noetl.cli.places import open_place, resolve_id
 from noetl.cli.text import clock, out_json, out_line
 from noetl.services.analyze import Analysis, Finding
 

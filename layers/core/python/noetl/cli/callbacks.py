@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.cli import errors
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
-from noetl.cli.places import Place, open_place, open_running
+from noetl.cli.places import Place, open_place, open_running, resolve_id
 from noetl.cli.text import clock, note, one_line, out, out_json
 from noetl.cli.watch import Feed, TaskLog, Throttle
 from noetl.domain.callbacks import PATH
@@ -16,6 +16,7 @@ from noetl.domain.errors import NoetlError
 from noetl.services.awaited import AwaitedCallback, OpenCallback, only_one
 
 if TYPE_CHECKING:
+    from noetl.services.read_execution import ExecutionView
     from noetl.services.take_callback import AskedFor
 
 
@@ -44,8 +45,6 @@ def callback(
 
 
 def _look(target: str, as_json: bool, at: Where) -> int:
-    from noetl.cli.execute import resolve_id
-
     with open_place(at) as place:
         if _is_execution(target):
             execution_id = resolve_id(place, target)
@@ -68,8 +67,6 @@ def _look(target: str, as_json: bool, at: Where) -> int:
 
 def _token(place: Place, target: str) -> str:
     """The token itself, in an address or alone; or that of the only callback an execution waits for."""
-    from noetl.cli.execute import resolve_id
-
     if not _is_execution(target):
         return _bare(target)
     execution_id = resolve_id(place, target)
@@ -154,3 +151,12 @@ def last_words(place: Place, execution_id: int) -> list[dict[str, Any]]:
 
     found: list[dict[str, Any]] = msgspec.to_builtins(list(place.callbacks(execution_id)))
     return found
+
+
+def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
+    """How the gates that an execution waits at can be opened."""
+    out(f"waiting: execution {execution_id} goes on when its context allows it")
+    for parked in view.parked:
+        out(f"  {parked.step} is admitted when: {parked.guard or 'its admission rules say so'}")
+        sets = " ".join(f"--set {key}=true" for key in parked.keys) or "--set NAME=VALUE"
+        out(f"  to approve: noetl ctx patch {execution_id} {sets}{at.option}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from noetl.cli.context_patch import read_patch
-from noetl.cli.execute import follow, resolve_id
+from noetl.cli.execute import follow
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
-from noetl.cli.places import Running, open_running
+from noetl.cli.places import Running, open_running, resolve_id
 from noetl.cli.watch import TaskLog
 
 

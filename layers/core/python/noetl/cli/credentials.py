@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 
 from noetl.cli import errors
-from noetl.cli.execute import resolve_id
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
-from noetl.cli.places import open_place
+from noetl.cli.places import open_place, resolve_id
 from noetl.cli.text import clock, note, out, out_json, pretty, table
 from noetl.domain.errors import InvalidInputError
 from noetl.services.manage_credentials import CredentialView, CredentialWish

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from noetl.cli import errors, wiring
-from noetl.cli.callbacks import Teller, last_words, tell_callbacks
+from noetl.cli.callbacks import Teller, last_words, tell_callbacks, tell_parked
 from noetl.cli.files import full, playbook_text
 from noetl.cli.here import open_running_here
 from noetl.cli.options import Where
 from noetl.cli.payload import read_payload
-from noetl.cli.places import Place, Registered, Running, open_running
+from noetl.cli.places import Place, Registered, Running, open_running, resolve_id
 from noetl.cli.register import register_neighbours
 from noetl.cli.text import duration, note, one_line, out, out_json, out_text, pretty, shortened
 from noetl.cli.watch import Feed, JsonEvents, PlainLines, Silent, TaskLog, Watcher
@@ -53,7 +53,7 @@ def _run(
     timeout: float | None,
     at: Where,
 ) -> int:
-    text = checked_text(target, at, warn=not (as_json or quiet))
+    text = checked_text(target, at, warn=not (as_json or quiet), runs=True)
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         entry = entry_of(place, target, text, warn=not (as_json or quiet))
@@ -63,12 +63,16 @@ def _run(
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
-def checked_text(target: str, at: Where, *, warn: bool) -> str | None:
+def checked_text(target: str, at: Where, *, warn: bool, runs: bool = False) -> str | None:
     """The text of a playbook file; None for a path of the catalog. An invalid one is refused before anything is opened (elsewhere, the
-    server says what it has kinds for)."""
+    server says what it has kinds for). ``runs``: this process runs it, and prepares its first task."""
     text = playbook_text(target)
     if text is not None and not at.remote:
-        _check_first(text, full(target), at.home, warn=warn)
+        checked = wiring.compile_playbook(text, full(target), at.home)
+        if warn and checked.warnings:
+            note(errors.describe_diagnostics(checked.warnings, full(target)))
+        if runs:
+            wiring.prepare_first_task(checked.program, at.home)
     return text
 
 
@@ -80,13 +84,6 @@ def entry_of(place: Place, target: str, text: str | None, *, warn: bool) -> Regi
     if warn and entry.warnings:
         note(errors.describe_diagnostics(entry.warnings, full(target)))
     return entry
-
-
-def _check_first(text: str, source_name: str, home: str | None, *, warn: bool) -> None:
-    """Refuse an invalid playbook before anything is started; tell warnings."""
-    warnings = wiring.compile_playbook(text, source_name, home)
-    if warn and warnings:
-        note(errors.describe_diagnostics(warnings, source_name))
 
 
 def _from_catalog(place: Place, target: str) -> Registered:
@@ -227,15 +224,6 @@ def tell_waiting(place: Place, view: ExecutionView, execution_id: int, at: Where
         tell_parked(view, execution_id, at)
 
 
-def tell_parked(view: ExecutionView, execution_id: int, at: Where) -> None:
-    """How the gates that an execution waits at can be opened."""
-    out(f"waiting: execution {execution_id} goes on when its context allows it")
-    for parked in view.parked:
-        out(f"  {parked.step} is admitted when: {parked.guard or 'its admission rules say so'}")
-        sets = " ".join(f"--set {key}=true" for key in parked.keys) or "--set NAME=VALUE"
-        out(f"  to approve: noetl ctx patch {execution_id} {sets}{at.option}")
-
-
 # --- other commands that change an execution ------------------------------------------------------
 
 
@@ -313,16 +301,3 @@ def redrive(
         execution_id = resolve_id(place, name)
         place.redrive(execution_id, reason, step=step, args=args, version=version)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)
-
-
-def resolve_id(place: Place, name: str) -> int:
-    """An execution id as text, or ``latest``. Raises InvalidInputError and NotFoundError."""
-    if name == "latest":
-        return place.latest()
-    if not (name.isascii() and name.isdigit() and len(name) <= 19 and 0 < int(name) < 2**63):
-        raise InvalidInputError(
-            f"{name[:80]!r} is not an execution id",
-            code="invalid_execution_id",
-            hint="an id is a number such as `noetl list` shows, or `latest`",
-        )
-    return int(name)

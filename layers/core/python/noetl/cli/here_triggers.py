@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from noetl.cli import wiring
 from noetl.domain import ids
-from noetl.services import manage_triggers
-from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish, find_trigger, view
 
 if TYPE_CHECKING:
     from noetl.api.endpoints.triggers import FiredAnswer
+    from noetl.services.manage_triggers import TriggerPatch, TriggerView, TriggerWish
 
 
 class TriggersHere:
@@ -23,30 +22,40 @@ class TriggersHere:
 
     def put_trigger(self, wish: TriggerWish) -> TriggerView:
         from noetl.services.hook_signature import check_signer
+        from noetl.services.manage_triggers import put_trigger, view
 
         deps = self._reading.triggers
         check_signer(wish.source, self._reading.credentials)
-        return view(manage_triggers.put_trigger(deps, wish).row, deps, secret=True)
+        return view(put_trigger(deps, wish).row, deps, secret=True)
 
     def triggers(self, limit: int) -> Sequence[TriggerView]:
+        from noetl.services.manage_triggers import view
+
         deps = self._reading.triggers
         return [view(row, deps, secret=True) for row in deps.store.entries(limit=limit)]
 
     def trigger(self, name: str) -> TriggerView:
+        from noetl.services.manage_triggers import find_trigger, view
+
         deps = self._reading.triggers
         return view(find_trigger(deps.store, name), deps, secret=True)
 
     def patch_trigger(self, name: str, patch: TriggerPatch) -> TriggerView:
+        from noetl.services.manage_triggers import patch_trigger, view
+
         deps = self._reading.triggers
-        return view(manage_triggers.patch_trigger(deps, name, patch), deps, secret=True)
+        return view(patch_trigger(deps, name, patch), deps, secret=True)
 
     def delete_trigger(self, name: str) -> None:
-        manage_triggers.delete_trigger(self._reading.triggers, name)
+        from noetl.services.manage_triggers import delete_trigger
+
+        delete_trigger(self._reading.triggers, name)
 
     def fire_trigger(self, name: str, body: dict[str, Any], key: str) -> FiredAnswer:
         """What it starts is nobody's: whoever runs executions of this database takes it up."""
         from noetl.api.endpoints.triggers import FiredAnswer
         from noetl.services.fire_trigger import Happening, fire_trigger
+        from noetl.services.manage_triggers import find_trigger
         from noetl.services.start_playbook import StartDeps
 
         reading = self._reading

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
+import msgspec
 import typer
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object per line, for machines.")]
@@ -80,8 +80,7 @@ MaybeId = Annotated[str | None, typer.Argument(metavar="[ID]", help="An executio
 Id = Annotated[str, typer.Argument(metavar="ID", help="An execution id, or `latest`.")]
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """Which executions, when not one by its id, and whether they are to be asked for first."""
 
     filters: Sequence[str]
@@ -102,8 +101,7 @@ def end(code: int) -> None:
     raise typer.Exit(code)
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(msgspec.Struct, frozen=True):
     """``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine."""
 
     home: str | None = None

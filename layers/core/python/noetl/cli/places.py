@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import msgspec
+
 from noetl.cli.text import note
+from noetl.domain.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from noetl.api.bodies import CredentialDeletedAnswer, VariableView
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
 Change = Literal["pause", "resume", "delete"]
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True):
     """A playbook in the catalog. ``program``: hash of its compiled form. ``warnings``: told by the place that compiled it."""
 
     path: str
@@ -236,3 +237,16 @@ def contexts(home: str | None) -> Contexts:
     from noetl.cli.remote.contexts import Contexts
 
     return Contexts(Path(home or os.environ.get("NOETL_HOME") or Path.home() / ".noetl").expanduser())
+
+
+def resolve_id(place: Place, name: str) -> int:
+    """An execution id as text, or ``latest``. Raises InvalidInputError and NotFoundError."""
+    if name == "latest":
+        return place.latest()
+    if not (name.isascii() and name.isdigit() and len(name) <= 19 and 0 < int(name) < 2**63):
+        raise InvalidInputError(
+            f"{name[:80]!r} is not an execution id",
+            code="invalid_execution_id",
+            hint="an id is a number such as `noetl list` shows, or `latest`",
+        )
+    return int(name)

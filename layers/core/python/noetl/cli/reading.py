@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from noetl.cli import errors, wiring
-from noetl.cli.callbacks import about
-from noetl.cli.execute import resolve_id, tell_parked
+from noetl.cli.callbacks import about, tell_parked
 from noetl.cli.here import Here
 from noetl.cli.options import Where
-from noetl.cli.places import Place, open_place
+from noetl.cli.places import Place, open_place, resolve_id
 from noetl.cli.text import (
     clock,
     duration,

@@ -28,8 +28,7 @@ def list_(
     home: Home = None,
 ) -> None:
     """Every variable of an execution. Looking at them here is not counted."""
-    from noetl.cli.execute import resolve_id
-    from noetl.cli.places import open_place
+    from noetl.cli.places import open_place, resolve_id
     from noetl.cli.text import note, one_line, out, out_json, table
     from noetl.domain import codec
 
@@ -66,8 +65,7 @@ def get(
     home: Home = None,
 ) -> None:
     """The value of one variable, and nothing else. The read is counted."""
-    from noetl.cli.execute import resolve_id
-    from noetl.cli.places import open_place
+    from noetl.cli.places import open_place, resolve_id
     from noetl.cli.text import out, out_json, pretty
 
     with open_place(where(home, remote, context)) as place:
@@ -96,9 +94,8 @@ def set_(
 
     They can be read at once; steps see them when the execution goes on.
     """
-    from noetl.cli.execute import resolve_id
     from noetl.cli.payload import read_payload
-    from noetl.cli.places import open_place
+    from noetl.cli.places import open_place, resolve_id
     from noetl.cli.text import out, out_json
     from noetl.domain.errors import InvalidInputError
 
@@ -125,8 +122,7 @@ def delete(
     home: Home = None,
 ) -> None:
     """Remove a variable of an execution that has not ended."""
-    from noetl.cli.execute import resolve_id
-    from noetl.cli.places import open_place
+    from noetl.cli.places import open_place, resolve_id
     from noetl.cli.text import out, out_json
 
     with open_place(where(home, remote, context)) as place:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
+
+import msgspec
 
 from noetl.cli.text import clock, duration, one_line, out, out_json, printable
 from noetl.ports.execution_store import ExecutionStore
@@ -119,13 +120,12 @@ class JsonEvents:
                 out_json(event)
 
 
-@dataclass(slots=True)
-class _Told:
+class _Told(msgspec.Struct):
     """What the lines have said about a step run so far."""
 
     status: str = ""
     attempts: int = 1
-    loop_at: float = field(default_factory=time.monotonic)
+    loop_at: float = msgspec.field(default_factory=time.monotonic)
     loop_done: int = 0
 
 

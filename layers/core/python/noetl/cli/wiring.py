@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noetl.domain.lost_owners import Takes
     from noetl.domain.outcomes import Patch
     from noetl.domain.tokens import KeyRing
-    from noetl.dsl.diagnostics import Diagnostic
+    from noetl.dsl.program import Program
     from noetl.ports.catalog import Catalog, CatalogEntry
     from noetl.ports.execution_store import ExecutionStore
     from noetl.ports.gauges import QueueGauge
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from noetl.ports.schedule_store import ScheduleStore
     from noetl.ports.task_logs import TaskLogs
     from noetl.ports.variables import Variables
+    from noetl.runtime.program_cache import Kept
     from noetl.runtime.programs import Programs
     from noetl.runtime.settings import Settings
     from noetl.services.fire_schedule import Fired
@@ -149,13 +150,20 @@ def _started(found: Settings, module: str) -> EmbeddedServer | None:
     return own_server(found, lambda: import_module(module))
 
 
-def compile_playbook(text: str, source_name: str, home: str | None) -> Sequence[Diagnostic]:
-    """Warnings about a playbook. Raises InvalidPlaybookError."""
+def compile_playbook(text: str, source_name: str, home: str | None) -> Kept:
+    """The program of a playbook, and warnings about it. Raises InvalidPlaybookError."""
     from noetl.cli.text import note_log
     from noetl.runtime.program_cache import local_cache
 
     # It puts the honest program in the place of a changed one, so nobody after it could tell.
-    return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name).warnings
+    return local_cache(settings(home).home, kinds(), note_log).compile(text, source_name)
+
+
+def prepare_first_task(program: Program, home: str | None) -> None:
+    """Start what the first task of code waits for; it goes on beside what follows."""
+    from noetl.runtime import first_task
+
+    first_task.prepare_first_task(program, settings(home))
 
 
 def kinds() -> Any:

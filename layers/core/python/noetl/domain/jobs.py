@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from noetl.domain.errors import TaskError
 
@@ -13,16 +14,15 @@ WAKE = "NOETL_WAKE"
 JobState = Literal["preparing", "running", "ended"]
 
 
-@dataclass(frozen=True, slots=True)
-class JobOrder:
+class JobOrder(msgspec.Struct, frozen=True):
     """``command``: instead of the image's own, unless empty. ``secrets``: variable → credential. ``cpu``: processors; ``memory``: MiB.
     ``seconds``: how long it may take. ``token``: the same again is the same job, started once. ``wake``: whom its end wakes."""
 
     image: str
     token: str
     command: tuple[str, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    secrets: Mapping[str, str] = msgspec.field(default_factory=dict)
     cpu: float = 0.25
     memory: int = 512
     seconds: float = 3600.0
@@ -31,8 +31,7 @@ class JobOrder:
     """Reads a credential (domain/kinds.Credential) by its name, for a place that hands them over itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True):
     """``exit_code``: of one that ended by itself. ``problem``: why it never ran, or was ended: ``image_pull_failed``, ``out_of_memory``,
     ``start_failed``, ``start_refused``, ``stopped``, ``host_lost``; ``reason``: in the platform's words."""
 

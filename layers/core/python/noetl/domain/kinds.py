@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, Self
 
+import msgspec
+
 from noetl.domain.errors import TaskError
 from noetl.domain.jobs import Jobs, NoJobs
 
@@ -54,8 +56,7 @@ class KindSpec:
     """Optional dependency group that must be installed (``local``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParamProblem:
+class ParamProblem(msgspec.Struct, frozen=True):
     """One thing wrong with a task's parameters, found without running it."""
 
     path: tuple[str | int, ...]
@@ -138,8 +139,7 @@ class TaskSettings:
 ArtifactFormat = Literal["json", "jsonl", "csv", "parquet", "text", "bytes"]
 
 
-@dataclass(frozen=True, slots=True)
-class ResultWish:
+class ResultWish(msgspec.Struct, frozen=True):
     """How a result is to be kept, as ``spec.result.store`` says it."""
 
     store: str | None = None
@@ -250,9 +250,8 @@ class TaskContext:
     """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkGotOn``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskResult:
+class TaskResult(msgspec.Struct, frozen=True):
     """What a call gave. ``meta`` carries helpers templates see on ``outcome``: ``http``, ``pg``, ``py``."""
 
     result: Any
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = msgspec.field(default_factory=dict)

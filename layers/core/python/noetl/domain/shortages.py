@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Shortage:
+class Shortage(msgspec.Struct, frozen=True):
     """``reason`` completes "… failed: "; ``remedy`` is what to do about it."""
 
     reason: str

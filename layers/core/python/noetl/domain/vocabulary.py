@@ -7,8 +7,9 @@ keeps its name. docs/events.md shows the three side by side.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+import msgspec
 
 Vocabulary = Literal["stored", "formal", "canonical"]
 VOCABULARIES: tuple[Vocabulary, ...] = get_args(Vocabulary)
@@ -19,16 +20,14 @@ EntityType = Literal[
 Source = Literal["server", "worker"]
 
 
-@dataclass(frozen=True, slots=True)
-class Formal:
+class Formal(msgspec.Struct, frozen=True):
     """A formal name; ``status`` None: that of the stored event."""
 
     name: str
     status: EventStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(msgspec.Struct, frozen=True):
     """What a stored name means. ``formal`` empty: it has no other name there and keeps its own."""
 
     entity: EntityType

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.sizes import DIAGNOSTICS
@@ -33,8 +34,7 @@ def help_for(code: str) -> str:
     return f"{HELP}#{code}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(msgspec.Struct, frozen=True):
     """One problem. ``line`` and ``column`` are 1-based; ``path`` is the place in the document (``workflow[2].tool.url``)."""
 
     code: str

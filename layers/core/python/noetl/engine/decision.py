@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from noetl.domain import codec
 from noetl.domain.again import Again, Ranges
@@ -42,8 +43,7 @@ def worker_pool(pool: str) -> str:
     return "cpu" if pool == "control" else pool
 
 
-@dataclass(frozen=True, slots=True)
-class LoopStart:
+class LoopStart(msgspec.Struct, frozen=True):
     """A loop run to be stored. ``items`` inline, or their blob's reference. The rest is of one that goes on from an earlier run: see
     ``ports.execution_store.LoopRow``."""
 
@@ -58,12 +58,11 @@ class LoopStart:
     again: Again | None = None
     picked: Ranges = ()
     whole: int = 0
-    overlay: list[Patch] = field(default_factory=list)
+    overlay: list[Patch] = msgspec.field(default_factory=list)
     limits: tuple[Limit, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(msgspec.Struct, frozen=True):
     """Set (``seconds`` from now) or clear (None)."""
 
     timer: str
@@ -71,36 +70,34 @@ class Timer:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Woken:
+class Woken(msgspec.Struct, frozen=True):
     command_id: str
     turn: int
     outcome: Any
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(msgspec.Struct):
     """What one event does to an execution. ``slots``: value, or ``DELETED``. ``blobs`` must be durable before the commit."""
 
     state: ExecutionState
     facts: list[Fact]
     slots: dict[Key, Any]
-    issue: list[Command] = field(default_factory=list)
-    waiting: list[Command] = field(default_factory=list)
-    close: list[tuple[str, int, int]] = field(default_factory=list)
-    drop_runs: list[int] = field(default_factory=list)
-    over_runs: list[int] = field(default_factory=list)
+    issue: list[Command] = msgspec.field(default_factory=list)
+    waiting: list[Command] = msgspec.field(default_factory=list)
+    close: list[tuple[str, int, int]] = msgspec.field(default_factory=list)
+    drop_runs: list[int] = msgspec.field(default_factory=list)
+    over_runs: list[int] = msgspec.field(default_factory=list)
     """Runs that are over and may have left callbacks, with their timers, in the store."""
-    loops: list[LoopStart] = field(default_factory=list)
-    gates: list[tuple[int, int]] = field(default_factory=list)
-    wakes: list[Woken] = field(default_factory=list)
-    timers: list[Timer] = field(default_factory=list)
-    outbox: list[Event] = field(default_factory=list)
-    blobs: list[tuple[str, bytes]] = field(default_factory=list)
-    variables: list[VariableWrite] = field(default_factory=list)
+    loops: list[LoopStart] = msgspec.field(default_factory=list)
+    gates: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    wakes: list[Woken] = msgspec.field(default_factory=list)
+    timers: list[Timer] = msgspec.field(default_factory=list)
+    outbox: list[Event] = msgspec.field(default_factory=list)
+    blobs: list[tuple[str, bytes]] = msgspec.field(default_factory=list)
+    variables: list[VariableWrite] = msgspec.field(default_factory=list)
     end: bool = False
     cancel_children: bool = False
-    tell_children: list[Literal["pause", "resume", "resume_below"]] = field(default_factory=list)
+    tell_children: list[Literal["pause", "resume", "resume_below"]] = msgspec.field(default_factory=list)
     release: bool = False
     """The execution was paused and is not any more: events that were held for it come now."""
 

@@ -7,14 +7,13 @@ runs it at once, and cycles work.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Program, Step, step_index
 
 
-@dataclass(frozen=True, slots=True)
-class Firing:
+class Firing(msgspec.Struct, frozen=True):
     """These tokens fire their step together. ``opens``: the join (any, n) keeps swallowing tokens until its wave is over."""
 
     step: Step
@@ -28,8 +27,7 @@ class Firing:
         return tuple(sorted({token.arc for token in self.tokens})) if holds else ()
 
 
-@dataclass(frozen=True, slots=True)
-class WaveOver:
+class WaveOver(msgspec.Struct, frozen=True):
     """``late`` tokens end at an any/n join that has fired. ``over``: its wave is over with them."""
 
     step: Step

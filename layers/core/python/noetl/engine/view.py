@@ -6,7 +6,6 @@ The shell reads what the compiler says is needed. A name nobody foresaw raises `
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -46,8 +45,7 @@ def no_hydration(ref: Mapping[str, Any]) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Numbers a decision depends on; one set per deployment."""
 
     inline_bytes: int = INLINE_LIMIT
@@ -89,11 +87,10 @@ def no_proofs(found: CallbackId) -> Sequence[str]:
     return ()
 
 
-@dataclass(slots=True)
-class View:
+class View(msgspec.Struct):
     """Slots by (scope, name); complete for every name in ``names`` and every scope in ``scopes``."""
 
-    slots: dict[Key, Any] = field(default_factory=dict)
+    slots: dict[Key, Any] = msgspec.field(default_factory=dict)
     names: frozenset[str] = frozenset()
     scopes: frozenset[str] = frozenset()
     hydrate: Any = no_hydration
@@ -104,7 +101,7 @@ class View:
     """Execution ids that the store refused for children of this decision: other executions have them."""
     proofs: Callable[[CallbackId], Sequence[str]] = no_proofs
     """What the wait for a callback keeps of its tokens (domain/callbacks.py)."""
-    fresh: dict[str, Any] = field(default_factory=dict)
+    fresh: dict[str, Any] = msgspec.field(default_factory=dict)
     """Values that decisions of this batch put aside (by URI): durable only once the batch is."""
 
     def load(self, ref: Mapping[str, Any]) -> Any:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+import msgspec
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.size_gate import find_unfit
-from noetl.kinds.base import KindParams
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
 from noetl.kinds.sandbox.settings import limits_of, places_of
 from noetl.kinds.sandbox.watch import Watch
+
+if TYPE_CHECKING:
+    from noetl.kinds.python_params import Params
 
 SPEC = KindSpec(
     name="python",
@@ -28,23 +30,43 @@ SPEC = KindSpec(
 
 EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
 
-CODE_CHARACTERS = 1_000_000
 CODE_NAME = 100
 """Characters of an error's code: what the child says is cut, as code can forge its answers."""
 
 
-class Params(KindParams):
-    """The code; what it works on comes in the task's ``args``/``input``."""
+CODE_CHARACTERS = 1_000_000
 
-    code: Annotated[
-        str, Field(min_length=1, max_length=CODE_CHARACTERS, description="Python source, never a template.")
-    ]
 
-    refused: ClassVar[Mapping[str, str]] = {
-        "libs": "install libraries where workers run; code may import whatever is installed there",
-        "script": "write the code under `code`, or run a file with `kind: script`",
-        "auth": "pass what the code needs by name: `args: {token: '{{ keychain.<name>.token }}'}`",
-    }
+class Code(msgspec.Struct, frozen=True):
+    """``Params`` that needed no model to be checked."""
+
+    code: str
+
+
+def plain(params: Mapping[str, Any]) -> Code | None:
+    """Parameters that are the code alone; None: the model has to look at them."""
+    code = params.get("code")
+    if len(params) == 1 and type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
+        return Code(code)
+    return None
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether it has no half of a surrogate pair, which the model refuses."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def __getattr__(name: str) -> Any:
+    """``Params`` is loaded when the model is asked for: loading pydantic takes ten times as long as a small task."""
+    if name != "Params":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from noetl.kinds.python_params import Params
+
+    return Params
 
 
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
@@ -65,7 +87,7 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     return []
 
 
-def run(params: Params, context: TaskContext) -> TaskResult:
+def run(params: Params | Code, context: TaskContext) -> TaskResult:
     """The code's result; ``meta.py`` tells how many lines it printed.
 
     Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source,

@@ -9,6 +9,8 @@ Either way the module is imported when somebody asks for that kind, never before
 * ``run(params, context) -> TaskResult | ChildRequest | WaitRequest`` (left out by kinds that the compiler rewrites)
 * ``EXAMPLE``: a mapping of parameters that passes ``check``
 * optionally ``check(params) -> list[ParamProblem]``: what a model cannot say (``params`` may hold ``HOLE``)
+* optionally ``plain(params)``: rendered parameters that need no model to be checked, as ``run`` takes them, or None. With it a
+  process runs the kind without loading ``Params``
 
 The compiled Program carries what the engine needs of a kind (``Pipeline.pool``), so the engine imports none
 of this.
@@ -21,8 +23,7 @@ import importlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import metadata
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -68,18 +69,38 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType({"result": "artifact"})
 Answer = TaskResult | ChildRequest | WaitRequest | PollRequest
 Run = Callable[[Any, TaskContext], Answer]
 Stop = Callable[[Mapping[str, Any], TaskContext], None]
+Check = Callable[[Mapping[str, Any]], Iterable[ParamProblem]]
 
 
-@dataclass(frozen=True, slots=True)
 class LoadedKind:
     """A kind whose module has been imported."""
 
-    spec: KindSpec
-    params: ParamsChecker
-    run: Run | None
-    example: Mapping[str, Any]
-    extra_check: Callable[[Mapping[str, Any]], Iterable[ParamProblem]] | None
-    stop: Stop | None = None
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+        self.spec: KindSpec = kind.SPEC
+        self.run: Run | None = None if self.spec.lowered else kind.run
+        self.example: Mapping[str, Any] = getattr(kind, "EXAMPLE", {})
+        self.extra_check: Check | None = getattr(kind, "check", None)
+        self.stop: Stop | None = getattr(kind, "stop", None)
+        self._plain: Callable[[Mapping[str, Any]], Any] = getattr(kind, "plain", _not_plain)
+        if not hasattr(kind, "plain"):
+            _ = self.params  # what is wrong with the model is found when the kind is loaded
+
+    @cached_property
+    def params(self) -> ParamsChecker:
+        """What checks parameters by the kind's model."""
+        from noetl.kinds.params import ParamsChecker
+
+        return ParamsChecker(self._kind.Params, self.spec)
+
+    def parse(self, raw_params: Mapping[str, Any]) -> Any:
+        """Rendered parameters as ``run`` takes them. Raises TaskError(kind="schema", code="kind_params")."""
+        found = self._plain(raw_params)
+        return self.params.parse(raw_params) if found is None else found
+
+
+def _not_plain(params: Mapping[str, Any]) -> None:
+    """Leave every parameter to the model."""
 
 
 class Registry:
@@ -119,7 +140,7 @@ class Registry:
 
     def add(self, kind: Any) -> None:
         """Register a module or object with ``SPEC``, ``Params`` and ``run``; it replaces its namesake."""
-        loaded = _loaded(kind)
+        loaded = LoadedKind(kind)
         with self._lock:
             self._loaded[loaded.spec.name] = loaded
 
@@ -143,7 +164,7 @@ class Registry:
                 kind="schema",
                 code="kind_not_callable",
             )
-        params = kind.params.parse(raw_params)
+        params = kind.parse(raw_params)
         try:
             return kind.run(params, context)
         except NoetlError:
@@ -193,7 +214,7 @@ def default_registry() -> Registry:
 
 def _import_kind(name: str, path: str) -> LoadedKind:
     try:
-        loaded = _loaded(importlib.import_module(path))
+        loaded = LoadedKind(importlib.import_module(path))
     except Exception as error:
         raise PlaybookError(
             f"tool kind {name!r} cannot be used: {path}: {type(error).__name__}: {error}",
@@ -205,21 +226,6 @@ def _import_kind(name: str, path: str) -> LoadedKind:
             code="kind_unavailable",
         )
     return loaded
-
-
-def _loaded(kind: Any) -> LoadedKind:
-    from noetl.kinds.params import ParamsChecker
-
-    spec: KindSpec = kind.SPEC
-    run: Run | None = None if spec.lowered else kind.run
-    return LoadedKind(
-        spec=spec,
-        params=ParamsChecker(kind.Params, spec),
-        run=run,
-        example=getattr(kind, "EXAMPLE", {}),
-        extra_check=getattr(kind, "check", None),
-        stop=getattr(kind, "stop", None),
-    )
 
 
 def _nearest(name: str, known: Iterable[str]) -> str | None:

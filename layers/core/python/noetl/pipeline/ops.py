@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from noetl.domain.outcomes import ChildRequest, ErrorInfo, Outcome, WaitRequest
 from noetl.pipeline.state import Pending
 
 
-@dataclass(frozen=True, slots=True)
-class RunTask:
+class RunTask(msgspec.Struct, frozen=True):
     """Call this tool. ``key`` is the task's part of the idempotency key: the same for every attempt of one visit. ``pending``: the same
     call again, because the work that it began elsewhere was not over."""
 
@@ -25,8 +26,7 @@ class RunTask:
     pending: Pending | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """The pipeline ended, or is suspended (``outcome.suspend``)."""
 
     outcome: Outcome

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from noetl.domain.commands import FrozenScope
 from noetl.domain.errors import TemplateError
 from noetl.domain.outcomes import ErrorInfo
@@ -49,8 +51,7 @@ def own_reference(value: Any) -> Any:
     return value.get("ref") if is_ref(value) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One iteration of a loop."""
 
     index: int

@@ -32,6 +32,7 @@ from noetl.services.handle_messages import Managed, MessageDeps, handle_messages
 from noetl.services.hydration import make_hydrate
 from noetl.services.publish import Publisher
 from noetl.services.sweep import sweep
+from noetl.templating import statements as _statements  # noqa: F401  # before the first event: it reads templates
 
 WORKERS = 10
 """Commands of a pool that run at once where the deployment says nothing about it."""

@@ -35,6 +35,7 @@ from noetl.services.keep_lines import LineKeeper
 from noetl.services.revoked import RevocationWatch
 from noetl.services.work_batch import work_batch
 from noetl.services.worker_deps import WorkerDeps
+from noetl.templating import statements as _statements  # noqa: F401  # before the first event: it reads templates
 
 IO_SLOTS = 10
 """I/O of this many commands overlaps; it is also the most that one SQS batch holds."""

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.lost_owners import Takes
@@ -117,8 +118,7 @@ def _set(events: Iterable[threading.Event]) -> None:
         event.set()
 
 
-@dataclass(frozen=True, slots=True)
-class EndWaiter:
+class EndWaiter(msgspec.Struct, frozen=True):
     """``ended``: what this process knows to have ended; ``changed``: guards it. ``quiet``: whether this process has nothing to do.
     ``takes``: what it takes over from others."""
 

@@ -6,7 +6,8 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.domain.events import Event
@@ -23,8 +24,7 @@ DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 """Codes: nothing can be handled."""
 
 
-@dataclass(slots=True)
-class _Aside:
+class _Aside(msgspec.Struct):
     """An event that waits alone. ``at``: when it is tried again (monotonic seconds)."""
 
     event: Event

@@ -7,7 +7,6 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -34,8 +33,7 @@ ADOPT = 1000
 """Most commands or events taken over at once."""
 
 
-@dataclass(slots=True)
-class Chore:
+class Chore(msgspec.Struct):
     """Done every so many seconds, and at once; ``do`` is short. What it raises is logged, and does not keep it from its next turn."""
 
     seconds: float

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl.domain.errors import OverloadedError
 from noetl.ports.inspection import Backlog
@@ -16,17 +17,16 @@ FRESH_SECONDS = 1.0
 AGAIN_SECONDS = 5
 
 
-@dataclass(slots=True)
-class Backpressure:
+class Backpressure(msgspec.Struct):
     """``measure``: what waits, each counted up to a number. ``clock``: monotonic seconds. ``refused``: told of each refusal."""
 
     measure: Callable[[int], Backlog]
     limit: int
     clock: Callable[[], float]
     refused: Callable[[str], None] = lambda what: None
-    _found: Backlog = field(default_factory=lambda: Backlog(0, 0))
+    _found: Backlog = msgspec.field(default_factory=lambda: Backlog(0, 0))
     _until: float = float("-inf")
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def check_start(self) -> None:
         """Raises OverloadedError when events or commands wait in great numbers."""

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from noetl.domain.errors import ConflictError, InvalidInputError
 from noetl.domain.events import Cancel, ContextPatched, Event, Pause, Resume, TokenInjected
@@ -26,8 +27,7 @@ from noetl.services.read_execution import find
 from noetl.services.steering_order import accepted_before, check_paused
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(msgspec.Struct, frozen=True):
     """``unique``: names this request among all; a repeat under the same name is applied once. ``owner``: who publishes the event.
 
     Raises InvalidInputError(code="size_limit") for a reason that is too long."""

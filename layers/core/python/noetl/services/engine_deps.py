@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from noetl.domain.callbacks import CallbackId
 from noetl.domain.commands import Command
 from noetl.domain.events import Event, TimerFired
@@ -47,8 +49,7 @@ class EngineDeps:
     """Executions this process has just committed; without it every batch reads first."""
 
 
-@dataclass(frozen=True, slots=True)
-class DueTimer:
+class DueTimer(msgspec.Struct, frozen=True):
     """``event`` is to be handled ``seconds`` from now."""
 
     event: TimerFired

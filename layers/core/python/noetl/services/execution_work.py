@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from noetl.domain import ids
 from noetl.domain.errors import NoetlError
@@ -15,15 +16,14 @@ from noetl.services.engine_deps import EngineDeps
 from noetl.services.make_change import late_row
 
 
-@dataclass(slots=True)
-class Work:
+class Work(msgspec.Struct):
     """The events of one execution in this batch, and what reading for them has to cover."""
 
     execution_id: int
-    events: list[MainEvent] = field(default_factory=list)
-    names: set[str] = field(default_factory=set)
-    scopes: set[str] = field(default_factory=lambda: {"args"})
-    programs: dict[str, Program] = field(default_factory=dict)
+    events: list[MainEvent] = msgspec.field(default_factory=list)
+    names: set[str] = msgspec.field(default_factory=set)
+    scopes: set[str] = msgspec.field(default_factory=lambda: {"args"})
+    programs: dict[str, Program] = msgspec.field(default_factory=dict)
     trust: bool = True
     """What this process remembers may be used (not after a conflict)."""
     refused: NoetlError | None = None
@@ -61,21 +61,20 @@ def settled_names(event: MainEvent) -> tuple[str, ...]:
     return (event.event_id,)
 
 
-@dataclass(slots=True)
-class Decided:
+class Decided(msgspec.Struct):
     """``late``: rows for outcomes that change nothing; ``done``: events that need no handling any more. ``change`` is None when
     nothing else came of it."""
 
     change: Change | None = None
-    late: list[tuple[int, EventRow]] = field(default_factory=list)
-    done: list[str] = field(default_factory=list)
-    slots: dict[tuple[str, str], Any] = field(default_factory=dict)
+    late: list[tuple[int, EventRow]] = msgspec.field(default_factory=list)
+    done: list[str] = msgspec.field(default_factory=list)
+    slots: dict[tuple[str, str], Any] = msgspec.field(default_factory=dict)
     """All slots as they are after the decisions, when all were known before."""
-    held: list[Waiting | Start] = field(default_factory=list)
+    held: list[Waiting | Start] = msgspec.field(default_factory=list)
     """Events that a paused execution takes later."""
-    refused: list[Start] = field(default_factory=list)
+    refused: list[Start] = msgspec.field(default_factory=list)
     """Starts of executions whose id another execution has."""
-    again: list[MainEvent] = field(default_factory=list)
+    again: list[MainEvent] = msgspec.field(default_factory=list)
     """Events that have to wait until this decision is committed."""
 
     def too_late(self, execution_id: int, event: MainEvent, now: float, why: str = "") -> None:

@@ -6,8 +6,8 @@ The execution sees which firing started it: ``workload.schedule`` is ``{name, at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
@@ -21,8 +21,7 @@ from noetl.services.start_execution import Started
 from noetl.services.start_playbook import StartDeps, start_playbook
 
 
-@dataclass(frozen=True, slots=True)
-class Fired:
+class Fired(msgspec.Struct, frozen=True):
     """``event`` has to be published, when there is one, and ``cancelled``: the word to the execution before. ``execution_id`` None:
     nothing was started, and ``reason`` says why."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import ConflictError, InfrastructureError, InvalidInputError, NoetlError
@@ -15,8 +16,7 @@ from noetl.services.start_from_trigger import event_key, message_event, message_
 from noetl.services.start_playbook import StartDeps, start_playbook
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(msgspec.Struct, frozen=True):
     """``event``: what the playbook sees of it. ``id``: the same however often it is told of; empty: nobody can tell."""
 
     event: dict[str, Any]

@@ -8,7 +8,6 @@ version is shown as well as it can be. Order: the main lane, and each loop's ite
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,8 +34,7 @@ class HistoryEvent(msgspec.Struct, frozen=True):
     meta: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
+class _Told(msgspec.Struct, frozen=True):
     """One event before it gets its id."""
 
     name: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -34,17 +33,16 @@ def held_id(event: Event) -> str:
     return ids.held_event(event.event_id, attempt, digest)
 
 
-@dataclass(slots=True)
-class Holding:
+class Holding(msgspec.Struct):
     """The held ones among a batch, and those that its executions cannot take now."""
 
-    released: dict[str, Held] = field(default_factory=dict)
+    released: dict[str, Held] = msgspec.field(default_factory=dict)
     """By their own id, per execution and event."""
-    again: set[str] = field(default_factory=set)
-    came: dict[tuple[int, str], list[tuple[Event, Event]]] = field(default_factory=dict)
+    again: set[str] = msgspec.field(default_factory=set)
+    came: dict[tuple[int, str], list[tuple[Event, Event]]] = msgspec.field(default_factory=dict)
     """What the batch brought, and the event within it that is handled. Outcomes of two attempts have one event id, and so have messages of
     one command that were cut elsewhere; one event may also come several times, as itself and as what was held of it."""
-    back: set[int] = field(default_factory=set)
+    back: set[int] = msgspec.field(default_factory=set)
     """Identities of the objects that were handed back."""
 
     def unwrap(self, events: Sequence[Event]) -> list[Event]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from noetl.domain.facts import LoopFinished, LoopStarted, StepEntered, decode_facts
 from noetl.domain.redrive import LOCAL
@@ -14,12 +15,11 @@ from noetl.ports.execution_store import ExecutionStore
 PAGE = 500
 
 
-@dataclass(slots=True)
-class LastRuns:
+class LastRuns(msgspec.Struct):
     """By step: the arguments of its last run, and the last run of its loop."""
 
-    args: dict[str, dict[str, Any]] = field(default_factory=dict)
-    loops: dict[str, LastLoop] = field(default_factory=dict)
+    args: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+    loops: dict[str, LastLoop] = msgspec.field(default_factory=dict)
 
     def candidates(self) -> list[str]:
         """Where this execution can be redriven from: steps that ran, and what is in their loops."""
@@ -33,8 +33,7 @@ class LastRuns:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class LastLoop:
+class LastLoop(msgspec.Struct, frozen=True):
     """``whole``: items of the loop, those kept from earlier runs included. ``applied``: what they wrote is in the context."""
 
     run: int

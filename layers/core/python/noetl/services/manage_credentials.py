@@ -38,8 +38,7 @@ ACCESS_SECONDS = 400 * 86_400.0
 """How long it is known who read what: a year, and time to look at it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(msgspec.Struct, frozen=True):
     """What an authorisation server gave: the access token, and for how many seconds it is good."""
 
     value: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -26,8 +25,7 @@ MAX_NEXT = NEXT_MOMENTS.value
 SUGGESTED_FROM = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleDeps:
+class ScheduleDeps(msgspec.Struct, frozen=True):
     """``schedules`` None: whoever reads the table fires them. ``programs``: hash → Program. ``clock``: epoch seconds."""
 
     store: ScheduleStore
@@ -112,8 +110,7 @@ def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:
     return row
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """``fresh``: there was none of this name."""
 
     row: ScheduleRow

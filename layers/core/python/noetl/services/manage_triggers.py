@@ -120,8 +120,7 @@ def find_trigger(store: TriggerStore, name: str) -> TriggerRow:
     return row
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True):
     """``fresh``: there was none of this name."""
 
     row: TriggerRow

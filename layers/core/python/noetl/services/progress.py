@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+import msgspec
 
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.domain.vocabulary import TERMINAL_EVENTS
@@ -20,8 +21,7 @@ RunStatus = Literal[
 OVER: frozenset[str] = frozenset({"done", "failed", "skipped", "cancelled", "compensated"})
 
 
-@dataclass(slots=True)
-class LoopCount:
+class LoopCount(msgspec.Struct):
     """Items of a loop; ``kept``: those whose outcome comes from an earlier run. They count as done until the loop is over."""
 
     total: int
@@ -34,8 +34,7 @@ class LoopCount:
     over: bool = False
 
 
-@dataclass(slots=True)
-class StepRun:
+class StepRun(msgspec.Struct):
     """One firing of a step. Times are epoch seconds by the store's clock; ``ended`` None while it runs.
 
     ``waiting``: not admitted yet, or for a callback or a time · ``retrying``: until a delayed retry · ``child``: what it waits for ·
@@ -64,18 +63,17 @@ class StepRun:
         self.awaits, self.until, self.resting = 0, None, False
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(msgspec.Struct):
     """Step runs by number, in the order they began; ``terminal`` is the name of the event that ended the execution."""
 
-    runs: dict[int, StepRun] = field(default_factory=dict)
+    runs: dict[int, StepRun] = msgspec.field(default_factory=dict)
     seq: int = 0
     terminal: str = ""
     completed_steps: tuple[str, ...] = ()
     error: dict[str, Any] | None = None
     error_step: str = ""
     reason: str = ""
-    unreadable: list[Unreadable] = field(default_factory=list)
+    unreadable: list[Unreadable] = msgspec.field(default_factory=list)
     """Rows that do not count for progress."""
 
     def add(self, row: StoredEvent) -> None:

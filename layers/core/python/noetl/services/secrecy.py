@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -34,8 +33,7 @@ _CONCEALED = "\ue000secret:"
 """Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(msgspec.Struct, frozen=True):
     """``origin``: ``[credential, path, number of the form]``. ``way``: the text as it may stand in encoded JSON."""
 
     text: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from noetl.domain import codec, ids
 from noetl.domain.errors import ConflictError, InvalidInputError
@@ -35,8 +36,7 @@ _TOLD = 3
 """Problems of a payload in a message; ``details`` have more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(msgspec.Struct, frozen=True):
     """Who wants what. ``playbook``: path and version it was found under. ``key``/``asked``: an idempotency key (of this principal's), and
     everything that was asked for under it. ``told``: what the workload is told of the start itself; the payload's own names win, and
     ``input`` is not held against it. ``at``: when it is to start (epoch seconds); what has passed is now.
@@ -49,13 +49,12 @@ class Wish:
     principal_kind: str = ""
     key: str = ""
     asked: Any = None
-    told: Mapping[str, Any] = field(default_factory=dict)
+    told: Mapping[str, Any] = msgspec.field(default_factory=dict)
     at: float | None = None
     priority: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """``event`` is durable and has to be published; None when the execution was there already (an earlier call under the same key),
     starts later, or has begun (``begun``)."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -90,8 +89,7 @@ class SteeredMany(msgspec.Struct, frozen=True):
     next: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ManyDeps:
+class ManyDeps(msgspec.Struct, frozen=True):
     """``publish``: told of each batch once it is durable. ``clock``: epoch seconds."""
 
     store: ExecutionStore

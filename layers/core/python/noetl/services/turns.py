@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
+
 from noetl.domain.need import Need
 
 T = TypeVar("T")
@@ -42,8 +44,7 @@ class _Level(Generic[T]):
     cold: OrderedDict[int, _Line[T]] = field(default_factory=OrderedDict)
 
 
-@dataclass(slots=True)
-class _Warm:
+class _Warm(msgspec.Struct):
     """An execution that has ``children``: as many as ran at once. ``priority``: of its last item. ``over``: it has ended."""
 
     priority: int

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from noetl.domain.kinds import Credential
 from noetl.ports.credential_store import CredentialStore
@@ -17,14 +18,13 @@ WORKER = "worker"
 KNOWN = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredFirst:
+class RegisteredFirst(msgspec.Struct, frozen=True):
     """``otherwise``: asked for names that nobody registered. What an execution reads is recorded once by each process."""
 
     deps: CredentialDeps
     otherwise: Credentials
-    _recorded: OrderedDict[tuple[int, str], None] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _recorded: OrderedDict[tuple[int, str], None] = msgspec.field(default_factory=OrderedDict)
+    _lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
 
     def get(self, name: str, execution_id: int) -> Credential:
         """Raises TaskError(kind="auth"), InfrastructureError."""
@@ -45,8 +45,7 @@ class RegisteredFirst:
             return True
 
 
-@dataclass(frozen=True, slots=True)
-class KnownCredentials:
+class KnownCredentials(msgspec.Struct, frozen=True):
     """Names of what was registered, and of what is known otherwise."""
 
     store: CredentialStore

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+import msgspec
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, TaskError
@@ -64,8 +65,7 @@ def answer_lost(
     return told
 
 
-@dataclass(frozen=True, slots=True)
-class _Lost:
+class _Lost(msgspec.Struct, frozen=True):
     """Kinds and credentials of a worker that is not there."""
 
     reason: str

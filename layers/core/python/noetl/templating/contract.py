@@ -13,8 +13,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 
 class Scope(Protocol):
@@ -27,26 +28,23 @@ class Scope(Protocol):
         """Known names, for "did you mean"."""
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedStatement:
+class RenderedStatement(msgspec.Struct, frozen=True):
     """One SQL statement with ``%(name)s`` placeholders and its parameters, psycopg style.
 
     ``%%`` is a percent sign when there are parameters; without any, the text is taken as it is.
     """
 
     text: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedSql:
+class RenderedSql(msgspec.Struct, frozen=True):
     """A SQL text, split into statements. All run in one transaction."""
 
     statements: tuple[RenderedStatement, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MappingScope:
+class MappingScope(msgspec.Struct, frozen=True):
     """A scope over a plain mapping, with an optional parent."""
 
     values: Mapping[str, Any]

@@ -1,23 +1,27 @@
-"""Nodes of a Program to values: ``render`` and ``is_true``."""
+"""Nodes of a Program to values: ``render`` and ``is_true``.
+
+What reads templates is loaded with the first one: many processes meet none, and loading it takes a tenth of a short command.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Expr, Lit, Map, Node, Seq, Sql, Text
 from noetl.templating.contract import Scope
-from noetl.templating.expressions import Evaluate, compile_node
 from noetl.templating.limits import DEFAULT_LIMITS, Allowance
-from noetl.templating.parser import parse_expression, parse_template
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
 from noetl.templating.sql import compiled_sql, render_sql
-from noetl.templating.statements import Blocks, Out, Statement, emit_text
 from noetl.templating.views import View, content
+
+if TYPE_CHECKING:
+    from noetl.templating.expressions import Evaluate
+    from noetl.templating.statements import Out, Statement
 
 CACHE_SIZE = 4096
 """Compiled templates kept, by source."""
@@ -28,12 +32,18 @@ _FALSE = frozenset(("false", "0", "no", "none", ""))
 @lru_cache(CACHE_SIZE)
 def compiled_expression(source: str) -> Evaluate:
     """The function of an expression. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    from noetl.templating.expressions import compile_node
+    from noetl.templating.parser import parse_expression
+
     return compile_node(parse_expression(source))
 
 
 @lru_cache(CACHE_SIZE)
 def compiled_text(source: str) -> Statement:
     """The function of a text with templates. Raises TemplateError (``template_syntax``, ``template_limit``)."""
+    from noetl.templating.parser import parse_template
+    from noetl.templating.statements import Blocks, emit_text
+
     return Blocks(emit_text).compile(list(parse_template(source).body))
 
 

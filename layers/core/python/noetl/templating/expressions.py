@@ -324,7 +324,8 @@ def _test(node: nodes.Test) -> Evaluate:
 
 
 def _call(node: nodes.Call) -> Evaluate:
-    target, arguments = callee(node.node) or compile_node(node.node), _arguments(node)
+    name = node.node.name if isinstance(node.node, nodes.Name) else ""
+    target, arguments = callee(name) or compile_node(node.node), _arguments(node)
 
     def evaluate(run: Run) -> Any:
         function = target(run)

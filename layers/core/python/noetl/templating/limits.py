@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.domain import sizes
 from noetl.domain.errors import TemplateError
 from noetl.domain.long_work import begin_long_work
 
 
-@dataclass(frozen=True, slots=True)
-class TemplateLimits:
+class TemplateLimits(msgspec.Struct, frozen=True):
     """What one evaluation may use. Sizes are characters; a list entry or mapping entry counts as eight."""
 
     max_size: int = sizes.TEMPLATE_TEXT.value

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from jinja2 import nodes
-
 from noetl.templating.access import check_int
 from noetl.templating.contract import Scope
 from noetl.templating.limits import Allowance, Meter, over_limit
@@ -145,9 +143,8 @@ GLOBALS: dict[str, Callable[[Run], Any]] = {
 }
 
 
-def callee(node: nodes.Node) -> Callable[[Run], Any] | None:
+def callee(name: str) -> Callable[[Run], Any] | None:
     """What ``range(…)`` calls: the function, whatever a key of that name holds; only a variable of the template hides it."""
-    name = node.name if isinstance(node, nodes.Name) else ""
     make = GLOBALS.get(name)
     if make is None:
         return None

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
-
-from jinja2 import nodes
+from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Sql
 from noetl.templating.contract import RenderedSql, RenderedStatement, Scope
 from noetl.templating.limits import DEFAULT_LIMITS, Allowance
-from noetl.templating.parser import parse_template
 from noetl.templating.plain import to_text, unwrap
 from noetl.templating.positions import fail
 from noetl.templating.run import Run
 from noetl.templating.sql_plan import Fill, Op, Placeholder, Plan, make_plan
 from noetl.templating.sql_split import Hole, Piece
 from noetl.templating.sql_values import SqlName, SqlText, quote_literal, quote_name, quote_part, word_part
-from noetl.templating.statements import Blocks, Out, Statement
 from noetl.templating.undefined import Undefined, closest
 from noetl.templating.views import BLANK, raw
+
+if TYPE_CHECKING:
+    from noetl.templating.statements import Out, Statement
 
 
 def render_sql(
@@ -75,6 +74,11 @@ def _emit(run: Run, out: Out, value: Any) -> None:
 @lru_cache(1024)
 def compiled_sql(source: str) -> tuple[Statement, Plan | None, int]:
     """The function of a SQL text, its plan when it is the same for every evaluation, and its number of expressions."""
+    from jinja2 import nodes
+
+    from noetl.templating.parser import parse_template
+    from noetl.templating.statements import Blocks
+
     body = list(parse_template(source).body)
     statement = Blocks(_emit, captures=False).compile(body)
     if not all(isinstance(node, nodes.Output) for node in body):

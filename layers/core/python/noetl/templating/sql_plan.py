@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from noetl.domain.errors import TemplateError
 from noetl.templating.limits import SQL_LIMITS, Meter
@@ -14,8 +15,7 @@ from noetl.templating.sql_split import Hole, Piece, Token, group, tokens_of
 Place = Literal["value", "sorting", "after_in", "name", "part", "literal", "quoted", "quoted_name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Fill:
+class Fill(msgspec.Struct, frozen=True):
     """Where values go. ``parts`` are texts and numbers of holes, in order; ``line`` is in the template.
 
     * ``value``: a bound parameter; ``after_in`` the same, but not for a list; ``sorting``: only a name makes sense
@@ -28,8 +28,7 @@ class Fill:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Placeholder:
+class Placeholder(msgspec.Struct, frozen=True):
     """The author's own ``%(name)s``."""
 
     text: str

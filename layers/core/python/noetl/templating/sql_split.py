@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+import msgspec
 
 from noetl.templating.limits import SQL_LIMITS, Meter
 
@@ -19,8 +20,7 @@ TokenKind = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Hole:
+class Hole(msgspec.Struct, frozen=True):
     """The place of an expression: its number among the expressions, and its line in the template."""
 
     number: int
@@ -30,12 +30,11 @@ class Hole:
 Piece = str | Hole
 
 
-@dataclass(slots=True)
-class Token:
+class Token(msgspec.Struct):
     """A lexical element. ``parts`` is all of it, in order; only quotes, comments and holes have ``Hole`` parts."""
 
     kind: TokenKind
-    parts: list[Piece] = field(default_factory=list)
+    parts: list[Piece] = msgspec.field(default_factory=list)
     closed: bool = True
 
     @property

@@ -12,7 +12,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.adapters.postgres.connection import SILENT, UNKNOWN
 from noetl.domain.errors import InfrastructureError
@@ -24,8 +25,7 @@ TRANSIT_SECONDS = 5.0
 """How much longer than an earlier statement a later one may wait for a connection and travel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
+class Doubt(msgspec.Struct, frozen=True):
     """``expected``: the version a main-lane commit was based on (-1: the item lane). ``limited``: it may have given slots to anybody."""
 
     owner: str

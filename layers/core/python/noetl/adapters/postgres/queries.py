@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import msgspec
 
 FOLDER = Path(__file__).with_name("sql") / "queries"
 _NAME = re.compile(r"^-- (name|part): (\w+)$", re.MULTILINE)
@@ -18,8 +19,7 @@ _PART = re.compile(r"@([a-z_]+)")
 _PARAMETER = re.compile(r"(?<![:']):([a-z_]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """``parameters`` in the order of ``$1``, ``$2``, … in ``text``."""
 
     name: str

@@ -6,9 +6,10 @@ Python's ``re`` backtracks and holds the interpreter while it does: ``^(a+)+$`` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 from noetl.domain.sizes import PATTERN
 
@@ -50,8 +51,7 @@ class PatternError(ValueError):
         self.message, self.hint = message, hint
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(msgspec.Struct, frozen=True):
     """``size``: instructions of its program. Matching costs at most size times the length of the text."""
 
     size: int

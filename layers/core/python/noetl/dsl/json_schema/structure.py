@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from noetl.domain.sizes import SCHEMA_CHECKS
 from noetl.dsl.json_schema.patterns import PatternError, compile_pattern
@@ -24,8 +25,7 @@ _WALK = 4
 """Operations that walking over one keyword takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaProblem:
+class SchemaProblem(msgspec.Struct, frozen=True):
     """Why a schema cannot be used. ``path``: where in it."""
 
     path: Path

@@ -7,8 +7,9 @@ import os
 import select
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
@@ -28,13 +29,12 @@ CANCEL_CHECK_SECONDS = 0.25
 END_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """Whom a child works for. A child is never given to another owner."""
 
     execution_id: int
     limits: TaskLimits
-    places: Places = field(default_factory=Places)
+    places: Places = msgspec.field(default_factory=Places)
 
 
 class Child:

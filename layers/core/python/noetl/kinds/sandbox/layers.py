@@ -12,11 +12,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 
@@ -38,6 +41,7 @@ SWITCHES = {
 """What each word of that takes away."""
 OTHER_USERS = range(0x70000000, 0x78000000)
 """Numbers that no account has: each task of a root worker gets one where nothing else confines it."""
+_detecting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +68,7 @@ class Detected:
     """A root that is made once, for the namespaces of all tasks (since Linux 5.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
+class Protection(msgspec.Struct, frozen=True):
     """One thing that confinement is for. ``by`` names the layers, ``missing`` what a task can do without them."""
 
     name: str
@@ -209,4 +212,6 @@ def without(found: Detected, left_out: str) -> Detected:
 
 def layers() -> Layers:
     """Those of this machine, without what ``WITHOUT`` leaves out. Raises InfrastructureError and InvalidInputError."""
-    return choose_layers(without(detect(), os.environ.get(WITHOUT, "")))
+    with _detecting:  # one thread tries, and the others take what it has found
+        found = detect()
+    return choose_layers(without(found, os.environ.get(WITHOUT, "")))

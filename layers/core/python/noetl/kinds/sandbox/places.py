@@ -9,10 +9,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 Place = tuple[str, str, str]
 """(where it is, where the task sees it, ``folder``, ``file`` or ``link``): two names for one thing where links are on the way."""
@@ -41,8 +42,7 @@ MOST_CHILDREN = 2000
 """Of a folder that is given child by child; what is beyond is not given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(msgspec.Struct, frozen=True):
     """Folders that tasks may use beside the system and the interpreter. ``hidden`` wins over ``read``."""
 
     read: tuple[str, ...] = ()

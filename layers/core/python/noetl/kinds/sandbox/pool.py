@@ -14,7 +14,8 @@ import threading
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child, Owner
@@ -25,8 +26,7 @@ from noetl.kinds.sandbox.needed import kept_children, need_of
 IDLE_SECONDS = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Idle:
+class _Idle(msgspec.Struct, frozen=True):
     child: Child
     since: float
 

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
+
+import msgspec
 
 from noetl.kinds.sandbox.cell import MOST_USES, Cell, CellGoneError, Tenant
 from noetl.kinds.sandbox.environment import scrubbed_environment
@@ -39,8 +40,7 @@ END_SECONDS = 10.0
 Streams = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskLimits:
+class TaskLimits(msgspec.Struct, frozen=True):
     """Of one task: address space, size of one file, size of its folder (all in bytes), processes and threads."""
 
     memory_bytes: int
@@ -126,15 +126,14 @@ def _count_children(root: int, enough: int) -> int:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(msgspec.Struct, frozen=True):
     """What a process is started for. ``own``: paths that it may read and others may not."""
 
     limits: TaskLimits
     places: Places
     own: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    order: Mapping[str, Any] = field(default_factory=dict)
+    env: Mapping[str, str] = msgspec.field(default_factory=dict)
+    order: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """What the guest is told beside its confinement."""
 
 
@@ -163,6 +162,16 @@ def start_confined(mode: Mode, task: Task, streams: Streams, own: Sequence[int] 
         except (TemplateGoneError, FileNotFoundError):
             gone = template
     raise OSError("the process that forks tasks has ended twice")
+
+
+def start_template(places: Places) -> None:
+    """Start what tasks with these places are forked from, before the first task asks for it (Linux).
+
+    Raises OSError when no process can be started, InfrastructureError when the layers of this machine cannot be found out.
+    """
+    if sys.platform == "linux":
+        protect_own_memory()
+        templates().one_for(_common_ground(layers(), places), instead_of=None)
 
 
 Starter = Callable[[tuple[int, ...], Streams, Path, Mapping[str, str]], Process]
@@ -289,12 +298,15 @@ def _start_interpreter(
 
 def _ground(used: Layers, task: Task) -> Ground | None:
     """The root that a task shares with others; None when it has one to itself, because it is given more than they are."""
-    if not used.common_root:
+    common = _common_ground(used, task.places)
+    if common is not None and task.own and set(readable(task.places, task.own)) != set(common.read):
         return None
-    shared = readable(task.places)
-    if task.own and set(readable(task.places, task.own)) != set(shared):
-        return None
-    return Ground(shared, writable(task.places))
+    return common
+
+
+def _common_ground(used: Layers, places: Places) -> Ground | None:
+    """The root of all tasks with these places; None where each task has one to itself."""
+    return Ground(readable(places), writable(places)) if used.common_root else None
 
 
 def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confinement:

@@ -19,10 +19,11 @@ import threading
 import time
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
+
+import msgspec
 
 from noetl.kinds.sandbox.environment import scrubbed_environment
 from noetl.kinds.sandbox.in_flight import retry_sending, send_descriptors
@@ -104,8 +105,7 @@ class Forked:
         return int.from_bytes(told, "little")
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True):
     """What the root holds that tasks have in common: places of the worker's settings, none of any task."""
 
     read: tuple[Place, ...]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """The clock of one call and its task."""
 
     context: TaskContext

@@ -1,0 +1,25 @@
+"""Parameters of the kind ``python``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from noetl.kinds.base import KindParams
+from noetl.kinds.python import CODE_CHARACTERS
+
+
+class Params(KindParams):
+    """The code; what it works on comes in the task's ``args``/``input``."""
+
+    code: Annotated[
+        str, Field(min_length=1, max_length=CODE_CHARACTERS, description="Python source, never a template.")
+    ]
+
+    refused: ClassVar[Mapping[str, str]] = {
+        "libs": "install libraries where workers run; code may import whatever is installed there",
+        "script": "write the code under `code`, or run a file with `kind: script`",
+        "auth": "pass what the code needs by name: `args: {token: '{{ keychain.<name>.token }}'}`",
+    }
