@@ -1,4 +1,4 @@
-"""What requests to ``noetl serve`` cost the database, in round trips of their own threads."""
+"""What requests to ``noetl serve`` cost the database, in round trips of their own threads and of the engine's, which begins executions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from noetl.adapters.postgres.connection import Database
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime import serving
 from noetl.services import handle_events, store_time
-from noetl.services.together import Together
 from tests.integration.api.test_serve import Client, Serve, client, serve, server  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
 
@@ -71,7 +70,7 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
     made, run = Trips(), Database.run
 
     def counted(self: Database, name: str, values: Mapping[str, bytes | None]) -> Any:
-        if not threading.current_thread().name.startswith("waitress"):
+        if not threading.current_thread().name.startswith(("waitress", "noetl-engine")):
             return run(self, name, values)
         made.names.append(name)
         made.each(name)
@@ -130,15 +129,7 @@ def test_a_result_takes_one_query(client, trips):  # noqa: F811
 def test_starts_that_come_during_a_commit_share_the_next_one(
     serve: Serve,  # noqa: F811
     trips: Trips,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shared: list[Any] = []
-
-    def keep(*about: Any) -> Together[Any, Any]:
-        shared.append(Together(*about))
-        return shared[-1]
-
-    monkeypatch.setattr(serving, "Together", keep)
     began, go = threading.Event(), threading.Event()
 
     def hold(name: str) -> None:
@@ -155,8 +146,7 @@ def test_starts_that_come_during_a_commit_share_the_next_one(
         assert began.wait(PATIENCE)
         trips.take()
         others = [threads.submit(start, client, n=n) for n in range(8)]
-        begin = shared[1]
-        wait_until(lambda: begin.waiting == 8, "eight starts wait")
+        wait_until(lambda: server.runtime.gauges()[0].waiting == 8, "eight starts wait")
         go.set()
         ids = {one.result(PATIENCE)["execution_id"] for one in [first, *others]}
         assert len(ids) == 9 and trips.take()["commit_changes"] == 1

@@ -206,6 +206,25 @@ def test_folders_of_idle_children_are_not_looked_at_whenever_an_execution_ends(m
     assert looks == []
 
 
+def test_calls_of_one_execution_do_not_wake_who_ends_children(make_pool, monkeypatch):
+    monkeypatch.setattr(pool_module, "LOOK_SECONDS", 100 * PATIENCE)
+    looks: list[float | None] = []
+    pause = pool_module.ChildPool._until_next_look
+
+    def look(pool: pool_module.ChildPool) -> float | None:
+        looks.append(pause(pool))
+        return looks[-1]
+
+    monkeypatch.setattr(pool_module.ChildPool, "_until_next_look", look)
+    pool = make_pool(8)
+    for _ in range(20):
+        call(pool, 1)
+    (idle,) = pool._idle
+    pool.end({1})
+    wait_until(lambda: not idle.child.alive, "the end of its child")
+    assert len(looks) <= 3
+
+
 def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):
     pool = make_pool(1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ from noetl.ports.answers import ExecutionFilter
 from noetl.ports.execution_store import ExecutionStore
 from noetl.runtime import ends
 from noetl.runtime.ends import Ends, EndWaiter
+from tests.waiting import PATIENCE
 
 
 class Others:
@@ -59,3 +61,41 @@ def test_an_end_that_was_read_before_a_redrive_is_not_remembered(monkeypatch):
     waiter.wait([1, 2], None, None, 0.01)
     assert store.asked == [2, 1], "the second is remembered, and the first is looked at again"
     assert known == {1: "failed", 2: "completed"}
+def test_who_waits_for_an_end_sleeps_through_everything_else():
+    """Each step of each execution changes something; a wake-up for each costs a tenth of a step."""
+    known, changed, ticks = Ends(), threading.Condition(), threading.Semaphore(0)
+    seen: list[int] = []
+
+    def steps() -> None:
+        ticks.acquire(timeout=PATIENCE)
+        for _ in range(100):
+            with changed:
+                changed.notify_all()
+            time.sleep(0.001)
+        with changed:
+            known.note([(1, "completed"), (2, "completed")])
+
+    def tick() -> None:
+        seen.append(len(known))
+        ticks.release()
+
+    waiter = EndWaiter(cast(ExecutionStore, Others()), known, changed, quiet=lambda: False, log=print)
+    worker = threading.Thread(target=steps)
+    worker.start()
+    waiter.wait((1, 2), tick, PATIENCE, PATIENCE)
+    worker.join()
+    assert seen == [0]
+
+
+def test_an_end_that_is_forgotten_again_is_waited_for():
+    """An execution that was redriven while others were waited for has not ended."""
+    known, changed = Ends(), threading.Condition()
+    known.note([(1, "failed")])
+    waiter = EndWaiter(cast(ExecutionStore, Others()), known, changed, quiet=lambda: False, log=print)
+    left: list[int] = []
+    assert waiter._open_one((1, 2), left) == 2
+    del known[1]
+    known.note([(2, "completed")])
+    assert waiter._open_one((1, 2), left) == 1
+    known.note([(1, "completed")])
+    assert waiter._open_one((1, 2), left) is None

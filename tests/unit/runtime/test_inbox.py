@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +16,8 @@ from noetl.domain.events import Cancel, CommandDone, Event, ItemsDone
 from noetl.domain.outcomes import Outcome
 from noetl.runtime import inbox as inboxes
 from noetl.runtime.inbox import Inbox
-from tests.waiting import PATIENCE
+from noetl.services.engine_deps import Handled
+from tests.waiting import PATIENCE, wait_until
 
 
 class Panic(BaseException):
@@ -39,7 +43,7 @@ class Engine:
             self.changed.notify_all()
         return None if event.event_id in self.settled else 0.01
 
-    def handle(self, events: Sequence[Event]) -> None:
+    def handle(self, events: Sequence[Event]) -> Handled:
         if any(event.event_id == "refused" for event in events):
             raise InfrastructureError("access denied", code="aws_refused", retryable=False)
         if any(event.event_id.startswith("poison") for event in events):
@@ -51,6 +55,14 @@ class Engine:
         with self.changed:
             self.handled += [event.execution_id for event in events]
             self.changed.notify_all()
+        return Handled(ended=[(event.execution_id, "completed") for event in events])
+
+    def ask(self, threads: ThreadPoolExecutor, *events: Event) -> list[Future[Handled | None]]:
+        """Let threads ask for events, and see that all of them wait."""
+        before = self.inbox.counts()[0]
+        asked = [threads.submit(self.inbox.ask, event) for event in events]
+        wait_until(lambda: self.inbox.counts()[0] == before + len(events), "threads that wait")
+        return asked
 
     def wait(self, wanted: list[int]) -> None:
         with self.changed:
@@ -160,3 +172,72 @@ def test_events_that_are_always_due_again_keep_no_other_waiting(monkeypatch: pyt
     finally:
         engine.away = ""
         engine.inbox.close()
+
+
+def test_what_threads_wait_for_goes_first_and_shares_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much waits: a request is answered after the batch that is under way and its own."""
+    monkeypatch.setattr(inboxes, "BATCH", 3)
+    engine = Engine("", set())
+    engine.inbox.put(Cancel(number, "cancel", "p") for number in (1, 2, 3))
+    with ThreadPoolExecutor(2) as threads:
+        asked = engine.ask(threads, Cancel(8, "a", "p"), Cancel(9, "b", "p"))
+        assert engine.inbox.holds(8)
+        engine.inbox.start()
+        first, second = (one.result(PATIENCE) for one in asked)
+        engine.wait([*engine.handled[:3], 2, 3])
+    assert sorted(engine.handled[:3]) == [1, 8, 9]
+    assert first is not None and first is second and len(first.ended) == 3
+    wait_until(lambda: not engine.inbox.holds(8), "the end of the batch")
+    engine.inbox.close()
+
+
+@pytest.mark.parametrize("name", ["poison", "refused", "panic"])
+def test_a_batch_that_fails_gives_up_what_threads_wait_for(name: str) -> None:
+    """Nothing of it is handled later behind the back of who asked, and no other event is blamed."""
+    engine = Engine("", set())
+    engine.inbox.put([Cancel(1, "cancel", "p")])
+    with ThreadPoolExecutor(2) as threads:
+        asked = engine.ask(threads, Cancel(8, name, "p"), Cancel(9, "b", "p"))
+        engine.inbox.start()
+        assert [one.result(PATIENCE) for one in asked] == [None, None]
+    engine.wait([1])
+    wait_until(lambda: engine.inbox.counts() == (0, 0), "the end of the batch")
+    assert engine.failures == [] and not engine.inbox.holds(8)
+    engine.inbox.close()
+
+
+def test_nobody_waits_for_an_event_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither who asked before nor who asks while it is waited for."""
+    entered, back = threading.Event(), threading.Event()
+
+    def pause(seconds: float) -> None:
+        entered.set()
+        assert back.wait(PATIENCE)
+
+    engine = Engine("database_unreachable", {1})
+    engine.inbox.put([Cancel(1, "cancel", "p")])
+    with ThreadPoolExecutor(1) as threads:
+        (asked,) = engine.ask(threads, Cancel(8, "a", "p"))
+        monkeypatch.setattr(inboxes, "time", SimpleNamespace(sleep=pause, monotonic=time.monotonic))
+        engine.inbox.start()
+        assert asked.result(PATIENCE) is None
+        assert entered.wait(PATIENCE)
+        assert engine.inbox.ask(Cancel(9, "b", "p")) is None
+    engine.away = ""
+    back.set()
+    engine.wait([1])
+    again = engine.inbox.ask(Cancel(9, "b", "p"))
+    assert again is not None
+    engine.inbox.close()
+
+
+def test_nobody_waits_for_an_inbox_that_closes() -> None:
+    engine = Engine("", set())
+    with ThreadPoolExecutor(1) as threads:
+        (asked,) = engine.ask(threads, Cancel(8, "a", "p"))
+        engine.inbox._closing = True
+        engine.inbox.start()
+        assert asked.result(PATIENCE) is None
+    engine.inbox.close()
+    assert engine.inbox.ask(Cancel(9, "b", "p")) is None
+    assert engine.handled == []

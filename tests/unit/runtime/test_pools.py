@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from noetl.domain.commands import Command
+from noetl.domain.need import Need
 from noetl.runtime.local import LocalRuntime
 from noetl.runtime.pools import Pool
 from noetl.runtime.settings import Settings
@@ -70,6 +71,45 @@ def test_a_thread_whose_command_was_taken_away_is_idle_again():
         assert pool.idle == 0
         assert [one.execution_id for one in pool.take(5)] == [2]
     wait_until(lambda: pool.idle == 1, "the same thread, idle")
+    pool.close(0.0)
+
+
+def test_only_what_was_refused_a_place_is_told_of_again():
+    """The engine decides, and executions end, all the time; most threads have nothing to do with it."""
+    pool = Pool("python", 2, lambda one: None, places=2, need=lambda execution_id: Need.SOON)
+    for number in (1, 2):
+        pool.submit(command(number))
+    wait_until(lambda: pool.idle == len(pool.threads), "threads that have nothing to do")
+    told: list[int] = []
+    with pool.ready:
+        pool.ready.notify = lambda n=1: told.append(n)  # type: ignore[method-assign]
+        pool.submit(command(1))
+        pool.look_again()
+        pool.end([7])
+        del pool.ready.notify
+        pool.ready.notify()
+    assert told == [1], "one thread for one command"
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_what_was_refused_a_place_begins_when_there_is_one(ended):
+    """Its thread was told long ago that nothing can be had."""
+    need, ran = [Need.SOON], []
+    pool = Pool(
+        "python", 1, lambda one: ran.append(one.execution_id), places=1, need=lambda execution_id: need[0]
+    )
+    pool._turns._patience = 10 * PATIENCE
+    pool.submit(command(1))
+    wait_until(lambda: ran == [1] and pool.idle == 1, "the first execution")
+    pool.submit(command(2))
+    wait_until(lambda: pool._refused == 1, "a thread that finds no place")
+    if ended:
+        pool.end([1])
+    else:
+        need[0] = Need.NONE
+        pool.look_again()
+    wait_until(lambda: ran == [1, 2], "the second execution")
     pool.close(0.0)
 
 

@@ -139,7 +139,8 @@ class EndWaiter(msgspec.Struct, frozen=True):
         """Return when all have ended, or when those left wait for the outside. Raises TimeoutError."""
         deadline = None if timeout is None else time.monotonic() + timeout
         look = time.monotonic() + LOOK_SECONDS
-        while not self._settled(wanted):
+        left: list[int] = []
+        while (one := self._open_one(wanted, left)) is not None:
             if on_tick is not None:
                 self._show(on_tick)
             if deadline is not None and time.monotonic() > deadline:
@@ -148,12 +149,17 @@ class EndWaiter(msgspec.Struct, frozen=True):
                 if self._all_wait(wanted):
                     return
                 look = time.monotonic() + LOOK_SECONDS
-            with self.changed:
-                if not self._settled(wanted):
-                    self.changed.wait(tick if on_tick is not None else 0.25)
+            # One end at a time: whoever waits here is not woken by each step of each execution.
+            with expecting(one, self.ended, self.changed) as ended:
+                ended(tick if on_tick is not None else 0.25)
 
-    def _settled(self, wanted: Collection[int]) -> bool:
-        return all(one in self.ended for one in wanted)
+    def _open_one(self, wanted: Collection[int], left: list[int]) -> int | None:
+        """An execution that has not ended; None when all have. ``left``: those that had not when it was last filled."""
+        while left and left[-1] in self.ended:
+            left.pop()
+        if not left:
+            left += [one for one in wanted if one not in self.ended]
+        return left[-1] if left else None
 
     def _show(self, on_tick: Callable[[], None]) -> None:
         """Show progress; skip it while the database, which it reads, does not answer."""

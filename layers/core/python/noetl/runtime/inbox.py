@@ -6,11 +6,13 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from noetl.domain.errors import InfrastructureError, as_exception
 from noetl.domain.events import Event
+from noetl.services.engine_deps import Handled
 from noetl.services.failed_events import is_outage
 from noetl.services.holding import held_id
 
@@ -24,6 +26,15 @@ DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 """Codes: nothing can be handled."""
 
 
+@dataclass(slots=True, eq=False)
+class _Asker:
+    """A thread that waits for its event to be handled. ``woken``: held meanwhile. ``handled``: what the engine gave for the batch; None: the
+    event was not handled, and is not here any more."""
+
+    woken: threading.Lock = field(default_factory=threading.Lock)
+    handled: Handled | None = None
+
+
 class _Aside(msgspec.Struct):
     """An event that waits alone. ``at``: when it is tried again (monotonic seconds)."""
 
@@ -33,6 +44,7 @@ class _Aside(msgspec.Struct):
     """How often something that it needs was away."""
     tries: int = 0
     """How often the engine failed on it."""
+    asker: _Asker | None = None
 
 
 class Inbox:
@@ -42,7 +54,7 @@ class Inbox:
 
     def __init__(
         self,
-        handle: Callable[[Sequence[Event]], object],
+        handle: Callable[[Sequence[Event]], Handled | None],
         failed: Callable[[Event, Exception, int], float | None],
         changed: threading.Condition,
         log: Callable[[str], None],
@@ -54,6 +66,10 @@ class Inbox:
         self._log = log
         self._decided = decided
         self._waiting: deque[Event] = deque()
+        self._asked: deque[_Aside] = deque()
+        """Events that threads wait for: they go first."""
+        self._refuses = False
+        """Nothing can be handled now: who would wait for it is told so at once."""
         self._held: Counter[int] = Counter()
         """Execution → events that wait or are being handled; none of those that are aside."""
         self._aside: dict[tuple[int, str], _Aside] = {}
@@ -80,6 +96,22 @@ class Inbox:
                 self._held[event.execution_id] += 1
             self._changed.notify_all()
 
+    def ask(self, event: Event) -> Handled | None:
+        """Have an event handled in the next batch, and give what the engine gave for that; None when it cannot be handled here now.
+
+        A batch that fails gives up the events of those who wait, so that each of them can deal with its own.
+        """
+        asker = _Asker()
+        asker.woken.acquire()
+        with self._changed:
+            if self._refuses or self._closing:
+                return None
+            self._asked.append(_Aside(event, asker=asker))
+            self._held[event.execution_id] += 1
+            self._changed.notify_all()
+        asker.woken.acquire()
+        return asker.handled
+
     def holds(self, execution_id: int) -> bool:
         """Whether the engine decides about this execution, or will next. It takes no lock."""
         return execution_id in self._held
@@ -87,13 +119,14 @@ class Inbox:
     def counts(self) -> tuple[int, int]:
         """(events that wait, batches that are being handled)."""
         with self._changed:
-            return len(self._waiting) + len(self._aside), int(self._busy)
+            return len(self._asked) + len(self._waiting) + len(self._aside), int(self._busy)
 
     def _loop(self) -> None:
         while (taken := self._take()) is not None:
             try:
                 self._handle_patiently(taken)
             finally:
+                _tell(taken, None)
                 with self._changed:
                     self._busy = False
                     if not self._tried:
@@ -116,34 +149,58 @@ class Inbox:
                 if self._aside:
                     name, soonest = min(self._aside.items(), key=lambda one: one[1].at)
                     left = soonest.at - time.monotonic()
-                    if left <= 0 and not (self._tried and self._waiting):
+                    if left <= 0 and not (self._tried and (self._asked or self._waiting)):
                         del self._aside[name]
                         self._busy = self._tried = True
                         return [soonest]
-                if self._waiting:
+                if self._asked or self._waiting:
                     self._busy, self._tried = True, False
-                    return [_Aside(self._waiting.popleft()) for _ in range(min(BATCH, len(self._waiting)))]
+                    return self._batch()
                 self._changed.wait(left)
+            self._give_up_asked()
         return None
+
+    def _batch(self) -> list[_Aside]:
+        batch = [self._asked.popleft() for _ in range(min(BATCH, len(self._asked)))]
+        more = min(BATCH - len(batch), len(self._waiting))
+        return batch + [_Aside(self._waiting.popleft()) for _ in range(more)]
+
+    def _give_up_asked(self) -> None:
+        """Tell all who wait that their events are not handled here."""
+        self._let_go(self._asked)
+        _tell(self._asked, None)
+        self._asked.clear()
 
     def _handle_patiently(self, batch: list[_Aside]) -> None:
         """The database may be away for a while: nothing that was reported is dropped."""
         outages = 0
-        while not self._closing:
+        while batch and not self._closing:
             try:
-                self._handle([one.event for one in batch])
+                _tell(batch, self._handle([one.event for one in batch]))
                 return
-            except InfrastructureError as away:
-                if away.code not in DATABASE:
-                    self._one_by_one(batch, away)
+            except BaseException as caught:
+                error = as_exception(caught)
+                left = _without_asked(batch)
+                unasked, batch = len(left) == len(batch), left
+                if not (isinstance(error, InfrastructureError) and error.code in DATABASE):
+                    if unasked:
+                        self._one_by_one(batch, error)
+                        return
+                    continue  # what was asked for may have failed
+                if not batch:
                     return
                 pause = RETRY_SECONDS[min(outages, len(RETRY_SECONDS) - 1)]
-                self._log(f"the database is away ({away}); trying again in {pause:g} s")
+                self._log(f"the database is away ({error}); trying again in {pause:g} s")
                 outages += 1
-                time.sleep(pause)
-            except BaseException as error:
-                self._one_by_one(batch, as_exception(error))
-                return
+                self._pause(pause)
+
+    def _pause(self, seconds: float) -> None:
+        with self._changed:
+            self._refuses = True
+            self._give_up_asked()
+        time.sleep(seconds)
+        with self._changed:
+            self._refuses = False
 
     def _one_by_one(self, batch: list[_Aside], error: Exception) -> None:
         """Handle events one by one, so that one that meets an outage or an error delays no other."""
@@ -176,3 +233,19 @@ class Inbox:
         one.at = time.monotonic() + pause
         with self._changed:
             self._aside[one.event.execution_id, held_id(one.event)] = one
+
+
+def _tell(batch: Iterable[_Aside], handled: Handled | None) -> None:
+    """Wake those who wait for one of these, and have not been told."""
+    for one in batch:
+        if one.asker is not None:
+            one.asker.handled = handled
+            one.asker.woken.release()
+            one.asker = None
+
+
+def _without_asked(batch: list[_Aside]) -> list[_Aside]:
+    """Give the events up that somebody waits for."""
+    left = [one for one in batch if one.asker is None]
+    _tell(batch, None)
+    return left

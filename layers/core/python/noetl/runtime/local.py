@@ -171,6 +171,11 @@ class LocalRuntime:
         taken = self._handle(starts).taken
         return [(start.execution_id, start.event_id) not in taken for start in starts]
 
+    def begin_in_turn(self, start: Start) -> bool | None:
+        """Begin an execution in the next commit of the engine. None: it could not, and ``begin`` can be asked."""
+        handled = self._inbox.ask(start)
+        return None if handled is None else (start.execution_id, start.event_id) not in handled.taken
+
     def _start_fired(self, fired: Fired) -> None:
         for event in (told for told in (fired.event, fired.cancelled) if told is not None):
             self.emit(event)
@@ -179,10 +184,9 @@ class LocalRuntime:
 
     def gauges(self) -> list[QueueGauge]:
         """How much waits in this process: events, and commands by pool."""
-        waiting, handled = self._inbox.counts()
-        events = QueueGauge("events", waiting, handled, 0)
-        pools = (pool.gauge() for _, pool in sorted(self.pools.items()))
-        return [events, QueueGauge("delayed", 0, 0, self.keeper.delayed()), *pools]
+        events = QueueGauge("events", *self._inbox.counts(), 0)
+        delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
+        return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
 
     def status(self, execution_id: int) -> str | None:
         """Where an execution stands, as the store knows it."""
@@ -197,10 +201,8 @@ class LocalRuntime:
         self, execution_id: int, patches: list[Patch], principal: str, reason: str, correlation_id: str = ""
     ) -> None:
         """Change ``ctx`` from outside: an event with principal and reason; parked tokens are looked at again. Raises NotFoundError."""
-        program, name = self._program_of(execution_id), change_name()
-        self._handle(
-            [ContextPatched(execution_id, name, program, patches, principal, reason, correlation_id)]
-        )
+        about = execution_id, change_name(), self._program_of(execution_id)
+        self._handle([ContextPatched(*about, patches, principal, reason, correlation_id)])
 
     def recover(self) -> list[int]:
         """Adopt what dead processes left; ids of executions that are live, without those that start later."""
@@ -238,13 +240,10 @@ class LocalRuntime:
     # --- inside ---
 
     def _new_keeper(self) -> Keeper:
-        seconds = self.settings.lease_seconds
-        made = Keeper(self.store, self.owner, seconds, self._adopt, self._delayed, self.log)
-        made.takes, made.leave = self.takes, self._leave_waiting
+        lease = self.settings.lease_seconds
+        made = Keeper(self.store, self.owner, lease, self._adopt, self._delayed, self.log)
+        made.takes, made.leave = self.takes, lambda: self._here.remove(leave_waiting(self.pools.values()))
         return made
-
-    def _leave_waiting(self) -> None:
-        self._here.remove(leave_waiting(self.pools.values()))
 
     def _program_of(self, execution_id: int) -> str:
         if (info := self.store.info(execution_id)) is None:
@@ -395,6 +394,6 @@ class LocalRuntime:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
             self._changed.notify_all()
         if handled.ended:
-            forget(self.pools, {execution_id for execution_id, _ in handled.ended})
+            forget(self.pools, {one for one, _ in handled.ended})
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

@@ -33,6 +33,8 @@ class Pool:
         self._bounded = places is not None
         self._turns: Turns[Command] = Turns(None if places is None else max(places, size), need)
         self._clock = time.monotonic
+        self._refused = 0
+        """Threads that wait although something is ready, for which there is no place."""
 
     @property
     def idle(self) -> int:
@@ -74,13 +76,18 @@ class Pool:
             with self.ready:
                 for execution_id in execution_ids:
                     self._turns.end(execution_id)
-                self.ready.notify_all()
+                self._tell_refused()
 
     def look_again(self) -> None:
         """Executions need less than before: what waits for a place may have one."""
-        if self._bounded and self._turns:
+        if self._refused:
             with self.ready:
-                self.ready.notify_all()
+                self._tell_refused()
+
+    def _tell_refused(self) -> None:
+        """Wake threads for what was refused a place. What is ready otherwise has a thread that was told of it, and may be on its way."""
+        if self._refused:
+            self.ready.notify(self._turns.ready)
 
     def gauge(self) -> QueueGauge:
         """How many commands wait, and run."""
@@ -113,8 +120,16 @@ class Pool:
             while not self.closed:
                 if (command := self._turns.next(self._clock())) is not None:
                     return command
-                self.ready.wait(self._turns.pause)
+                self._wait()
             return None
+
+    def _wait(self) -> None:
+        pause = self._turns.pause
+        self._refused += pause is not None
+        try:
+            self.ready.wait(pause)
+        finally:
+            self._refused -= pause is not None
 
 
 def leave_waiting(pools: Collection[Pool]) -> list[Command]:

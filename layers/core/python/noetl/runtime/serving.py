@@ -5,7 +5,8 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
 
@@ -52,8 +53,10 @@ WAITERS_PER_THREAD = 16
 answered at once."""
 LONG_REQUESTS = 2
 """Most requests that compute for long at the same time; others get 429, and all other threads stay free."""
+STARTS_PER_THREAD = 3
+"""Starts that have a thread of their own while the engine begins their executions, for each request that is worked on."""
 TOGETHER = 128
-"""Most requests that share a round trip or a commit."""
+"""Most requests that share a round trip."""
 ANSWERING_SECONDS = 5.0
 """What requests that are being worked on get to end, when the server is told to end."""
 
@@ -101,6 +104,7 @@ class Server:
         self._refuse_unconfined_code()
         self.runtime = LocalRuntime(settings, on_log=on_log, on_fired=on_fired)
         self.runtime.patience = serve.grace
+        self._starts = threading.Semaphore(STARTS_PER_THREAD * serve.threads)
 
     def __enter__(self) -> Server:
         self.runtime.__enter__()
@@ -210,7 +214,7 @@ class Server:
             log=self._log,
             long_work=LongWork(LONG_REQUESTS, self.metrics.refused_request),
             find=Together(opened.catalog.find, TOGETHER),
-            begin=Together(self._begin, TOGETHER),
+            begin=self._begin,
             ending=Together(_read_endings(opened.store), TOGETHER),
             waiting=Waiting(
                 WAITERS_PER_THREAD * self._serve.threads,
@@ -223,17 +227,33 @@ class Server:
             inline_bytes=self._settings.inline_limit,
         )
 
-    def _begin(self, starts: Sequence[Start]) -> Sequence[bool | None]:
-        """Raises InfrastructureError when the database is away, and what goes wrong with several."""
+    def _begin(self, start: Start) -> bool | None:
+        """Begin an execution in the engine's next commit, which it shares with whatever else the engine has; other requests have this thread's
+        place meanwhile. Where that fails, alone. Raises InfrastructureError when the database is away."""
+        with self._starting():
+            begun = self.runtime.begin_in_turn(start)
+        return self._begin_alone(start) if begun is None else begun
+
+    @contextmanager
+    def _starting(self) -> Iterator[None]:
+        if not self._starts.acquire(blocking=False):
+            yield
+            return
         try:
-            return self.runtime.begin(starts)
+            with self._http.lent.lend():
+                yield
+        finally:
+            self._starts.release()
+
+    def _begin_alone(self, start: Start) -> bool | None:
+        try:
+            return self.runtime.begin([start])[0]
         except BaseException as caught:
             error = as_exception(caught)
-            away = isinstance(error, InfrastructureError) and error.code in DATABASE
-            if len(starts) > 1 or away:
+            if isinstance(error, InfrastructureError) and error.code in DATABASE:
                 raise
-            self._log(f"execution {starts[0].execution_id} is left to the inbox to begin: {error!r}")
-            return [None]
+            self._log(f"execution {start.execution_id} is left to the inbox to begin: {error!r}")
+            return None
 
     def _backlog(self, most: int) -> Backlog:
         """What is durable, and what waits in this process alone."""

@@ -44,6 +44,9 @@ class ChildPool:
         """Longest idle first."""
         self._unwanted: list[Child] = []
         self._keeper: threading.Thread | None = None
+        self._keeper_rests = False
+        """The keeper waits until there is a child, and not for a moment that it knows."""
+        self._at_work = 0
         self._closed = False
         self._process_id = os.getpid()
 
@@ -53,13 +56,24 @@ class ChildPool:
 
         Raises InfrastructureError when no process can be started.
         """
-        child = self._take(owner) or _start(owner)
+        with self._work():
+            child = self._take(owner) or _start(owner)
+            try:
+                yield child
+            except BaseException:
+                child.close()
+                raise
+            self._give_back(child)
+
+    @contextmanager
+    def _work(self) -> Iterator[None]:
+        with self._changed:
+            self._at_work += 1
         try:
-            yield child
-        except BaseException:
-            child.close()
-            raise
-        self._give_back(child)
+            yield
+        finally:
+            with self._changed:
+                self._at_work -= 1
 
     def close(self) -> None:
         """End all idle children; those at work end when they are given back."""
@@ -106,7 +120,7 @@ class ChildPool:
                     self._keeper.start()
                 if len(self._idle) > self._keep:
                     self._unwanted.append(self._idle.pop(self._least_needed()).child)
-                if self._unwanted or len(self._idle) == 1:
+                if self._unwanted or self._keeper_rests:
                     self._changed.notify()
                 return
         child.close()
@@ -122,7 +136,10 @@ class ChildPool:
         while True:
             with self._changed:
                 if not self._unwanted and not self._closed:
-                    self._changed.wait(self._until_next_look())
+                    pause = self._until_next_look()
+                    self._keeper_rests = pause is None
+                    self._changed.wait(pause)
+                    self._keeper_rests = False
                 if self._closed:
                     return
                 limit = time.monotonic() - self._idle_seconds
@@ -150,9 +167,9 @@ class ChildPool:
             child.close()
 
     def _until_next_look(self) -> float | None:
-        """Seconds; None while nobody is idle."""
+        """Seconds; None while there is no child. One that is at work will be idle soon: it need not wake the keeper each time."""
         if not self._idle:
-            return None
+            return min(LOOK_SECONDS, self._idle_seconds) if self._at_work else None
         return min(LOOK_SECONDS, max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic()))
 
 
